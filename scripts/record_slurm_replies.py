@@ -4,21 +4,29 @@ SLURM_CONF must lead to a cluster of two free nodes of one processor each, whose
 minute; its jobs sleep and are cancelled.
 
     python -P -m scripts.record_slurm_replies
+    python -P -m scripts.record_slurm_replies accounting
+
+`accounting` writes VERSION.json below tests/data/slurm/accounting: what sacct tells. It needs a cluster that keeps an
+accounting (slurmdbd), which `make slurm` sets up none of.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 from planner.clock import SystemClock
 from providers.slurm.offers import SINFO
+from providers.slurm.queue import SACCT, TEST_ONLY
 from providers.slurm.reply import SQUEUE
 
 CLOCK = SystemClock()
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "slurm"
+EMPTY = "#!/bin/sh\n"
 SLEEPS, FAILS, ENDS = "#!/bin/sh\nsleep 300\n", "#!/bin/sh\nexit 70\n", "#!/bin/sh\ntrue\n"
+NAPS = "#!/bin/sh\nsleep 3\n"
 COMMENT = "--comment=trainplan-run=r1;trainplan-attempt=1;trainplan-deadline=2026-11-24T00:00:00%2B00:00"
 
 
@@ -50,6 +58,9 @@ def main() -> None:
     submit("no device", SLEEPS, "--gres=gpu:2")
     record("sbatch: test only", ("sbatch", "--test-only", "--partition=two", "--nodes=1", "--time=1"), SLEEPS)
     record("sbatch: test only, no partition", ("sbatch", "--test-only", "--partition=nope", "--time=1"), SLEEPS)
+    record("test only: one node", (*TEST_ONLY, "--partition=two", "--nodes=1", "--time=30", "--exclusive"), EMPTY)
+    record("test only: no partition", (*TEST_ONLY, "--partition=nope", "--nodes=1", "--time=30", "--exclusive"), EMPTY)
+    record("sacct: no accounting", (*SACCT, "--partition=two"))
     record("squeue: running and waiting", SQUEUE)
     record("scancel: TERM to the steps", ("scancel", "--signal=TERM", running))
     record("scontrol: requeue", ("scontrol", "requeue", running))
@@ -61,10 +72,32 @@ def main() -> None:
     subprocess.run(("scancel", "--name=trainplan-r1-2"), check=True)
     CLOCK.sleep(8)
     record("squeue: ended", SQUEUE)
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    write(FOLDER, version, replies)
+
+
+def main_of_accounting() -> None:
+    """Record what sacct tells of two jobs that began, one that was cancelled in the queue, one that runs, and one that
+    waits."""
+    version = subprocess.run(("sbatch", "--version"), capture_output=True, text=True, check=True).stdout.split()[-1]
+    sbatch = ("sbatch", "--parsable", "--time=5", "--nodes=2", "--output=/dev/null", "--chdir=/")
+    for number, script in enumerate((NAPS, NAPS, SLEEPS, SLEEPS, SLEEPS), start=1):
+        words = (*sbatch, f"--job-name=trainplan-r2-{number}")
+        subprocess.run(words, input=script, capture_output=True, text=True, check=True)
+    subprocess.run(("scancel", "--name=trainplan-r2-4"), check=True)
+    CLOCK.sleep(20)
+    command = (*SACCT, "--partition=two")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    subprocess.run(("scancel", "--name=trainplan-r2-3,trainplan-r2-5"), check=True)
+    reply = {"name": "sacct", "command": command, "stdin": "", "exit_code": process.returncode}
+    write(FOLDER / "accounting", version, [{**reply, "stdout": process.stdout, "stderr": process.stderr}])
+
+
+def write(folder: Path, version: str, replies: list[dict[str, object]]) -> None:
+    """The record of one version."""
+    folder.mkdir(parents=True, exist_ok=True)
     document = {"version": version, "recorded_on": CLOCK.now().date().isoformat(), "replies": replies}
-    (FOLDER / f"{version}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    (folder / f"{version}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main_of_accounting() if "accounting" in sys.argv[1:] else main()

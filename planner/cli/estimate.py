@@ -14,6 +14,7 @@ from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError
 from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
+from planner.runs.queue_waits import with_queue
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ def command(
     if not as_json and catalog is None and _is_refreshed(plan, settings):
         # At the time of now: the question and the lists took theirs.
         plan = make_plan(job, query, settings, SystemClock().now(), _tell)
+    plan, query = with_queue(plan, query, settings, now, (lambda name: _provider(name, settings), _tell))
     if check:
         plan = _scored(plan, query, settings, now)
     judged = _judged(plan, settings) if check else None
@@ -157,10 +159,11 @@ def _json(plan: Plan, judged: Mapping[int, Judged] | None) -> str:
 
 def _text(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> str:
     from planner.report.machines import machines_text
+    from planner.report.queue_lines import queue_text
     from planner.report.tables import estimate_table
 
     if explain_row is None or not plan.ranking:
-        return "\n\n".join(filter(None, (estimate_table(plan, judged), machines_text(plan))))
+        return "\n\n".join(filter(None, (estimate_table(plan, judged), queue_text(plan), machines_text(plan))))
     if explain_row > len(plan.candidates):
         raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
     from planner.report.explain import explain

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from planner.forecast.queue_wait import QueueWait
     from planner.settings import Settings
     from pricing.catalog import RentalPlaces
     from pricing.devices import Device, DeviceTable
@@ -57,7 +58,7 @@ class PlanQuery(NamedTuple):
     With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
     place; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
-    this account of places.
+    this account of places, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
@@ -79,6 +80,7 @@ class PlanQuery(NamedTuple):
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
     scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({})
+    queue_waits: Mapping[MachinePlace, QueueWait] = MappingProxyType({})
 
 
 def with_listed_offers(
@@ -157,7 +159,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     try:
         own = query.own_prices or OwnPrices()
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
-        world = _world(job, predictor, settings, catalog)
+        world = _world(job, predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
         world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
         rented = catalog.rentals(OfferQuery(include_retired=True), now.date())
         try:
@@ -246,7 +248,8 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
             return None
         search = before.estimate.search
         elsewhere = search.elsewhere_micro_usd_per_hour if search is not None else None
-        return at_place(world.estimate(work, rental, speed), before.place, before.estimate.obtainability, elsewhere)
+        estimated, old = world.estimate(work, rental, speed), before.estimate
+        return at_place(estimated, before.place, old.obtainability, elsewhere, old.queue)
 
     return again
 

@@ -16,6 +16,7 @@ from planner.forecast.obtainability import Obtainabilities, elsewhere_micro, exp
 from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey, paid_by_credit
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
+from pricing.obtainability import MachinePlace
 from pricing.offers import LifecycleState, Rental
 from providers.cloud.images import Hardware, has_no_image, unproven_host
 from workloads.runtimes import runtime_of
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from planner.forecast.plan import Estimate
+    from planner.forecast.queue_wait import QueueWait
     from planner.throughput.values import Throughput
     from pricing.catalog import RentalPlaces
     from pricing.cost import ProviderRates
@@ -60,7 +62,8 @@ class World(NamedTuple):
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
     in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
     others where fewer hours are left of the person's own rate. `obtainability` is what is known of places that refuse
-    or do not. `credit_usd` is what is left of the person's credits, by provider.
+    or do not, `queue_waits` of the queues of a cluster. `credit_usd` is what is left of the person's credits, by
+    provider.
     """
 
     devices: Mapping[str, Device]
@@ -70,6 +73,18 @@ class World(NamedTuple):
     within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
     obtainability: Obtainabilities = Obtainabilities()
     credit_usd: Mapping[str, Decimal] = MappingProxyType({})
+    queue_waits: Mapping[MachinePlace, QueueWait] = MappingProxyType({})
+
+    def concerns_places(self, rental: Rental) -> bool:
+        """Whether something is known of some place of a rental that changes its estimate there."""
+        return self.obtainability.concerns(rental) or any(
+            place.provider == rental.provider and place.instance_type == rental.instance_type
+            for place in self.queue_waits
+        )
+
+    def queue_of(self, rental: Rental, region: str) -> QueueWait | None:
+        """The wait in the queue of a region; None where there is none, or nothing is known of it."""
+        return self.queue_waits.get(MachinePlace(rental.provider, region, rental.instance_type, rental.market))
 
     def estimate(
         self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
@@ -102,7 +117,7 @@ def choose(
         elif judged.estimate is None:
             continue
         # Nothing is known of most machines: only places of which something is known pay for estimates of their own.
-        elif not world.obtainability.concerns(row.rental):
+        elif not world.concerns_places(row.rental):
             priced.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
         else:
             within, beyond = _placed(
@@ -292,7 +307,8 @@ def _placed(
     within, beyond = [], []
     for place in places:
         obtainability = world.obtainability.of(estimated.rental, place.region)
-        candidate = at_place(estimated, place, obtainability, elsewhere_micro(everywhere, place.region))
+        elsewhere, queue = elsewhere_micro(everywhere, place.region), world.queue_of(estimated.rental, place.region)
+        candidate = at_place(estimated, place, obtainability, elsewhere, queue)
         late = _too_late(candidate.estimate, filters)
         if late is not None:
             beyond.append(late)
@@ -303,10 +319,18 @@ def _placed(
     return within, beyond
 
 
-def at_place(estimated: Estimate, place: Placement, obtainability: Obtainability, elsewhere: int | None) -> Candidate:
+def at_place(
+    estimated: Estimate,
+    place: Placement,
+    obtainability: Obtainability,
+    elsewhere: int | None,
+    queue: QueueWait | None = None,
+) -> Candidate:
     """The estimate at a place; `elsewhere` is what the same machine takes in other regions, in millionths of a dollar
-    per hour."""
+    per hour, `queue` the wait in the queue there."""
     search = expected_search(obtainability, elsewhere)
+    if queue is not None:
+        estimated = replace(estimated, time=queue.delayed(estimated.time), queue=queue)
     if obtainability.is_known:
         time = search.delayed(estimated.time) if search is not None else estimated.time
         estimated = replace(estimated, time=time, obtainability=obtainability, search=search)

@@ -172,7 +172,7 @@ def _estimate(candidate: Candidate, machines: int, network: Network, query: Grou
         planning_micro_usd_per_hour=candidate.place.planning_micro_usd_per_hour * machines
     )  # fmt: skip
     dearer = elsewhere * machines if elsewhere is not None else None
-    return at_place(timed, place, before.obtainability, dearer).estimate
+    return at_place(timed, place, before.obtainability, dearer, before.queue).estimate
 
 
 def _timed(before: Estimate, together: Throughput, machines: int, query: GroupQuery) -> Estimate:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.forecast.feeding import Feed
 from planner.forecast.memory import MemoryNeed
 from planner.forecast.obtainability import ExpectedSearch
+from planner.forecast.queue_wait import QueueWait
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import SpotTime
 from planner.throughput.values import Throughput
@@ -128,7 +129,8 @@ class Estimate:
     interruptions too. `side` is what is paid beside the machine, by the region that it is in.
 
     Where something is known of the `obtainability` of a place, the place has an estimate of its own: `search` is what
-    asking there adds to `time` and cost (None: it counts as obtained at once).
+    asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue of a
+    cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it).
     """
 
     rental: Rental
@@ -147,6 +149,7 @@ class Estimate:
     unproven: str = ""
     obtainability: Obtainability = UNKNOWN
     search: ExpectedSearch | None = None
+    queue: QueueWait | None = None
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""

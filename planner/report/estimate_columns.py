@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.forecast.price_notes import price_text
+from planner.report.queue_lines import queue_json
 from pricing.grades import is_old
 from pricing.money import format_usd, to_micro
 from pricing.offers import LifecycleState, Market
@@ -224,6 +225,11 @@ COLUMNS = (
         "it: `requests` (create requests), `waiting_seconds`, and the chance `refused` that the run goes elsewhere; "
         "null where nobody says",
         of_machine={"obtainability": _obtainability},
+    ),
+    EstimateColumn(
+        "the wait in the queue of your own cluster, which is counted in the time: `waiting_seconds`, its ends "
+        "`waiting_low_seconds` and `waiting_high_seconds`, and `ground`, what they rest on; null where none is counted",
+        of_machine={"queue": queue_json},
     ),
     EstimateColumn(
         "`state` (active, legacy, deprecated, retired), `date` of its end, `successor`: what to rent instead",

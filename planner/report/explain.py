@@ -23,6 +23,7 @@ from planner.forecast.price_notes import explain_price
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_columns import device_text
+from planner.report.queue_lines import queue_lines
 from planner.report.tables import TIGHT_TEXT, unproven_text
 from pricing.devices import cores_of, has_fixed_disk
 from pricing.money import format_usd, format_usd_per_hour, from_micro
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from planner.forecast.plan import Estimate, Plan, RankedOffer
+    from planner.forecast.queue_wait import QueueWait
     from pricing.cost import PlaceRates
     from pricing.offers import Offer
 
@@ -52,6 +54,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("time", _time_lines(plan, ranked)),
         ("interruptions", _spot_lines(plan, ranked)),
         ("obtainability", _obtainability_lines(ranked)),
+        ("queue", queue_lines(ranked)),
         ("memory", _memory_lines(plan, ranked)),
         ("cost", [*_cost_lines(ranked), *_credit_lines(plan, ranked)]),
     ]
@@ -115,9 +118,10 @@ def _throughput_lines(ranked: RankedOffer) -> list[str]:
     return lines
 
 
-def _setup_text(around: Allowances) -> str:
+def _setup_text(around: Allowances, wait: QueueWait | None) -> str:
     if not around.boot:
-        return f"framework and first step {around.start} s; the wait in the queue is not known and not counted"
+        known = "not known and not counted" if wait is None else "shown below"
+        return f"framework and first step {around.start} s; the wait in the queue is {known}"
     return (
         f"boot {around.boot} s, image {around.image} s, framework and first step {around.start} s "
         "(reported by others, not measured here)"
@@ -135,7 +139,7 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     training = _seconds(steady.total) - sum(_seconds(part) for part in (time.setup, time.after, writing))
     unpacked = "" if plan.job.known_data else " and unpacked"
     return [
-        f"setup {_exact(time.setup)}: {_setup_text(around)}, "
+        f"setup {_exact(time.setup)}: {_setup_text(around, estimate.queue)}, "
         f"data {download:,.0f} s at {DOWNLOAD_BYTES_PER_SECOND / 1e6:.0f} MB/s (assumed){unpacked}",
         f"training {_exact(timedelta(seconds=training))}: {trained_images(plan.job):,} images over the "
         f"throughput ({format_duration(time.train_low)} to {format_duration(time.train_high)})",

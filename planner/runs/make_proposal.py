@@ -20,6 +20,7 @@ from planner.runs.journal.evidence import read_evidence
 from planner.runs.live_prices import dearer, refined
 from planner.runs.own_use import own_prices_now
 from planner.runs.proposal import MOST_TARGETS, here, limits_text, rented
+from planner.runs.queue_waits import with_queue
 from planner.settings import Settings
 from pricing.offers import OfferQuery
 from providers.base import Provider, Resolver
@@ -71,6 +72,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     )  # fmt: skip
     everywhere = with_listed_offers(query, around.provider_of, around.settings, around.say)
     plan = make_plan(job, everywhere, around.settings, now, around.say)
+    plan, _ = with_queue(plan, everywhere, around.settings, now, (around.provider_of, around.say))
     for line in plan.own_notes:
         around.say(line)
     if not plan.candidates:

@@ -35,15 +35,6 @@ RATES = ProviderRates(
     billing_source="your own cluster",
 )
 """A cluster charges for its devices alone, as the setting usd_per_device_hour says."""
-RATES = ProviderRates(
-    provider=PROVIDER,
-    billing=PER_SECOND,
-    disk_kind="",
-    address_kind="",
-    side=flat_rates({}, "your own cluster", date(2026, 11, 23)),
-    billing_source="your own cluster",
-)
-"""A cluster charges for its devices alone, as the setting usd_per_device_hour says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +127,12 @@ def matches(offer: Offer, query: OfferQuery) -> bool:
 
 def gres_of(offer: Offer) -> str:
     """What sbatch is asked for with --gres; "" for a node's processors."""
-    return offer.instance_type if offer.instance_type.startswith("gpu:") else ""
+    return gres_in(offer.instance_type)
+
+
+def gres_in(instance_type: str) -> str:
+    """The same out of an offer's instance type alone."""
+    return instance_type if instance_type.startswith("gpu:") else ""
 
 
 def _of_group(

@@ -23,6 +23,7 @@ from providers.slurm.api import Completed, Shell, ShellHere, ShellOverSsh, Strea
 from providers.slurm.doctor import doctor, preflight
 from providers.slurm.errors import error_of
 from providers.slurm.offers import SINFO, matches, node_groups, offers
+from providers.slurm.queue import queue_answers
 from providers.slurm.reply import SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
 from providers.slurm.request import (
     GRACE_SECONDS,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from pricing.offers import Offer, OfferQuery
     from providers.base import Check, InstanceRef, LaunchRequest, OwnedResource, ProviderSettings, RunId, VendorRequest
+    from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
 
 WHEEL = "trainer.whl"
 _LOG_LINES = 1000
@@ -103,6 +105,10 @@ class SlurmProvider:
     def doctor(self) -> Sequence[Check]:
         """The lines of `plan doctor` (providers.base.Doctor)."""
         return doctor(self.shell, self.settings)
+
+    def queue_answers(self, questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer]:
+        """How long jobs wait (providers.cloud.queue_wait.QueueTeller)."""
+        return queue_answers(self.shell, self._set_up(), questions)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up how long the partition lets a job run (providers.base.Resolver)."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, RunId, VendorRequest
 from providers.cloud.labels import labels_of
 from providers.errors import BadRequestError
-from providers.slurm.offers import gres_of
+from providers.slurm.offers import gres_in
 from providers.slurm.settings import PROVIDER
 from providers.values import Resolution, resolution_of
 
@@ -78,7 +78,7 @@ def sbatch_request(request: LaunchRequest, settings: SlurmSettings) -> VendorReq
         f"--partition={request.offer.region}",
         f"--nodes={nodes}",
         "--ntasks-per-node=1",
-        *_devices(request),
+        *device_words(request.offer.instance_type, request.offer.vcpus, request.offer.memory_gib),
         f"--time={minutes}",
         f"--signal=TERM@{SIGNAL_SECONDS}",
         "--requeue",
@@ -109,12 +109,12 @@ def _nodes(request: LaunchRequest) -> int:
     return nodes
 
 
-def _devices(request: LaunchRequest) -> tuple[str, ...]:
-    """The node's accelerators with their share of it, or the whole node."""
-    if gres := gres_of(request.offer):
-        memory_mib = int((request.offer.memory_gib or 0) * 1024)
+def device_words(instance_type: str, vcpus: int | None, memory_gib: float | None) -> tuple[str, ...]:
+    """What sbatch is asked for: the node's accelerators with their share of it, or the whole node."""
+    if gres := gres_in(instance_type):
+        memory_mib = int((memory_gib or 0) * 1024)
         memory = (f"--mem={memory_mib}M",) if memory_mib else ()
-        return (f"--gres={gres}", f"--cpus-per-task={request.offer.vcpus or 1}", *memory)
+        return (f"--gres={gres}", f"--cpus-per-task={vcpus or 1}", *memory)
     return ("--exclusive",)
 
 

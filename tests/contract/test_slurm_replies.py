@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from providers.errors import BadRequestError
 from providers.slurm.api import Completed, Streams
 from providers.slurm.errors import error_of
 from providers.slurm.offers import node_groups
+from providers.slurm.queue import SACCT, past_waits, starts_in
 from providers.slurm.reply import slurm_jobs
 from tests.conftest import ROOT
 from tests.doubles.slurm.cluster import Cluster
@@ -64,7 +66,8 @@ def test_refusals_are_recognized(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     ["sinfo", "squeue: no job", "sbatch: version", "sbatch: too many nodes", "sbatch: no partition",
-     "sbatch: test only", "scancel: no such job"],
+     "sbatch: test only", "scancel: no such job", "test only: one node", "test only: no partition",
+     "sacct: no accounting"],
 )  # fmt: skip
 def test_the_double_replies_as_slurm_does(tmp_path: Path, name: str) -> None:
     """Exit code, and both texts but for numbers."""
@@ -74,6 +77,29 @@ def test_the_double_replies_as_slurm_does(tmp_path: Path, name: str) -> None:
     assert given.exit_code == reply["exit_code"]
     assert without_numbers(given.text) == without_numbers(reply["stdout"])
     assert without_numbers(given.stderr) == without_numbers(reply["stderr"])
+
+
+def test_the_wait_is_read_from_the_clusters_own_clock() -> None:
+    reply = REPLIES["test only: one node"]
+    completed = Completed(exit_code=0, stdout=reply["stdout"].encode(), stderr=reply["stderr"])
+    instant = int(re.findall(r"start at (\d+)", reply["stderr"])[0])
+    wait = starts_in(completed)
+    assert wait == timedelta(seconds=instant - int(reply["stdout"]))
+    assert wait > timedelta(minutes=5)
+
+
+def test_waits_of_the_past_are_those_of_jobs_that_began() -> None:
+    """Of the five recorded jobs one waits, and one was cancelled in the queue: its start is its end."""
+    (reply,) = json.loads((RECORD.parent / "accounting" / RECORD.name).read_text(encoding="utf-8"))["replies"]
+    assert len(reply["stdout"].splitlines()) == 5
+    assert tuple(reply["command"][: len(SACCT)]) == SACCT
+    waits = past_waits(Completed(exit_code=reply["exit_code"], stdout=reply["stdout"].encode()))
+    assert waits == (timedelta(seconds=2), timedelta(seconds=6), timedelta(seconds=10))
+
+
+def test_without_accounting_nothing_is_known_of_the_past() -> None:
+    reply = REPLIES["sacct: no accounting"]
+    assert past_waits(Completed(exit_code=reply["exit_code"], stderr=reply["stderr"])) is None
 
 
 def test_the_double_lists_a_job_as_slurm_does(tmp_path: Path) -> None:

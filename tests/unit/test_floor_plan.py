@@ -99,6 +99,7 @@ OTHERS = {
         "errors": "what Slurm's commands complain of, and the reaction each calls for",
         "offers": "partitions as offers",
         "provider": "the protocol of providers/base.py",
+        "queue": "how long a job would wait",
         "reply": "jobs and what they leave in their run directory, as values of the seam",
         "request": "a launch as the sbatch that makes its job",
         "settings": "what a person sets",

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from providers.errors import TransientError
 from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
+from providers.slurm.queue import TEST_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +60,9 @@ class Job:
 @dataclass
 class Cluster:
     """`refuses` is what sbatch complains of, "" where it accepts; `is_silent`: the controller does not answer.
-    `loses_reply`: the next sbatch takes effect, and its answer is lost. `is_full`: jobs wait."""
+    `loses_reply`: the next sbatch takes effect, and its answer is lost. `is_full`: jobs wait.
+    `starts_after_seconds` is what `sbatch --test-only` says a job would wait, `accounting` what sacct prints (None: it
+    is disabled); `questions` are the words of both."""
 
     folder: Path
     jobs: list[Job] = field(default_factory=list)
@@ -67,15 +70,23 @@ class Cluster:
     is_silent: bool = False
     loses_reply: bool = False
     is_full: bool = False
+    starts_after_seconds: int = 0
+    accounting: str | None = None
+    questions: list[tuple[str, ...]] = field(default_factory=list)
 
     def run(
         self, command: Sequence[str], streams: Streams = NO_STREAMS, timeout_seconds: float = ANSWER_SECONDS
     ) -> Completed:
         """Answer a client's command; what is not Slurm's runs for real (providers.slurm.api.Shell)."""
         words = list(command)
+        if tuple(words[: len(TEST_ONLY)]) == TEST_ONLY and not self.is_silent:
+            return self._test_only(words[len(TEST_ONLY) :])
+        if words[0] == "sh" and "sbatch" in words[2]:
+            return Completed(exit_code=1, stdout=b"0\n", stderr=f"allocation failure: {_NO_CONTROLLER}\n")
         if words[0] == "env":
             words = words[2:]
         commands = {"squeue": self._squeue, "sbatch": self._sbatch, "scancel": self._scancel, "sinfo": self._sinfo}
+        commands["sacct"] = self._sacct
         if words[0] not in commands:
             return ShellHere(os.environ).run(command, streams, timeout_seconds)
         if self.is_silent:
@@ -95,6 +106,25 @@ class Cluster:
         for job in self.jobs:
             self._end(job)
 
+    def _test_only(self, words: Sequence[str]) -> Completed:
+        """The clock, and what `sbatch --test-only` prints with SLURM_TIME_FORMAT=%s."""
+        self.questions.append(tuple(words))
+        now = int(_now().timestamp())
+        clock, partition = f"{now}\n".encode(), _partition(words)
+        if partition not in PARTITIONS:
+            complaint = f"sbatch: error: invalid partition specified: {partition}\n"
+            refused = f"{complaint}allocation failure: Invalid partition name specified\n"
+            return Completed(exit_code=1, stdout=clock, stderr=refused)
+        starts = f"sbatch: Job 2 to start at {now + self.starts_after_seconds} using 1 processors on nodes n1"
+        return Completed(exit_code=0, stdout=clock, stderr=f"{starts} in partition {partition}\n")
+
+    def _sacct(self, words: Sequence[str], streams: Streams) -> Completed:
+        del streams
+        self.questions.append(tuple(words))
+        if self.accounting is None:
+            return Completed(exit_code=1, stderr="Slurm accounting storage is disabled\n")
+        return Completed(exit_code=0, stdout=self.accounting.encode())
+
     def _sinfo(self, words: Sequence[str], streams: Streams) -> Completed:
         del words, streams
         return Completed(exit_code=0, stdout=b"two*|up|1:00:00|2|idle|1|6000|(null)|(null)\n")
@@ -110,7 +140,7 @@ class Cluster:
             return Completed(exit_code=0, stdout=b"slurm-wlm 22.05.8\n")
         if self.refuses:
             return Completed(exit_code=1, stderr=f"{_SBATCH_REFUSED}{self.refuses}\n")
-        partition = next((word.partition("=")[2] for word in words if word.startswith("--partition=")), PARTITIONS[0])
+        partition = _partition(words)
         if partition not in PARTITIONS:
             complaint = f"sbatch: error: invalid partition specified: {partition}\n"
             return Completed(exit_code=1, stderr=f"{complaint}{_SBATCH_REFUSED}Invalid partition name specified\n")
@@ -172,6 +202,10 @@ class Cluster:
             except ProcessLookupError:
                 continue
         job.process.wait()
+
+
+def _partition(words: Sequence[str]) -> str:
+    return next((word.partition("=")[2] for word in words if word.startswith("--partition=")), PARTITIONS[0])
 
 
 def _line(job: Job) -> str:

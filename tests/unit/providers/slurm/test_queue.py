@@ -1,0 +1,60 @@
+"""What the cluster says of the wait in its queue, over the double of its commands."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.cloud.queue_wait import QueueQuestion, QueueTeller
+from providers.errors import TransientError
+from tests.builders import a_rental
+from tests.contract.slurm import SlurmHarness
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MINUTES = timedelta(minutes=1)
+
+
+def question(lasting: timedelta, region: str = "two", instance_type: str = "node:1") -> QueueQuestion:
+    rental = a_rental(provider="slurm", instance_type=instance_type, vcpus=3, memory_gib=2.0)
+    return QueueQuestion(rental, region, lasting)
+
+
+def test_a_job_is_asked_about_with_its_own_length_and_devices(tmp_path: Path) -> None:
+    harness = SlurmHarness(tmp_path)
+    harness.cluster.starts_after_seconds = 1200
+    harness.cluster.accounting = "100|130|n1\n100|100|None assigned\n100|Unknown|None assigned\n"
+    provider = harness.provider()
+    assert isinstance(provider, QueueTeller)
+    asked = [question(30.5 * MINUTES), question(30 * MINUTES, instance_type="gpu:v100:2")]
+    first, second = provider.queue_answers(asked)
+    assert 19 * MINUTES < (first.starts_in or timedelta(0)) <= 20 * MINUTES
+    assert first.past == second.past == (timedelta(seconds=30),)
+    sacct, one, other = harness.cluster.questions
+    assert sacct[-1] == "--partition=two"
+    assert one == ("--partition=two", "--nodes=1", "--time=31", "--exclusive")
+    assert other[3:] == ("--gres=gpu:v100:2", "--cpus-per-task=3", "--mem=2048M")
+
+
+def test_no_longer_time_is_asked_for_than_the_partition_gives(tmp_path: Path) -> None:
+    harness = SlurmHarness(tmp_path)
+    harness.provider().queue_answers([question(300 * MINUTES)])
+    assert "--time=60" in harness.cluster.questions[-1]
+
+
+def test_a_refusal_is_an_answer_and_a_missing_accounting_none(tmp_path: Path) -> None:
+    harness = SlurmHarness(tmp_path)
+    (answer,) = harness.provider().queue_answers([question(MINUTES, region="nope")])
+    assert answer.starts_in is None
+    assert answer.past is None
+    assert "Invalid partition name specified" in answer.refusal
+
+
+def test_a_cluster_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
+    harness = SlurmHarness(tmp_path)
+    harness.break_listing()
+    with pytest.raises(TransientError, match="Unable to contact slurm controller"):
+        harness.provider().queue_answers([question(MINUTES)])
