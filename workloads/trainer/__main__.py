@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import FrameType
 
+# As TensorFlow 2.21, PyTorch 2.13 (gloo) and JAX 0.10.2 (gloo) say it when a process is killed.
+_PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connection reset by peer")
 _OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory", "failed to allocate")
 
 
@@ -114,7 +116,7 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
         return _failed(progress, str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the person gets one line, the log the rest
         progress.details(traceback.format_exc())
-        return _failed(progress, _explained(error), EXIT_FAILED)
+        return _failed(progress, explained(error, group), EXIT_FAILED)
     return EXIT_DONE
 
 
@@ -135,9 +137,16 @@ def _failed(progress: Progress, message: str, exit_code: int) -> int:
     return exit_code
 
 
-def _explained(error: Exception) -> str:
+def explained(error: Exception, group: ProcessGroup) -> str:
+    """What a person reads of an error that the trainer did not foresee, and what to do."""
     text = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:300]}"
-    if any(sign in f"{type(error).__name__} {error}".lower() for sign in _OUT_OF_MEMORY):
+    whole = f"{type(error).__name__} {error}".lower()
+    if not group.is_alone and any(sign in whole for sign in _PEER_LOST):
+        return (
+            f"another of the {group.processes} processes has ended or cannot be reached; its own output says why, and "
+            f"the run goes on from its newest checkpoint when all begin again ({text})"
+        )
+    if any(sign in whole for sign in _OUT_OF_MEMORY):
         return f"the batch does not fit into the memory there is; write a smaller global_batch_size ({text})"
     return f"training failed: {text}"
 

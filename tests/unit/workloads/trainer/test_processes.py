@@ -19,6 +19,7 @@ from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, events, final_state, quick_jax
 from tests.unit.workloads.trainer.test_process_group import EveryProcessReadsTheFirstPart
 from workloads.job import Framework
+from workloads.trainer.__main__ import explained
 from workloads.trainer.agreement import Agreement
 from workloads.trainer.errors import BadInputError, DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import even_hold_out_batch
@@ -200,6 +201,21 @@ def test_what_xla_cannot_compile_over_several_processes_is_refused(framework: st
     setting = Setting(run_dir=tmp_path, data_dir=tmp_path / "data", limits=limits, progress=progress, group=group)
     with pytest.raises(BadInputError, match="xla: true is for one process of TensorFlow; leave it out"):
         prepare(a_job(framework=framework, xla=True, nodes=2), setting)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Graph execution error:\nCollective ops is aborted by: Error reported from /job:worker/task:1: The following",
+        "Exception encountered\npair.cc:537] Read error [127.0.0.1]:13704: Connection reset by peer. This is typically",
+        "UNKNOWN: Gloo all-reduce failed: pair.cc:538] Read error [127.0.0.1]:47027: Connection reset by peer",
+    ],
+)
+def test_a_process_that_lost_another_says_so(text: str) -> None:
+    """What TensorFlow, PyTorch and JAX said on loopback, 2026-11-24, when the other process was killed."""
+    group = ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1")
+    assert explained(RuntimeError(text), group).startswith("another of the 2 processes has ended or cannot be reached")
+    assert explained(RuntimeError(text), ALONE).startswith("training failed: RuntimeError: ")
 
 
 def agreements(decisions: Sequence[tuple[int, int]], seconds: Sequence[float]) -> Agreement:
