@@ -62,6 +62,11 @@ def engine_files(
     Raises BadInputError for a job that the engine's machines could not read or train.
     """
     _check(job, engine)
+    if job.framework is Framework.TORCH and accelerators is not None and accelerators.count > 1:
+        raise BadInputError(
+            f"torch trains on one GPU of each machine, not on {accelerators.count}",
+            "write --count 1, with more nodes in the job file, or framework: jax or tensorflow",
+        )
     made = {Engine.SBATCH: _sbatch, Engine.SKYPILOT: _skypilot, Engine.JOBSET: _jobset}[engine]
     name, text, command = made(job, folder, accelerators, job.container or image)
     kind = "nvidia" if accelerators else "cpu"

@@ -92,6 +92,13 @@ def test_what_the_engines_machines_cannot_read_or_train_is_refused(
         engine_files(a_job(**changes), engine, "/f", None, "me/it:1")
 
 
+def test_gpus_that_torch_would_leave_idle_are_refused() -> None:
+    several = Accelerators(device="V100", count=4)
+    with pytest.raises(BadInputError, match="torch trains on one GPU of each machine, not on 4"):
+        engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, "/f", several, None)
+    engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, "/f", Accelerators(device="V100", count=1), None)
+
+
 def test_a_pod_without_an_image_is_refused() -> None:
     with pytest.raises(BadInputError, match="a pod needs an image"):
         engine_files(a_job(), Engine.JOBSET, "/f", None, None)
