@@ -6,9 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from providers.cloud.checks import check_lines, failed, ok, refused, unknown
-from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, QuotaError
+from providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    QuotaError,
+    TransientError,
+)
 from providers.slurm.api import Streams
-from providers.slurm.errors import complaint
+from providers.slurm.errors import complaint, error_of
 from providers.slurm.offers import gres_of
 
 if TYPE_CHECKING:
@@ -93,6 +100,9 @@ def _test_only(shell: Shell, settings: SlurmSettings, offer: Offer) -> Check:
     words = ("sbatch", "--test-only", f"--partition={offer.region}", "--nodes=1", "--time=1", *flags, *settings.flags)
     completed = shell.run(words, Streams(data=b"#!/bin/sh\n"))
     if completed.exit_code:
+        error = error_of(completed, offer.region)
+        if isinstance(error, TransientError):  # a controller that does not answer refuses nothing
+            raise error
         return refused("partition", f"{offer.region}: {complaint(completed)}", "`sinfo` shows what the cluster has")
     starts = _STARTS.search(completed.stderr)
     return ok("partition", f"a job would begin at {starts[1]}, by the cluster's clock" if starts else "takes the job")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.offers import OfferQuery
+from providers.base import PreflightState
 from providers.cloud.queue_wait import QueueQuestion, QueueTeller
 from providers.errors import TransientError
 from tests.builders import a_rental
@@ -58,3 +60,13 @@ def test_a_cluster_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     harness.break_listing()
     with pytest.raises(TransientError, match="Unable to contact slurm controller"):
         harness.provider().queue_answers([question(MINUTES)])
+
+
+def test_a_controller_that_does_not_answer_refuses_no_partition(tmp_path: Path) -> None:
+    """Taken for a refusal, one lost answer ended a launch before it began."""
+    harness = SlurmHarness(tmp_path)
+    provider = harness.provider()
+    (offer,) = provider.offers(OfferQuery())
+    harness.break_listing()
+    checks = {check.name: check.state for check in provider.preflight(offer).checks}
+    assert checks["partition"] is PreflightState.UNKNOWN
