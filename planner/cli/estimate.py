@@ -45,7 +45,10 @@ def command(
     objective: options.Objective = None,
     nodes: options.Nodes = None,
     every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows of the table")] = DEFAULT_ROWS,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", min=1, help=f"The most rows (default: {DEFAULT_ROWS} in the table, all in JSON)"),
+    ] = None,
     include_retired: Annotated[
         bool, typer.Option("--include-retired", help="Include retired machines, marked as such")
     ] = False,
@@ -63,7 +66,8 @@ def command(
     job = options.with_limits(job, deadline, budget, objective)
     settings = options.settings()
     # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
-    rows_of_json, rows_of_table = limit if check else 0, None if every else max(limit, explain_row or 0)
+    rows = limit or DEFAULT_ROWS
+    rows_of_json, rows_of_table = rows if check else 0, None if every else max(rows, explain_row or 0)
     query = PlanQuery(
         providers=tuple(provider or ()),
         regions=tuple(region or ()),
@@ -93,7 +97,7 @@ def command(
     if check:
         plan = _scored(plan, query, settings, now)
     judged = _judged(plan, settings) if check else None
-    sys.stdout.write((_json(plan, judged) if as_json else _text(plan, explain_row, judged)) + "\n")
+    sys.stdout.write((_json(plan, judged, limit) if as_json else _text(plan, explain_row, judged)) + "\n")
     if not plan.ranking and not _answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
 
@@ -151,10 +155,10 @@ def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
     return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
 
 
-def _json(plan: Plan, judged: Mapping[int, Judged] | None) -> str:
+def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None) -> str:
     from planner.report.estimate_json import estimate_json
 
-    return estimate_json(plan, judged)
+    return estimate_json(plan, judged, limit)
 
 
 def _text(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> str:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     from planner.forecast.plan import Estimate, MachineEstimate, Plan
 
 
-def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None, limit: int | None = None) -> str:
     """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
 
-    With `checked` each candidate tells whether the account could launch it: null where nobody was asked.
+    With `checked` each candidate tells whether the account could launch it: null where nobody was asked. `limit` is
+    how many candidates are written (None: all); `candidate_count` counts all of them.
     """
     return json.dumps(
         {
@@ -39,19 +40,20 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None) -> st
             "own_prices": list(plan.own_notes),
             "advice": [*plan.advice, *machines_advice(plan)],
             "this_machine": _machine(plan.this_machine),
-            "candidates": list(_rows(plan, checked)),
+            "candidate_count": len(plan.ranking),
+            "candidates": list(_rows(plan, checked, limit)),
             "several_machines": machines_json(plan),
             "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
         }
     )
 
 
-def _rows(plan: Plan, checked: Mapping[int, Judged] | None) -> Iterator[dict[str, Any]]:
+def _rows(plan: Plan, checked: Mapping[int, Judged] | None, limit: int | None) -> Iterator[dict[str, Any]]:
     """Candidates in their order. What the places of a machine type share is made once: there are thousands of rows."""
     machines: dict[int, dict[str, Any]] = {}
     beside: dict[tuple[int, int], dict[str, float]] = {}
     today = plan.made_at.date()
-    for rank, candidate in enumerate(plan.ranking, start=1):
+    for rank, candidate in enumerate(plan.ranking[:limit], start=1):
         estimate, place, _, _ = candidate
         # By its id: the plan holds every estimate, so that no other object can come by it.
         machine = machines.get(id(estimate)) or machines.setdefault(

@@ -258,6 +258,15 @@ def test_json_has_every_offer_and_is_the_same_twice(catalog: Path) -> None:
     assert len(first["candidates"]) + refused == 12
 
 
+def test_a_limit_holds_for_the_json_too_which_says_how_many_rows_there_are(catalog: Path) -> None:
+    whole = plan("estimate", "job.yaml", "--json", "--catalog", catalog).json
+    assert whole["candidate_count"] == len(whole["candidates"]) > 3
+    for limit in (1, 3, 999):
+        part = plan("estimate", "job.yaml", "--json", "--limit", limit, "--catalog", catalog).json
+        assert part["candidates"] == whole["candidates"][:limit]
+        assert part["candidate_count"] == whole["candidate_count"]
+
+
 def test_json_is_complete_where_nothing_is_left(catalog: Path) -> None:
     said = plan("estimate", "job.yaml", "--json", "--budget", "0.0001", "--catalog", catalog)
     assert (said.code, said.json["candidates"]) == (3, [])

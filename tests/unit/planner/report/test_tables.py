@@ -215,6 +215,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     assert set(found) == {
         *("job", "made_at", "currency", "prices", "own_prices", "advice", "this_machine", "candidates", "rejections"),
         "several_machines",
+        "candidate_count",
     }
     for row in found["candidates"]:
         assert set(row) == promised()
