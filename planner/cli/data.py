@@ -188,14 +188,18 @@ def _remove(
     project: Project = None,
     account: Account = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    as_json: options.Json = False,
 ) -> None:
     values = {"bucket": bucket, "region": region, "project": project, "account": account}
     with _store(provider, values) as store:
-        data_set = find_data_set(text, list_data_sets(store, None))
+        rates = rates_of(provider, options.settings().home) if as_json else None
+        data_set = find_data_set(text, list_data_sets(store, rates))
         what = f"{data_set.data.name if data_set.data else 'unfinished'} ({format_bytes(data_set.stored.size_bytes)})"
         _confirm(f"remove {what} from {store.uri}?", "nothing was removed", assume_yes=yes)
         remove(store, data_set.content)
     sys.stderr.write(f"removed {what}\n")
+    if as_json:
+        sys.stdout.write(json.dumps({**_json(provider, data_set), "removed": True}) + "\n")
 
 
 def check_at_launch(job: TrainingJob) -> TrainingJob:

@@ -78,7 +78,7 @@ def command(
         with build.journal(settings) as journal:
             tools = _tools(settings, journal, cloud, limits, _device(device))
             if just_clean:
-                _clean(tools)
+                _clean(tools, as_json)
                 return
             # Before anything is rented: a result that cannot be written would have to be paid for again.
             check_folder(folder)
@@ -92,10 +92,12 @@ def command(
     _end(result, as_json, broken_off=broken_off)
 
 
-def _clean(tools: Tools) -> None:
+def _clean(tools: Tools, as_json: bool) -> None:
     with alone(tools):
         count = clean(tools)
     _tell(f"{count} runs of earlier drills were ended" if count else "no drill has left anything")
+    if as_json:
+        sys.stdout.write(json.dumps({"ended_runs": count}) + "\n")
 
 
 def _drilled(tools: Tools, folder: Path) -> tuple[DrillResult, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ def command(
     count: Annotated[int, typer.Option("--count", min=1, help="Accelerators of each machine")] = 1,
     image: Annotated[str | None, typer.Option("--image", help="A container image, where the job names none")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write the files, and print the command that starts the job. Deadline, teardown and bill are the engine's then."""
     job = options.read_job_file(job_file)
@@ -30,9 +32,11 @@ def command(
     folder = out.absolute()
     export = engine_files(job, to, folder.as_posix(), accelerators, image)
     _write(export, folder, force=force)
-    sys.stdout.write(f"{export.command}\n")
     promises = f"deadline, teardown and bill are those of {to}, not of plan (docs/several-machines.md)"
-    for note in (*export.notes, promises):
+    notes = [*export.notes, promises]
+    result = {"engine": to, "folder": str(folder), "files": sorted(export.files), "command": export.command}
+    sys.stdout.write((json.dumps({**result, "notes": notes}) if as_json else export.command) + "\n")
+    for note in notes:
         sys.stderr.write(f"{note}\n")
 
 

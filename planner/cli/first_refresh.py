@@ -93,7 +93,7 @@ def _outcome(provider: str, regions: frozenset[str], home: Path) -> Outcome | So
     from planner.cli import prices
 
     asking = prices.make_asking(lambda _: None, regions, tries=1)
-    with prices.refresh_lock(home), prices.errors_in_words():
+    with prices.errors_in_words(), prices.refresh_lock(home):
         return prices.refresh_provider(provider, asking, home, accept=False)
 
 

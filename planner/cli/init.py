@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -40,19 +42,20 @@ def command(
     recipe: Annotated[
         str, typer.Option(metavar="NAME", help="Write a recipe with a reported accuracy instead: vgg16-imagenet")
     ] = "",
+    as_json: options.Json = False,
 ) -> None:
     """Write the file; never over another."""
     if recipe:
         answers = (model, dataset, epochs, batch)
         if answers != ("vgg16", "cifar10", options.DEFAULT_EPOCHS, options.DEFAULT_BATCH):
             raise BadInputError("a recipe has a model, data, epochs and a batch", "leave these out beside --recipe")
-        _write(target, _recipe(recipe))
+        _write(target, _recipe(recipe), as_json=as_json)
         return
     job = options.job_from_options({"model": model, "dataset": dataset, "epochs": epochs, "batch": batch})
     text = _FILE.format(
         schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
     )
-    _write(target, text)
+    _write(target, text, as_json=as_json)
 
 
 def _recipe(name: str) -> str:
@@ -65,7 +68,7 @@ def _recipe(name: str) -> str:
     return f"# yaml-language-server: $schema={_schema()}\n{rest}"
 
 
-def _write(target: Path, text: str) -> None:
+def _write(target: Path, text: str, *, as_json: bool) -> None:
     try:
         # The person's own umask: the file lies outside the home, which alone is private.
         with persons_files(), target.open("x", encoding="utf-8") as file:
@@ -74,7 +77,9 @@ def _write(target: Path, text: str) -> None:
         raise BadInputError(f"{target} is already there", "choose another name") from None
     except OSError as error:
         raise ThisMachineError(f"cannot write {target}: {error.strerror}", "choose another place") from None
-    sys.stdout.write(f"wrote {target}; next: plan estimate {target}\n")
+    after = f"plan estimate {shlex.quote(str(target))}"
+    done = json.dumps({"file": str(target), "next": after}) if as_json else f"wrote {target}; next: {after}"
+    sys.stdout.write(f"{done}\n")
 
 
 def _schema() -> str:

@@ -98,7 +98,7 @@ def _accept(
 ) -> None:
     home = options.settings().home
     providers = _names([name.partition("/")[0] for name in held_name])
-    with refresh_lock(home), errors_in_words():
+    with errors_in_words(), refresh_lock(home):
         prices = [one for provider in providers for one in accept(provider, held_name, home)]
     unknown_names = [name for name in held_name if not any(f"{one.name}/".startswith(f"{name}/") for one in prices)]
     if as_json:
@@ -124,17 +124,18 @@ def _refresh(
 ) -> None:
     names, settings = _names(provider), options.settings()
     asking = make_asking(_say, frozenset(region or ()))
-    with refresh_lock(settings.home), errors_in_words():
+    with errors_in_words(), refresh_lock(settings.home):
         results = [refresh_provider(name, asking, settings.home, accept=accept_all) for name in names]
     _report(results, as_json=as_json)
 
 
 @group.command("forget", help="Go back to the prices that came with the package")
-def _forget() -> None:
+def _forget(as_json: options.Json = False) -> None:
     home = options.settings().home
-    with refresh_lock(home):
+    with errors_in_words(), refresh_lock(home):
         there = forget(home)
-    sys.stdout.write("the shipped prices are used\n" if there else "nothing was refreshed\n")
+    text = "the shipped prices are used" if there else "nothing was refreshed"
+    sys.stdout.write((json.dumps({"forgotten": there}) if as_json else text) + "\n")
 
 
 def make_asking(say: Callable[[str], None], regions: frozenset[str], tries: int = TRIES) -> Asking:

@@ -45,6 +45,25 @@ def print_left(run: Run, as_json: bool) -> None:
     sys.stderr.write(f"{bills_line(run)}\nplan attach {run.run_id} follows it again\n")
 
 
+def print_ended(run: Run, as_json: bool, text: str) -> None:
+    """`text` to stderr, for a run that had ended before anybody asked for it; as JSON also how, and what had been
+    ended of it."""
+    sys.stderr.write(f"{text}\n")
+    if not as_json:
+        return
+    ends = [attempt.ended_at for attempt in run.attempts if attempt.ended_at is not None]
+    result = {
+        "run_id": run.run_id,
+        "phase": run.phase,
+        "outcome": run.outcome,
+        "message": run.message,
+        "had_ended": True,
+        "ended_at": max(ends).isoformat() if ends else None,
+        "ended": [attempt.ref.id for attempt in run.attempts if attempt.ref is not None],
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
 def finish(run: Run) -> None:
     """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
     if run.outcome is Outcome.SUCCEEDED:

@@ -11,7 +11,7 @@ from planner.cli import build, options
 from planner.cli.foreign_runs import take_over
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
-from planner.cli.run_end import print_left, print_receipt
+from planner.cli.run_end import print_ended, print_left, print_receipt
 from planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
 from planner.errors import StateError, UnknownRunError
 from planner.runs.execution.executor import Detached
@@ -57,7 +57,7 @@ def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
         if run.phase is Phase.DONE:
-            sys.stderr.write(f"run {run.run_id} has ended already: {run.outcome}\n")
+            print_ended(run, as_json, f"run {run.run_id} has ended already: {run.outcome}")
             return
         runner = build.runner(journal, settings, view.show, run.provider)
         if anyone:
@@ -65,7 +65,7 @@ def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None
         # It may have ended since anybody looked: then there is nothing left to ask.
         run = runner.settle(run)
         if run.phase is Phase.DONE:
-            sys.stderr.write(f"run {run.run_id} had ended: {run.outcome}\n")
+            print_ended(run, as_json, f"run {run.run_id} had ended: {run.outcome}")
             return
         try:
             with hang_up_detaches():

@@ -62,6 +62,8 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
             raise unknown
         places = ", ".join(one.name for one in looks if one.sweep)
         sys.stderr.write(f"nothing with the label of run {query.name} exists at {places}; nothing was recorded\n")
+        if as_json:
+            sys.stdout.write(json.dumps({"run_id": query.name, "ended": [], "recorded": False}) + "\n")
         return
     run_id = _the_run(resources, query)
     sys.stderr.write(f"ending:\n{found_text(resources)}\n")

@@ -387,6 +387,9 @@ def test_stop_ends_a_run_and_keeps_its_checkpoint(tmp_path: Path, provider: Fake
     again = plan("stop", run_id)
     assert (again.code, again.out) == (0, "")
     assert "has ended already: stopped" in again.err
+    ended = plan("stop", run_id, "--json").json
+    assert (ended["outcome"], ended["had_ended"], ended["ended"]) == ("stopped", True, [f"{run_id}-1"])
+    assert ended["ended_at"] is not None
 
 
 def test_logs_are_the_trainers_words(tmp_path: Path, provider: FakeProvider) -> None:

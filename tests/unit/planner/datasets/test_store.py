@@ -292,8 +292,10 @@ def test_plan_data_uploads_lists_and_removes(folder: Path) -> None:
     assert "it is stored already: nothing is sent" in said.err
     said = plan("data", "list", "--provider", "gcp")
     assert said.out.splitlines()[1].split()[0] == "images"
-    said = plan("data", "remove", "images", "--provider", "gcp", "--yes")
+    (listed,) = plan("data", "list", "--provider", "gcp", "--json").json
+    said = plan("data", "remove", "images", "--provider", "gcp", "--yes", "--json")
     assert (said.code, said.err) == (0, "removed images (11 kB)\n")
+    assert said.json == {**listed, "removed": True}
     assert plan("data", "list", "--provider", "gcp", "--json").out == "[]\n"
 
 

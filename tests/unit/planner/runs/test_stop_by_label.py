@@ -185,9 +185,10 @@ def test_a_run_of_a_journal_that_cannot_be_written_with_nothing_left_is_told(des
     desk.provider.machines.clear()
     desk.close()
     with no_locks(desk):
-        said = plan("stop", run.run_id)
+        said = plan("stop", run.run_id, "--json")
     assert said.code == ExitCode.OK
     assert "nothing with the label of run" in said.err
+    assert said.json == {"run_id": run.run_id, "ended": [], "recorded": False}
 
 
 # --- the record afterwards ---------------------------------------------------------------------------------------
