@@ -254,11 +254,10 @@ def test_the_json_has_one_field_more_and_only_then(aws: FakeCloud, catalog: Path
     said = plan("estimate", "job.yaml", "--catalog", catalog, "--json", "--check", "--limit", 2).json
     told = [row.pop("launchable") for row in said["candidates"]]
     assert all("launchable" not in row for row in plain["candidates"])
-    assert said["candidates"] == plain["candidates"]
-    assert told[2:] == [None] * (len(told) - 2)
-    known = [row["provider"] for row in said["candidates"][:2]]
-    assert [mark["state"] for mark in told[:2]] == ["ok" if name == "aws" else "unknown" for name in known]
-    assert [mark["reason"] is None for mark in told[:2]] == [name == "aws" for name in known]
+    assert said["candidates"] == plain["candidates"][:2]
+    known = [row["provider"] for row in said["candidates"]]
+    assert [mark["state"] for mark in told] == ["ok" if name == "aws" else "unknown" for name in known]
+    assert [mark["reason"] is None for mark in told] == [name == "aws" for name in known]
 
 
 def test_rows_of_a_cloud_that_nobody_is_signed_in_to_cost_no_call(nobody: FakeCloud, catalog: Path) -> None:

@@ -60,8 +60,8 @@ def test_what_is_typed_is_what_the_command_gets(line: str, values: dict[str, Any
     assert read(line.split()) == DEFAULTS | values
 
 
-def test_nothing_is_chosen_for_who_types_nothing_but_how_many_rows_are_shown() -> None:
-    assert {name: value for name, value in DEFAULTS.items() if value} == {"limit": 15}
+def test_nothing_is_chosen_for_who_types_nothing() -> None:
+    assert {name: value for name, value in DEFAULTS.items() if value} == {}
 
 
 @pytest.mark.parametrize(
