@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from math import floor, log10
 from typing import NewType
 
 Usd = NewType("Usd", Decimal)
@@ -20,6 +21,7 @@ ZERO_USD = Usd(Decimal(0))
 
 _MICRO = Decimal(1_000_000)
 _SECONDS_PER_HOUR = 3600
+_CENTS, _WHOLE_DOLLARS = Decimal("0.1"), Decimal(1000)
 _ONE_MICROSECOND = timedelta(microseconds=1)
 
 
@@ -76,3 +78,25 @@ def format_usd_per_hour(rate: Decimal) -> str:
     places = 3 if abs(rate) >= Decimal("0.001") or rate == 0 else 6
     text = f"{rate:,.{places}f}"
     return f"${text.rstrip('0') if places == 6 else text}/h"
+
+
+def format_usd_interval(expected: Decimal, low: Decimal, high: Decimal) -> str:
+    """`$0.17 (0.12-0.39)`, `$0.084 (0.068-0.14)`, `$1,234 (1,000-1,500)`: what is expected, and the ends in two digits.
+
+    From a dime to a thousand dollars in cents; below in two digits as the ends, which say no more than that.
+    """
+    if abs(expected) >= _WHOLE_DOLLARS:
+        text = f"${expected:,.0f}"
+    elif abs(expected) >= _CENTS or not expected:
+        text = f"${expected:,.2f}"
+    else:
+        text = f"${two_digits(float(expected))}"
+    return f"{text} ({two_digits(float(low))}-{two_digits(float(high))})"
+
+
+def two_digits(value: float) -> str:
+    """A figure with two significant digits, in full: `0.068`, `1.5`, `24`, `5,500`."""
+    if not value:
+        return "0"
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.{max(0, 1 - floor(log10(abs(rounded))))}f}"

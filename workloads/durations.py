@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 
 _UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DAYS_OF_A_MONTH = 30
+_DAYS_OF_A_YEAR = 365
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
 
@@ -22,9 +24,18 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """The two largest units, as a person would say it: `1d 4h`, `3h 07m`, `12m 30s`, `41s`."""
+    """The two largest units, as a person would say it: `1 y 3 mo`, `2 mo 9d`, `1d 04h`, `3h 07m`, `12m 30s`, `41s`.
+
+    From two months on in months of 30 days, from a year on in years of 365 days.
+    """
     seconds = round(duration.total_seconds())
     days, rest = divmod(seconds, 86_400)
+    if days >= _DAYS_OF_A_YEAR:
+        years, rest_days = divmod(days, _DAYS_OF_A_YEAR)
+        return f"{years:,} y {min(rest_days // _DAYS_OF_A_MONTH, 11)} mo"
+    if days >= 2 * _DAYS_OF_A_MONTH:
+        months, rest_days = divmod(days, _DAYS_OF_A_MONTH)
+        return f"{months} mo {rest_days}d"
     hours, rest = divmod(rest, 3_600)
     minutes, remaining = divmod(rest, 60)
     if days:

@@ -11,16 +11,17 @@ from typing import Annotated, NamedTuple
 import typer
 
 from planner.cli import build, options
+from planner.cli.screen import show
 from planner.errors import RefusedError, from_provider
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table, joined
 from planner.settings import Settings
 from pricing.money import format_usd
 from providers.cloud.bill import Bill, BilledThing
 from providers.errors import CredentialsError, ProviderError
 
 _COLUMNS = (
-    Column("where"), Column("kind"), Column("id"), Column("whose"), Column("since"), Column("a month", right=True),
-    Column("what"),
+    Column("where", shrinks=True), Column("kind"), Column("id", shrinks=True), Column("whose", shrinks=True),
+    Column("since", rank_of_need=2), Column("a month", right=True), Column("what", rank_of_need=1),
 )  # fmt: skip
 
 _LEAST_USD = Decimal("0.01")
@@ -39,6 +40,7 @@ def command(
     provider: Annotated[
         str | None, typer.Argument(metavar="[PROVIDER]", help="aws, gcp or azure (default: all with a sign-in)")
     ] = None,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """List what bills in the account by the hour or month, whoever made it: reads only, ends nothing."""
@@ -51,7 +53,7 @@ def command(
     if as_json:
         sys.stdout.write(json.dumps(_json(things, accounts)) + "\n")
     else:
-        sys.stdout.write(_text(things, accounts) + "\n")
+        show(_page(things, accounts), wide=wide)
     silent = [account for account in accounts if account.error is not None]
     # Where one account was read, the others' errors are lines of the answer.
     if silent and all(account.bill is None for account in accounts):
@@ -77,15 +79,14 @@ def _account_of(name: str, settings: Settings, *, is_named: bool) -> _Account:
         return _Account(name, error=error)
 
 
-def _text(things: Sequence[BilledThing], accounts: Sequence[_Account]) -> str:
-    parts = [table(_COLUMNS, [_row(thing) for thing in things])] if things else []
+def _page(things: Sequence[BilledThing], accounts: Sequence[_Account]) -> Page:
+    listed = [Table(_COLUMNS, [_row(thing) for thing in things])] if things else []
     names = [account.name for account in accounts if account.bill is not None]
-    if names:
-        parts.append("\n".join([_total(things, names), *_by_region(things)]))
+    totals = [_total(things, names), *_by_region(things)] if names else []
     unread = [f"not read: {line}" for account in accounts if account.bill for line in account.bill.unread]
     unread += [f"not read: {account.name}: {account.error.message}" for account in accounts if account.error]
     unread += [f"{account.name}: not read: {account.left_out}" for account in accounts if account.left_out]
-    return "\n\n".join([*parts, *(["\n".join(unread)] if unread else [])])
+    return joined([listed, totals, unread])
 
 
 def _total(things: Sequence[BilledThing], names: Sequence[str]) -> str:

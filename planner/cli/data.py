@@ -15,6 +15,7 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
+from planner.cli.screen import show
 from planner.datasets.pack import DataSet
 from planner.datasets.storage_costs import format_bytes, rates_of
 from planner.datasets.store import (
@@ -29,8 +30,8 @@ from planner.datasets.store import (
 )
 from planner.datasets.transfer import DataTransfer, plan_transfer, send, terms
 from planner.errors import BadInputError, RefusedError, from_provider
-from planner.report.data_report import data_json, data_text, launch_lines
-from planner.report.tables import Column, table
+from planner.report.data_report import data_json, data_page, launch_lines
+from planner.report.page import Column, Table
 from planner.settings import Settings
 from providers.base import Provider, ProviderSettings, RunId
 from providers.errors import ProviderError
@@ -53,7 +54,7 @@ Region = Annotated[str | None, typer.Option("--region", help="The region of that
 Project = Annotated[str | None, typer.Option("--project", help="Google: the project")]
 Account = Annotated[str | None, typer.Option("--account", help="Azure: the storage account")]
 _COLUMNS = (
-    Column("name"),
+    Column("name", shrinks=True),
     Column("content"),
     Column("where"),
     Column("files", right=True),
@@ -112,7 +113,10 @@ def _check(
 ) -> None:
     job = options.read_job_file(job_file) if job_file else None
     report = checked(folder, sample, job)
-    sys.stdout.write(json.dumps(data_json(report)) + "\n" if as_json else data_text(report))
+    if as_json:
+        sys.stdout.write(json.dumps(data_json(report)) + "\n")
+    else:
+        show(data_page(report))
     if sheet is not None:
         _write_sheet(report, sheet)
     if report.problems:
@@ -291,7 +295,7 @@ def _show(entries: dict[str, list[StoredDataSet]], as_json: bool) -> None:
     elif not rows:
         sys.stdout.write(f"no data sets at {', '.join(entries)}; plan data upload FOLDER uploads one\n")
     else:
-        sys.stdout.write(table(_COLUMNS, [_row(name, data_set) for name, data_set in rows]) + "\n")
+        show([Table(_COLUMNS, [_row(name, data_set) for name, data_set in rows])])
 
 
 def _row(name: str, data_set: StoredDataSet) -> tuple[str, ...]:

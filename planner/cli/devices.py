@@ -6,26 +6,27 @@ import json
 import sys
 
 from planner.cli import options
+from planner.cli.screen import show
 from planner.errors import ThisMachineError
-from planner.report.tables import Column, table
+from planner.report.page import Column, Table
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import Device
 
 _COLUMNS = (
     Column("device"),
-    Column("generation"),
+    Column("generation", rank_of_need=1),
     Column("memory GiB", right=True),
     Column("GB/s", right=True),
     Column("fp32", right=True),
     Column("tf32", right=True),
     Column("fp16", right=True),
     Column("bf16", right=True),
-    Column("links"),
-    Column("verified"),
+    Column("links", rank_of_need=3),
+    Column("verified", rank_of_need=2),
 )
 
 
-def command(as_json: options.Json = False) -> None:
+def command(wide: options.Wide = False, as_json: options.Json = False) -> None:
     """Print the table; rates are dense peaks in TFLOP/s."""
     try:
         with Catalog.open() as catalog:
@@ -35,8 +36,8 @@ def command(as_json: options.Json = False) -> None:
     if as_json:
         sys.stdout.write(json.dumps([_json(device) for device in devices]) + "\n")
         return
-    sys.stdout.write(table(_COLUMNS, [_row(device) for device in devices]) + "\n\n")
-    sys.stdout.write("peak rates dense, in TFLOP/s; GPUs of two-GPU boards count as halves, TPUs as chips\n")
+    note = "peak rates dense, in TFLOP/s; GPUs of two-GPU boards count as halves, TPUs as chips"
+    show([Table(_COLUMNS, [_row(device) for device in devices]), "", note], wide=wide)
 
 
 def _row(device: Device) -> tuple[str, ...]:

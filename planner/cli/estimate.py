@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.cli import options
+from planner.cli.screen import show
 from planner.clock import SystemClock
 from planner.errors import BadInputError
 from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from planner.forecast.check import Judged
     from planner.forecast.plan import Plan
+    from planner.report.page import Page
     from planner.settings import Settings
     from pricing.obtainability import Evidence
     from providers.base import Provider
@@ -57,6 +59,7 @@ def command(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Ask the providers what this account can launch")] = False,
     catalog: Annotated[Path | None, typer.Option("--catalog", help="Another catalog file", hidden=True)] = None,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Read the job, plan, print."""
@@ -97,7 +100,10 @@ def command(
     if check:
         plan = _scored(plan, query, settings, now)
     judged = _judged(plan, settings) if check else None
-    sys.stdout.write((_json(plan, judged, limit) if as_json else _text(plan, explain_row, judged)) + "\n")
+    if as_json:
+        sys.stdout.write(_json(plan, judged, limit) + "\n")
+    else:
+        show(_page(plan, explain_row, judged), wide=wide)
     if not plan.ranking and not _answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
 
@@ -161,15 +167,17 @@ def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None) ->
     return estimate_json(plan, judged, limit)
 
 
-def _text(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> str:
-    from planner.report.machines import machines_text
+def _page(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> Page:
+    from planner.report.estimate_page import estimate_page
+    from planner.report.machines import machines_page
+    from planner.report.page import joined
     from planner.report.queue_lines import queue_text
-    from planner.report.tables import estimate_table
 
     if explain_row is None or not plan.ranking:
-        return "\n\n".join(filter(None, (estimate_table(plan, judged), queue_text(plan), machines_text(plan))))
+        queue = queue_text(plan)
+        return joined([estimate_page(plan, judged), [queue] if queue else [], machines_page(plan)])
     if explain_row > len(plan.candidates):
         raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
     from planner.report.explain import explain
 
-    return explain(plan, plan.candidates[explain_row - 1])
+    return [explain(plan, plan.candidates[explain_row - 1])]

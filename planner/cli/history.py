@@ -13,23 +13,24 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, options
+from planner.cli.screen import show
 from planner.errors import BadInputError
-from planner.report.tables import Column, table
+from planner.report.page import Column, Table
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome
 from workloads.durations import format_duration
 
 _COLUMNS = (
     Column("run"),
-    Column("job"),
-    Column("where"),
-    Column("started"),
+    Column("job", shrinks=True),
+    Column("where", rank_of_need=1),
+    Column("started", rank_of_need=4),
     Column("outcome"),
-    Column("estimated", right=True),
+    Column("estimated", right=True, rank_of_need=2),
     Column("actual", right=True),
     Column("off", right=True),
-    Column("images/s", right=True),
-    Column("accuracy", right=True),
+    Column("images/s", right=True, rank_of_need=5),
+    Column("accuracy", right=True, rank_of_need=3),
     Column("cost", right=True),
 )
 NEWEST = 5
@@ -41,6 +42,7 @@ _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second"
 
 def command(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Print every run, newest first. Reads the journal, touches nothing else."""
@@ -55,8 +57,7 @@ def command(
     elif not runs:
         sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
     else:
-        sys.stdout.write(table(_COLUMNS, [_row(run) for run in runs]) + "\n")
-        sys.stdout.write(_over_time([run.receipt for run in runs]))
+        show([Table(_COLUMNS, [_row(run) for run in runs]), *_over_time([run.receipt for run in runs])], wide=wide)
 
 
 def _write_csv(runs: Sequence[RunSummary]) -> None:
@@ -107,16 +108,16 @@ def _only_measured(receipt: Record) -> bool:
     return receipt.get("outcome") == Outcome.SUCCEEDED and some
 
 
-def _over_time(receipts: list[Record]) -> str:
-    """How far estimates were off, of the newest runs and of those before; "" before there is something to compare."""
+def _over_time(receipts: list[Record]) -> list[str]:
+    """How far estimates were off, of the newest runs and of those before; empty where there are none."""
     values = [abs(off) for off in map(_off, receipts) if off is not None]
     if len(values) < 2 * NEWEST:
-        return f"estimates were off by {median(values):.0%} (median of {len(values)})\n" if values else ""
+        return [f"estimates were off by {median(values):.0%} (median of {len(values)})"] if values else []
     newest, before = values[:NEWEST], values[NEWEST:]
-    return (
+    return [
         f"estimates were off by {median(newest):.0%} in the newest {NEWEST} runs, by {median(before):.0%} in the "
-        f"{len(before)} before\n"
-    )
+        f"{len(before)} before"
+    ]
 
 
 def _percent(value: float | None) -> str:

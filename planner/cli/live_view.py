@@ -19,6 +19,7 @@ from pricing.money import format_usd, format_usd_per_hour
 from workloads.durations import format_duration
 from workloads.terminal_text import visible
 
+BAR_WIDTH = 16
 QUIET_INTERVAL = timedelta(seconds=10)
 _PHASES = {
     Phase.LAUNCHING: "starting",
@@ -39,7 +40,7 @@ class LiveView:
         self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
         self._now = now
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=30), TextColumn("{task.fields[said]}"),
+            TextColumn("{task.description}"), BarColumn(bar_width=BAR_WIDTH), TextColumn("{task.fields[said]}"),
             console=self._console,
         )  # fmt: skip
         self._task = self._progress.add_task("epoch", total=None, said="", visible=False)
@@ -88,18 +89,20 @@ class LiveView:
         self._console.print(visible(text), markup=False)
 
     def _advance(self, event: Progressed) -> None:
-        text = progress_line(event)
         if self._console.is_terminal:
+            epoch = f"epoch {event.epoch}/{event.epochs}"
             self._progress.update(
                 self._task,
                 total=event.total_steps,
                 completed=event.step,
-                description=f"epoch {event.epoch}/{event.epochs}",
-                said=text,
+                description=epoch,
+                # Between the three parts rich sets a blank, and one more stays free at the edge.
+                said=progress_line(event, self._console.width - len(epoch) - BAR_WIDTH - 3),
                 visible=True,
             )
         elif self._last_line is None or self._now() - self._last_line >= QUIET_INTERVAL:
             self._last_line = self._now()
+            text = progress_line(event)
             self._say(f"epoch {event.epoch}/{event.epochs}, step {event.step}/{event.total_steps}, {text}")
 
 
@@ -122,18 +125,25 @@ def started_line(event: TrainerStarted) -> str:
     return f"training on {event.device} ({event.strategy}), {event.framework}{resumed}"
 
 
-def progress_line(event: Progressed) -> str:
-    """`loss 0.31, accuracy 91.2 %, 812 images/s, 1m 10s left, $0.00 so far`."""
-    parts = []
+def progress_line(event: Progressed, width: int | None = None) -> str:
+    """`loss 0.31, accuracy 91.2 %, 812 images/s, 1m 10s left, $0.00 so far`.
+
+    Within `width` characters, what is needed least is left out: first the validation, last what it has cost so far.
+    """
+    parts: dict[str, str] = {}
     if event.loss is not None:
-        parts.append(f"loss {event.loss:.3f}")
+        parts["loss"] = f"loss {event.loss:.3f}"
     if event.accuracy is not None:
-        parts.append(f"accuracy {event.accuracy:.1%}")
+        parts["accuracy"] = f"accuracy {event.accuracy:.1%}"
     if event.validation_accuracy is not None:
-        parts.append(f"validation {event.validation_accuracy:.1%}")
+        parts["validation"] = f"validation {event.validation_accuracy:.1%}"
     if event.images_per_second:
-        parts.append(f"{event.images_per_second:,.0f} images/s")
+        parts["speed"] = f"{event.images_per_second:,.0f} images/s"
     if event.eta is not None:
-        parts.append(f"{format_duration(event.eta)} left")
-    parts.append(f"{format_usd(event.usd_so_far)} so far")
-    return ", ".join(parts)
+        parts["left"] = f"{format_duration(event.eta)} left"
+    parts["cost"] = f"{format_usd(event.usd_so_far)} so far"
+    for name in ("validation", "loss", "speed", "accuracy", "left"):
+        if width is None or len(", ".join(parts.values())) <= width:
+            break
+        parts.pop(name, None)
+    return ", ".join(parts.values())

@@ -53,6 +53,7 @@ Client = Annotated[
     str | None,
     typer.Option("--client", metavar="any", help="any: act on the run even if another client launched it"),
 ]
+Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, however wide the table becomes")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 
 

@@ -15,6 +15,7 @@ import typer
 
 from planner import __version__
 from planner.cli import options
+from planner.cli.screen import show
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.report.prices import (
@@ -24,7 +25,7 @@ from planner.report.prices import (
     outcome_json,
     outcome_text,
     standing_json,
-    standing_text,
+    standing_page,
 )
 from planner.runs.own_use import own_prices_now
 from pricing.catalog import REFRESHED, Catalog, CatalogError
@@ -57,6 +58,7 @@ def _show(
     only_held: Annotated[
         bool, typer.Option("--held", help="Show only the prices that were read and are not used, and why")
     ] = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
@@ -78,7 +80,7 @@ def _show(
         }
         sys.stdout.write(json.dumps(whole, default=str) + "\n")
         return
-    sys.stdout.write(standing_text(standings, own) + "\n")
+    show(standing_page(standings, own), wide=wide)
 
 
 def _show_held(names: tuple[str, ...], home: Path, *, as_json: bool) -> None:

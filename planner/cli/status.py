@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,10 +16,11 @@ import typer
 from planner.cli import build, options
 from planner.cli.foreign_runs import others_line
 from planner.cli.live_view import bills_line
+from planner.cli.screen import render, screen_of, show
 from planner.cli.streams import unfiltered
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.home.client import Client
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table
 from planner.runs.journal.journal import Journal
 from planner.runs.last_sweep import last_sweep, no_run_text
 from planner.runs.progress import story_of, unreadable_text
@@ -29,12 +31,12 @@ from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
 from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
 from providers.registry import is_here
-from workloads.terminal_text import visible
 
 WATCH_SECONDS = 2.0
 _COLUMNS = (
-    Column("run"), Column("job"), Column("where"), Column("phase"), Column("progress"), Column("so far", right=True),
-    Column("costs", right=True), Column("ends by"),
+    Column("run"), Column("job", rank_of_need=2), Column("where", rank_of_need=3), Column("phase"),
+    Column("progress", shrinks=True), Column("so far", right=True), Column("costs", right=True, rank_of_need=1),
+    Column("ends by"),
 )  # fmt: skip
 
 
@@ -62,6 +64,7 @@ class _Desk(NamedTuple):
 def command(
     name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id")] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it until no run is live")] = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Look what became of the runs that are not done, then print them."""
@@ -76,7 +79,7 @@ def command(
     if as_json:
         sys.stdout.write(json.dumps([_json(run_status) for run_status in standings]) + "\n")
     elif standings or not desk.unreadable:
-        sys.stdout.write(_text(standings, settings.home) + "\n")
+        show(_page(standings, settings.home), wide=wide)
     if budget is not None and not as_json:
         sys.stdout.write(f"{budget.text}\n")
     if others:
@@ -106,11 +109,15 @@ def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunSta
 
     standings = first
     console = Console(file=unfiltered(sys.stdout))
-    with Live(Text(visible(_text(first, desk.settings.home))), console=console, auto_refresh=False) as live:
+
+    def drawn(standings: list[RunStatus]) -> Text:
+        return Text.from_ansi(render(_page(standings, desk.settings.home), screen_of(sys.stdout, os.environ)))
+
+    with Live(drawn(first), console=console, auto_refresh=False) as live:
         while any(run_status.run.live for run_status in standings):
             build.clock().sleep(WATCH_SECONDS)
             standings = _standings(name, desk)
-            live.update(Text(visible(_text(standings, desk.settings.home))), refresh=True)
+            live.update(drawn(standings), refresh=True)
         live.update(Text(""), refresh=True)
     return standings
 
@@ -151,10 +158,10 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[str, PlanEr
     return f"{run.outcome}, {steps}" if run.outcome else steps, None
 
 
-def _text(standings: list[RunStatus], home: Path) -> str:
+def _page(standings: list[RunStatus], home: Path) -> Page:
     if not standings:
-        return no_run_text(last_sweep(home))
-    lines = [table(_COLUMNS, [_row(run_status) for run_status in standings])]
+        return [no_run_text(last_sweep(home))]
+    lines: list[str | Table] = [Table(_COLUMNS, [_row(run_status) for run_status in standings])]
     for run_status in standings:
         if run_status.run.unverified is not None:
             lines.append(run_status.run.unverified)
@@ -162,7 +169,7 @@ def _text(standings: list[RunStatus], home: Path) -> str:
             lines.append(bills_line(run_status.run))
         if run_status.run.message and not run_status.run.live:
             lines.append(f"run {run_status.run.run_id}: {run_status.run.message}")
-    return "\n".join(lines)
+    return lines
 
 
 def _row(run_status: RunStatus) -> tuple[str, ...]:

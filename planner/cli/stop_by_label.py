@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.cli import build
-from planner.cli.sweep import ProviderSweep, found_text, look_everywhere
+from planner.cli.screen import show
+from planner.cli.sweep import ProviderSweep, look_everywhere, resource_page
 from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
 from planner.runs.stop_by_label import stop_by_label
 from planner.runs.sweep import Fate, SweptResource
@@ -66,7 +67,7 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
             sys.stdout.write(json.dumps({"run_id": query.name, "ended": [], "recorded": False}) + "\n")
         return
     run_id = _the_run(resources, query)
-    sys.stderr.write(f"ending:\n{found_text(resources)}\n")
+    show(["ending:", *resource_page(resources)], wide=True, stream=sys.stderr)
     rest = [line for one in looks for line in _end(one.name, run_id, resources, settings)]
     if rest or silent:
         raise TeardownUnverifiedError(

@@ -2,8 +2,8 @@
 
 Text of a machine, a job file or a vendor may hold characters that a terminal obeys. `guarded` puts a filter before
 stdout and stderr, so that no command can forget it. The two views that move the cursor themselves
-(planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pass what they show through
-`workloads.terminal_text.visible`.
+(planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pages in colour (planner.cli.screen) are
+written by `write_styled`; all three pass what they show through `workloads.terminal_text.visible`.
 
 A stream that is closed, full or without a reader must not keep a command from ending a machine: what cannot be written
 is dropped, and `undelivered` tells of it at the end.
@@ -93,6 +93,16 @@ def unfiltered(stream: TextIO) -> TextIO:
     """The stream without the filter, for what moves the cursor itself; it takes what cannot be written all the same."""
     inner = stream.stream if isinstance(stream, GuardedStream) else stream
     return cast("TextIO", GuardedStream(inner, lambda text: text))
+
+
+def write_styled(stream: TextIO, text: str) -> None:
+    """Write a text whose escape sequences were made by this program: its cells went through `visible` before."""
+    unguarded = unfiltered(stream)
+    unguarded.write(text)
+    unguarded.flush()
+    if isinstance(stream, GuardedStream) and isinstance(unguarded, GuardedStream):
+        stream.failure, stream.reader_has_gone = unguarded.failure, unguarded.reader_has_gone
+        stream.is_empty = False
 
 
 def has_failed(stream: TextIO) -> bool:

@@ -14,10 +14,11 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
-from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_text
+from planner.cli.screen import show
+from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
 from planner.datasets.storage_costs import format_bytes
 from planner.errors import RefusedError, StateError, TeardownUnverifiedError
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table, joined
 from planner.runs.journal.reader import RecordedRuns, readable_runs
 from planner.runs.last_sweep import LastSweep, keep_sweep
 from planner.runs.provider_clock import tells_time
@@ -31,8 +32,9 @@ from providers.errors import CredentialsError, MachineError, PermissionDeniedErr
 
 ANY_CLIENT = "any"
 _COLUMNS = (
-    Column("what"), Column("id"), Column("where"), Column("run"), Column("client"), Column("since"),
-    Column("costs", right=True), Column("ends by"), Column("state"),
+    Column("what"), Column("id", shrinks=True), Column("where", shrinks=True), Column("run"),
+    Column("client", rank_of_need=2), Column("since", rank_of_need=3), Column("costs", right=True),
+    Column("ends by", rank_of_need=1), Column("state", shrinks=True),
 )  # fmt: skip
 
 
@@ -74,6 +76,7 @@ def command(
         bool, typer.Option("--stored", help="Also delete what ended runs of this computer have left in storage")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Look at every provider, show what is there and what it costs, end what nobody uses."""
@@ -85,7 +88,13 @@ def command(
         if one.left_out:
             sys.stderr.write(f"{one.name}: not read: {one.left_out}\n")
     stored_runs = _stored(swept, settings)
-    _show(swept, stored_runs, settings, as_json)
+    if as_json:
+        resources = [resource for sweep in swept.values() for resource in sweep.resources]
+        rows = [*(_json(resource) for resource in resources), *(stored_json(stored_run) for stored_run in stored_runs)]
+        sys.stdout.write(json.dumps(rows) + "\n")
+    else:
+        left = [stored_page(stored_runs, settings.home)] if stored_runs else []
+        show(joined([_swept_page(swept), *left]), wide=wide)
     # Only a look at all of them, each with an answer, may say later that nothing was left.
     if provider is None and all(one.is_whole for one in looks):
         keep_sweep(settings.home, LastSweep(build.clock().now(), tuple(swept)))
@@ -231,29 +240,18 @@ def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
     raise RefusedError(f"not everything could be checked: {text}", "plan doctor shows what is missing")
 
 
-def _show(swept: Mapping[str, Sweep], stored_runs: list[StoredRun], settings: Settings, as_json: bool) -> None:
+def _swept_page(swept: Mapping[str, Sweep]) -> Page:
     resources = [resource for sweep in swept.values() for resource in sweep.resources]
-    if as_json:
-        rows = [*(_json(resource) for resource in resources), *(stored_json(stored_run) for stored_run in stored_runs)]
-        sys.stdout.write(json.dumps(rows) + "\n")
-        return
-    _show_found(resources, swept)
-    if stored_runs:
-        sys.stdout.write(f"\n{stored_text(stored_runs, settings.home)}\n")
+    if resources:
+        return resource_page(resources)
+    if any(sweep.unanswered for sweep in swept.values()):
+        return ["the providers that answered list no resource of a run"]
+    return [f"no resource of a run exists at {', '.join(swept) or 'any provider'}"]
 
 
-def _show_found(resources: list[SweptResource], swept: Mapping[str, Sweep]) -> None:
-    if not resources and any(sweep.unanswered for sweep in swept.values()):
-        sys.stdout.write("the providers that answered list no resource of a run\n")
-    elif not resources:
-        sys.stdout.write(f"no resource of a run exists at {', '.join(swept) or 'any provider'}\n")
-    else:
-        sys.stdout.write(found_text(resources) + "\n")
-
-
-def found_text(resources: Sequence[SweptResource]) -> str:
-    """What was found, as a table."""
-    return table(_COLUMNS, [_row(resource) for resource in resources])
+def resource_page(resources: Sequence[SweptResource]) -> Page:
+    """The resources that exist, as a table."""
+    return [Table(_COLUMNS, [_row(resource) for resource in resources])]
 
 
 def _row(owned: SweptResource) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from planner.cli import build
 from planner.cli.data import storage_of
 from planner.datasets.storage_costs import format_bytes, rate_text, rates_of
 from planner.errors import RefusedError
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table
 from planner.runs.run import Run
 from planner.runs.storage import StoredRun, stored_runs
 from planner.settings import Settings
@@ -20,7 +20,7 @@ from providers.stores.registry import FACTORIES
 
 _COLUMNS = (
     Column("run directory"), Column("at"), Column("files", right=True), Column("size", right=True),
-    Column("a month", right=True), Column("state"),
+    Column("a month", right=True), Column("state", shrinks=True),
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def look_stored(
     return stored
 
 
-def stored_text(stored_runs: list[StoredRun], home: Path) -> str:
+def stored_page(stored_runs: list[StoredRun], home: Path) -> Page:
     """A table with what a month of it costs, and at which rates."""
     rates = {name: rates_of(name, home) for name in dict.fromkeys(stored_run.provider for stored_run in stored_runs)}
     lines = [
@@ -51,7 +51,7 @@ def stored_text(stored_runs: list[StoredRun], home: Path) -> str:
         for name, provider_rates in rates.items()
         if provider_rates is not None
     ]
-    return "\n".join([table(_COLUMNS, [_row(stored_run) for stored_run in stored_runs]), *lines])
+    return [Table(_COLUMNS, [_row(stored_run) for stored_run in stored_runs]), *lines]
 
 
 def stored_json(stored_run: StoredRun) -> dict[str, object]:

@@ -14,8 +14,9 @@ from typing import Annotated
 import typer
 
 from planner.cli import options
+from planner.cli.screen import show
 from planner.errors import BadInputError, ThisMachineError
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table
 from planner.throughput.check import Checked, as_json, check
 from planner.throughput.predict import Predictor
 from planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
@@ -53,7 +54,10 @@ def check_command(
 
         draw(checked, plot)
     result = as_json(checked)
-    sys.stdout.write((json.dumps(result) if as_json_text else _text(result)) + "\n")
+    if as_json_text:
+        sys.stdout.write(json.dumps(result) + "\n")
+    else:
+        show(_page(result))
 
 
 def _rows(file: Path) -> list[dict[str, str]]:
@@ -100,7 +104,7 @@ def _finder(devices: DeviceTable) -> Callable[[str], str | None]:
     return find
 
 
-def _text(result: dict[str, object]) -> str:
+def _page(result: dict[str, object]) -> Page:
     summary = result["summary"]
     assert isinstance(summary, dict)
     rows = [_line("all", summary)]
@@ -108,7 +112,7 @@ def _text(result: dict[str, object]) -> str:
         rows += [_line(f"{name.removeprefix('by_')} {key}", figures) for key, figures in summary[name].items()]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary["unpredicted_by_reason"].items())
     left_out = f"; not predicted: {reasons}" if reasons else ""
-    return f"{table(_COLUMNS, rows)}\n\n{summary['seen']} rows are in the shipped table{left_out}"
+    return [Table(_COLUMNS, rows), "", f"{summary['seen']} rows are in the shipped table{left_out}"]
 
 
 def _line(name: str, figures: dict[str, object]) -> tuple[str, ...]:

@@ -26,6 +26,31 @@ def price_text(offer: Offer, today: date) -> str:
     return f"{own}{offer.price_grade} {dated}{', old' if is_old(offer.price_as_of, today) else ''}"
 
 
+def is_computed(offer: Offer) -> bool:
+    """Whether the planning price is no price that somebody asks for: a share of another, or that of other regions."""
+    if offer.own_rate:
+        return False
+    return offer.price_grade in _COMPUTED or offer.planned_as in (PlannedAs.SHARE, PlannedAs.OUTLIER)
+
+
+def price_word(offer: Offer) -> str:
+    """What the planning price is, in a word, and of which day: `listed 2026-07-20`, `computed`, `own rate 2026-11-20`.
+
+    `adjusted`: listed on that day, and changed by how such prices have moved since.
+    """
+    if is_computed(offer):
+        return "computed"
+    if offer.own_rate:
+        word = "own rate"
+    elif offer.planned_as is PlannedAs.DRIFTED:
+        word = "adjusted"
+    elif offer.price_grade is PriceGrade.STALE:
+        word = "listed"
+    else:
+        word = str(offer.price_grade)
+    return f"{word} {offer.price_as_of or 'undated'}"
+
+
 def is_trusted(offer: Offer) -> bool:
     """Whether the price counts as its source says it, or as such prices have moved since; not as that of others."""
     if offer.planning_usd_per_hour == offer.usd_per_hour:
@@ -34,17 +59,17 @@ def is_trusted(offer: Offer) -> bool:
 
 
 _RULES = {
-    PlannedAs.DRIFTED: "a spot price older than 30 days is adjusted by how much spot prices change in that time",
-    PlannedAs.SHARE: "a spot price that was computed, or has no date, is replaced by a share of the on-demand price",
-    PlannedAs.OUTLIER: "a spot price below 0.6 of the median of its regions is replaced by their lower quartile; "
-    "--assume-available uses it as listed",
+    PlannedAs.DRIFTED: "adjusted: a spot price older than 30 days, changed by how much spot prices change in that time",
+    PlannedAs.SHARE: "computed: a spot price without a listed price of a known date, a share of the on-demand price",
+    PlannedAs.OUTLIER: "computed: a spot price below 0.6 of the median of its regions, replaced by their lower "
+    "quartile; --assume-available uses it as listed",
 }
 
 
 def _rules(offers: Sequence[Offer]) -> list[str]:
-    """How spot prices count that do not count as listed; one line."""
+    """What the words of the spot prices that do not count as listed mean, a line each."""
     bases = [basis for basis in _RULES if any(offer.planned_as is basis and not offer.own_rate for offer in offers)]
-    return [f"{'; '.join(_RULES[basis] for basis in bases)}; raw: the price at its source"] if bases else []
+    return [_RULES[basis] for basis in bases]
 
 
 def price_notes(plan: Plan) -> list[str]:
@@ -58,7 +83,7 @@ def price_notes(plan: Plan) -> list[str]:
     if any(offer.spot_mean_usd_per_hour is not None for offer in offers):
         lines.append("an observed spot price counts as now or as the mean of the week before, whichever is higher")
     if any(offer.own_rate for offer in offers):
-        lines.append("own rate: your own, of prices.override in settings.toml; list: what the vendor lists")
+        lines.append("own rate: your own, of prices.override in settings.toml")
     lines += _beyond_hours(plan)
     if plan.credit_usd:
         left = ", ".join(f"{format_usd(usd)} at {provider}" for provider, usd in sorted(plan.credit_usd.items()))
@@ -144,7 +169,7 @@ def _planned(offer: Offer) -> list[str]:
         return []
     low, high = (format_usd_per_hour(planning * Decimal(end)) for end in offer.price_spread)
     return [
-        f"planned at {format_usd_per_hour(planning)}: {_RULES[offer.planned_as]}",
+        f"planned at {format_usd_per_hour(planning)}, {_RULES[offer.planned_as]}",
         f"8 times of 10 between {low} and {high}: how spot prices of this age moved in dated lists of 2023 to 2026, "
         f"never above on demand (docs/adr/0024)",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table
 from workloads.data_folder.values import left_out_text
 from workloads.terminal_text import visible
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("label", right=True),
-    Column("class"),
+    Column("class", shrinks=True),
     Column("to train on", right=True),
     Column("held out", right=True),
 )
 _CLASSES_SHOWN = 30
 
 
-def data_text(report: Report) -> str:
+def data_page(report: Report) -> Page:
     """Counts by class, sizes, unreadable images, what is left out and why, and keys for the job; problems last."""
-    lines = [
+    lines: list[str | Table] = [
         f"{visible(report.folder)}: {report.kind}",
         f"{_counts_text(report)}, {report.size_bytes / 1e6:,.1f} MB",
     ]
     rows = [(str(row.label), visible(row.name), f"{row.train:,}", f"{row.hold_out:,}") for row in report.classes]
-    lines.append(table(_COLUMNS, rows[:_CLASSES_SHOWN]))
+    lines.append(Table(_COLUMNS, rows[:_CLASSES_SHOWN]))
     if len(rows) > _CLASSES_SHOWN:
         lines.append(f"and {len(rows) - _CLASSES_SHOWN:,} more classes (--json has all)")
     if report.first_label is not None:
@@ -37,7 +37,7 @@ def data_text(report: Report) -> str:
     lines += [f"cannot be decoded: {visible(row.path)} ({visible(row.reason)})" for row in report.unreadable]
     lines.append("for the job: " + ", ".join(f"{key}: {value}" for key, value in job_keys(report).items()))
     lines += [f"problem: {visible(problem)}" for problem in report.problems]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def launch_lines(report: Report) -> list[str]:

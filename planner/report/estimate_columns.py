@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.forecast.price_notes import price_text
+from planner.forecast.price_notes import is_computed, price_word
+from planner.report.page import Cell, Column, Table, Tone
 from planner.report.queue_lines import queue_json
 from pricing.grades import is_old
-from pricing.money import format_usd, to_micro
+from pricing.money import format_usd_interval, to_micro, two_digits
 from pricing.offers import LifecycleState, Market
 from providers.registry import is_estimated_only
 from workloads.durations import format_duration
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date
     from decimal import Decimal
 
     from planner.forecast.memory import MemoryNeed
     from planner.forecast.plan import Candidate, Estimate, RankedOffer
     from planner.throughput.values import Throughput
-    from pricing.offers import Offer, PriceStamp, Rental
+    from pricing.offers import PriceStamp, Rental
 
 MICRO = 1_000_000
 
@@ -56,14 +57,18 @@ class Priced(NamedTuple):
 class EstimateColumn(NamedTuple):
     """`meaning` says what it is, with its unit. `cell` is the text in the table under `title`; no title: JSON alone.
 
+    `rank_of_need` says which columns a narrow terminal leaves out first (planner.report.page.Column).
+
     `of_machine` and `of_place` are its keys in the JSON: those that all places of a machine type share are made once
     for thousands of rows, the others for each row.
     """
 
     meaning: str
     title: str = ""
-    cell: Callable[[RankedOffer, date], str] | None = None
+    cell: Callable[[RankedOffer, date], str | Cell] | None = None
     right: bool = False
+    rank_of_need: int = 0
+    shrinks: bool = False
     of_machine: Mapping[str, Callable[[Estimate], Any]] = {}
     of_place: Mapping[str, Callable[[Priced], Any]] = {}
 
@@ -78,8 +83,8 @@ def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> 
 
 
 def speed_text(throughput: Throughput) -> str:
-    """`735 (600-900)`: images per second and their 80 % interval."""
-    return f"{_rounded(throughput.images_per_second)} ({_rounded(throughput.low)}-{_rounded(throughput.high)})"
+    """`735 (600-900)`: images per second in three digits and their 80 % interval in two."""
+    return f"{_rounded(throughput.images_per_second)} ({two_digits(throughput.low)}-{two_digits(throughput.high)})"
 
 
 def speed_json(throughput: Throughput) -> dict[str, Any]:
@@ -103,14 +108,7 @@ def _rounded(value: float) -> str:
 
 
 def _where(ranked: RankedOffer, _: date) -> str:
-    offer = ranked.offer
-    mark = " (estimate only)" if is_estimated_only(offer.provider) else ""
-    return f"{offer.provider} {offer.region}{mark}"
-
-
-def _instance(ranked: RankedOffer, _: date) -> str:
-    state = ranked.offer.lifecycle.state
-    return f"{ranked.offer.instance_type}{'' if state is LifecycleState.ACTIVE else f' ({state})'}"
+    return f"{ranked.offer.provider} {ranked.offer.region}"
 
 
 def _device(ranked: RankedOffer, _: date) -> str:
@@ -124,20 +122,18 @@ def _basis(ranked: RankedOffer, _: date) -> str:
 
 
 def _cost(ranked: RankedOffer, _: date) -> str:
-    return f"{format_usd(ranked.cost_usd)} ({_span(ranked.cost_low_usd, ranked.cost_high_usd)})"
-
-
-def _span(low: Decimal, high: Decimal) -> str:
-    return f"{format_usd(low).removeprefix('$')}-{format_usd(high).removeprefix('$')}"
+    return format_usd_interval(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd)
 
 
 def _rate(ranked: RankedOffer, _: date) -> str:
-    """The planning price, and the source's own beside it where the two differ."""
-    offer: Offer = ranked.offer
-    planning = offer.planning_usd_per_hour
-    if planning is None or planning == offer.usd_per_hour:
-        return f"{offer.usd_per_hour:.3f}"
-    return f"{planning:.3f} ({'list' if offer.own_rate else 'raw'} {offer.usd_per_hour:.3f})"
+    """The planning price; the source's own is in `--explain`."""
+    planning = ranked.offer.planning_usd_per_hour
+    return f"{ranked.offer.usd_per_hour if planning is None else planning:.3f}"
+
+
+def _price(ranked: RankedOffer, _: date) -> str | Cell:
+    word = price_word(ranked.offer)
+    return Cell(word, Tone.FAINT) if is_computed(ranked.offer) else word
 
 
 def _lifecycle(rental: Rental) -> dict[str, Any]:
@@ -168,11 +164,28 @@ def _cost_parts(row: Priced) -> dict[str, float]:
     return {"compute": compute / MICRO, **row.fixed, "elsewhere": elsewhere / MICRO}
 
 
-def _market(ranked: RankedOffer, _: date) -> str:
-    """The market, and in a word how likely it is obtained where that changes the estimate."""
-    estimate = ranked.candidate.estimate
-    market = "spot" if ranked.offer.market is Market.SPOT else "on demand"
-    return market if estimate.search is None else f"{market}, {estimate.obtainability.grade}"
+def _market(ranked: RankedOffer, _: date) -> str | Cell:
+    """The market, and the one word that matters most of what is to be known first."""
+    is_spot = ranked.offer.market is Market.SPOT
+    market = "spot" if is_spot else "on demand"
+    for word, tone in _remarks(ranked):
+        return Cell(f"{market}, {word}", tone)
+    return Cell(market, Tone.SPOT) if is_spot else market
+
+
+def _remarks(ranked: RankedOffer) -> Iterator[tuple[str, Tone]]:
+    """What sets a row apart, the gravest first."""
+    offer, estimate = ranked.offer, ranked.candidate.estimate
+    if is_estimated_only(offer.provider):
+        yield "estimate only", Tone.FAINT
+    if offer.lifecycle.state is not LifecycleState.ACTIVE:
+        yield str(offer.lifecycle.state), Tone.BAD if offer.lifecycle.state is LifecycleState.RETIRED else Tone.WARNING
+    if estimate.search is not None:
+        yield str(estimate.obtainability.grade), Tone.WARNING
+    if estimate.memory is not None and estimate.memory.is_tight:
+        yield "tight", Tone.WARNING
+    if is_computed(offer):
+        yield "computed", Tone.FAINT
 
 
 def _obtainability(estimate: Estimate) -> dict[str, Any] | None:
@@ -196,8 +209,8 @@ COLUMNS = (
         of_place={"rank": lambda row: row.rank},
     ),
     EstimateColumn(
-        "provider and region; `zone`: null for the whole region. `(estimate only)`: nothing can be launched there",
-        "where", _where,
+        "provider and region; `zone`: null for the whole region",
+        "where", _where, shrinks=True,
         of_machine={"provider": lambda estimate: estimate.rental.provider},
         of_place={
             "region": lambda row: row.candidate.place.region,
@@ -205,7 +218,8 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "the vendor's name of the machine, with its state where it is not active", "instance", _instance,
+        "the vendor's name of the machine", "instance", lambda ranked, _: ranked.offer.instance_type,
+        rank_of_need=1,
         of_machine={"instance_type": lambda estimate: estimate.rental.instance_type},
     ),
     EstimateColumn(
@@ -216,8 +230,10 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`on_demand` or `spot`; in the table with a word, where it may not be obtained: `uncertain`, `poor`",
-        "market", _market,
+        "`on_demand` or `spot`; in the table with the word that matters most: `estimate only` (nothing can be launched "
+        "there), the state where it is not active, `uncertain` or `poor` (it may not be obtained), `tight` (memory), "
+        "`computed` (the price)",
+        "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
     ),
     EstimateColumn(
@@ -241,7 +257,7 @@ COLUMNS = (
     ),
     EstimateColumn(
         "images per second over all devices, with the ends of the 80 % interval", "images/s (80 %)",
-        lambda ranked, _: speed_text(ranked.candidate.estimate.throughput), right=True,
+        lambda ranked, _: speed_text(ranked.candidate.estimate.throughput), right=True, rank_of_need=3,
         of_machine={
             # `value=value` binds each key's own function: a closure would see the last one.
             key: lambda estimate, value=value: value(estimate.throughput)  # type: ignore[misc]
@@ -250,6 +266,7 @@ COLUMNS = (
     ),
     EstimateColumn(
         "`measured`, `scaled` or `modelled`; `input_bound`: its host feeds slower than it computes", "basis", _basis,
+        rank_of_need=4,
         of_machine={
             "basis": lambda estimate: estimate.throughput.basis,
             "input_bound": lambda estimate: estimate.input_bound,
@@ -292,16 +309,17 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "USD an hour: what is planned with, and the source's own price where the two differ", "$/h", _rate, right=True,
+        "USD an hour: the source's own price, and what is planned with, which is the one in the table", "$/h", _rate,
+        right=True, rank_of_need=2,
         of_place={
             "usd_per_hour": lambda row: row.micro_usd_per_hour / MICRO,
             "planning_usd_per_hour": lambda row: row.candidate.place.planning_micro_usd_per_hour / MICRO,
         },
     ),
     EstimateColumn(
-        "grade and date of the price; `price_old`: over a month; `planned_as`: what the planning price "
-        "rests on; `own_rate`: the person's own, in words",
-        "price", lambda ranked, today: price_text(ranked.offer, today),
+        "how the price was obtained, and when; `price_grade`; `price_old`: over a month; `planned_as`: what the "
+        "planning price rests on; `own_rate`: the person's own, in words",
+        "price", _price, rank_of_need=5,
         of_place={
             "price_grade": lambda row: row.stamp.price_grade,
             "price_as_of": lambda row: row.stamp.price_as_of.isoformat() if row.stamp.price_as_of else None,
@@ -320,6 +338,12 @@ OF_MACHINE = {key: value for column in COLUMNS for key, value in column.of_machi
 OF_PLACE = {key: value for column in COLUMNS for key, value in column.of_place.items()}
 
 
-def cells(ranked: RankedOffer, today: date) -> tuple[str, ...]:
+def cells(ranked: RankedOffer, today: date) -> tuple[str | Cell, ...]:
     """A row of the table."""
     return tuple(column.cell(ranked, today) for column in TABLE if column.cell is not None)
+
+
+def table_of(ranked_offers: Sequence[RankedOffer], today: date) -> Table:
+    """The table of these rows."""
+    columns = [Column(column.title, column.right, column.rank_of_need, column.shrinks) for column in TABLE]
+    return Table(columns, [cells(ranked, today) for ranked in ranked_offers])

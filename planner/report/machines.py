@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from planner.forecast.machines import advice_on_machines
 from planner.report.estimate_columns import device_text, speed_json, speed_text
-from pricing.money import format_usd, from_micro
+from planner.report.page import Column, Page, Table
+from pricing.money import format_usd_interval, from_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -19,22 +20,31 @@ LAUNCH_TEXT = (
 )
 
 
-def machines_text(plan: Plan) -> str:
-    """The table with its heading and what follows of it; "" where several machines were not asked for."""
-    if not plan.groups:
-        return ""
-    from planner.report.tables import Column, table
+_COLUMNS = (
+    Column("row"),
+    Column("machines", right=True),
+    Column("instance", rank_of_need=2),
+    Column("devices"),
+    Column("images/s (80 %)", right=True, rank_of_need=1),
+    Column("time", right=True),
+    Column("cost (80 %)", right=True),
+    Column("worth it", shrinks=True),
+)
 
-    right = frozenset(("machines", "images/s (80 %)", "time", "cost (80 %)"))
-    titles = ("row", "machines", "instance", "devices", "images/s (80 %)", "time", "cost (80 %)", "worth it")
-    columns = [Column(title, right=title in right) for title in titles]
-    lines = ["several machines, the batch divided over all their devices (computed, see docs/accuracy.md):"]
-    lines.append(table(columns, [_cells(group) for group in plan.groups]))
+
+def machines_page(plan: Plan) -> Page:
+    """The table with its heading and what follows of it; empty where several machines were not asked for."""
+    if not plan.groups:
+        return []
+    lines: list[str | Table] = [
+        "several machines, the batch divided over all their devices (computed, see docs/accuracy.md):"
+    ]
+    lines.append(Table(_COLUMNS, [_cells(group) for group in plan.groups]))
     lines += dict.fromkeys(
         f"{group.rental.instance_type}: {group.network.ground}" for group in plan.groups if _is_computed(group)
     )
     lines += [f"advice: {line}" for line in machines_advice(plan)]
-    return "\n".join([*lines, LAUNCH_TEXT])
+    return [*lines, LAUNCH_TEXT]
 
 
 def machines_advice(plan: Plan) -> list[str]:
@@ -54,12 +64,11 @@ def _cells(group: Group) -> tuple[str, ...]:
     first = (str(group.rank), str(group.machines), rental.instance_type, what)
     if group.estimate is None or group.cost_micro_usd is None:
         return (*first, "-", "-", "-", f"no: {group.left_out}")
-    expected, low, high = (format_usd(from_micro(cost)) for cost in group.cost_micro_usd)
     return (
         *first,
         speed_text(group.estimate.throughput),
         format_duration(group.estimate.time.total),
-        f"{expected} ({low}-{high})",
+        format_usd_interval(*(from_micro(cost) for cost in group.cost_micro_usd)),
         _WORTH[group.is_worth_it],
     )
 

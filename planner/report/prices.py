@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.report.tables import Column, table
+from planner.report.page import Column, Page, Table, joined
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 
 if TYPE_CHECKING:
@@ -33,33 +33,33 @@ _COLUMNS = (
     Column("provider"),
     Column("offers", right=True),
     Column("on demand", right=True),
-    Column("spot observed", right=True),
-    Column("spot listed", right=True),
-    Column("spot estimated", right=True),
-    Column("stale", right=True),
+    Column("spot observed", right=True, rank_of_need=4),
+    Column("spot listed", right=True, rank_of_need=4),
+    Column("spot estimated", right=True, rank_of_need=4),
+    Column("stale", right=True, rank_of_need=1),
     Column("old", right=True),
-    Column("retired", right=True),
+    Column("retired", right=True, rank_of_need=3),
     Column("prices from"),
     Column("to"),
-    Column("offered according to"),
+    Column("offered according to", rank_of_need=2),
     Column("read"),
 )
 
 
-def standing_text(standings: Sequence[PriceState], own: OwnPrices) -> str:
+def standing_page(standings: Sequence[PriceState], own: OwnPrices) -> Page:
     """The table, then sources, failed readings and changes of each provider."""
-    blocks = [table(_COLUMNS, [_row(price_state) for price_state in standings])]
-    blocks += ["\n".join([f"{price_state.summary.provider}:", *_details(price_state)]) for price_state in standings]
+    blocks: list[Page] = [[Table(_COLUMNS, [_row(price_state) for price_state in standings])]]
+    blocks += [[f"{price_state.summary.provider}:", *_details(price_state)] for price_state in standings]
     own_lines = [rate.text for rate in own.rates]
     own_lines += [f"credit at {credit.text}: {format_usd(credit.usd_left)} left" for credit in own.credits]
     own_lines += [*own.lines, *own.other_accounts]
     if own_lines:
-        blocks.append("\n".join(["your own rates and credits:", *(f"  {line}" for line in own_lines)]))
-    blocks.append(
+        blocks.append(["your own rates and credits:", *(f"  {line}" for line in own_lines)])
+    note = (
         "USD an hour, list prices before tax, discounts and commitments; old: read more than a month ago; plan prices "
         "refresh reads anew"
     )
-    return "\n\n".join(blocks)
+    return joined([*blocks, [note]])
 
 
 def _row(price_state: PriceState) -> tuple[str, ...]:

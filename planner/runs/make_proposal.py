@@ -14,7 +14,7 @@ from planner.errors import BadInputError, RefusedError, from_provider
 from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
 from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
-from planner.report.tables import machine_line
+from planner.report.estimate_page import machine_line
 from planner.runs.calibrate import calibrate
 from planner.runs.journal.evidence import read_evidence
 from planner.runs.live_prices import dearer, refined

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import NothingLeftError
 from planner.forecast.plan import Plan
 from planner.forecast.price_notes import price_text
-from planner.report.tables import unproven_text
+from planner.report.estimate_page import unproven_text
 from planner.runs.decision.market import chance_text
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.receipt import estimate_record

@@ -8,12 +8,12 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from planner.report.tables import estimate_table
 from pydantic import ValidationError
 
 from planner.datasets.transfer import providers_of
 from planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
 from planner.forecast.this_machine import shape_of
-from planner.report.tables import estimate_table
 from planner.runs.consent import foreign_parts
 from planner.throughput.host import host_step_seconds
 from planner.throughput.nets import model_key

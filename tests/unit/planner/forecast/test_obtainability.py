@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from planner.report.tables import estimate_table
 
 from planner.forecast.build_plan import PlanQuery, make_plan
 from planner.forecast.choose import Filters, choose
@@ -15,7 +16,6 @@ from planner.forecast.obtainability import PAUSES, Obtainabilities, elsewhere_mi
 from planner.forecast.plan import Choice, Reason
 from planner.report.estimate_json import estimate_json
 from planner.report.explain import explain
-from planner.report.tables import estimate_table
 from planner.runs.decision.search import pause_after
 from planner.settings import Settings
 from pricing.catalog import Catalog

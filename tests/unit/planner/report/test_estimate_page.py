@@ -10,14 +10,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from planner.forecast.plan import Reason
-from planner.forecast.price_notes import unsettled_prices
-from planner.report import estimate_columns, tables
-from planner.report import estimate_json as estimate_json_module
-from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
-from planner.report.estimate_json import estimate_json
-from planner.report.explain import explain
 from planner.report.tables import (
     TIGHT_TEXT,
     Column,
@@ -26,6 +18,14 @@ from planner.report.tables import (
     rejection_counts,
     table,
 )
+
+from planner.forecast.plan import Reason
+from planner.forecast.price_notes import unsettled_prices
+from planner.report import estimate_columns, tables
+from planner.report import estimate_json as estimate_json_module
+from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
+from planner.report.estimate_json import estimate_json
+from planner.report.explain import explain
 from planner.runs.proposal import rented as rented_proposal
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog

@@ -1,14 +1,15 @@
-"""What a person reads: the estimate as an aligned table, with what was rejected and why."""
+"""What a person reads: the estimate with its table, and what was rejected and why."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.forecast.price_notes import is_trusted, price_notes
 from planner.forecast.spot import CostAndTime, spot_verdict
-from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, TABLE, cells, device_text, speed_text
+from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, device_text, speed_text, table_of
+from planner.report.page import Cell, Column, Page, Table, Tone, joined
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from providers.cloud.images import table as table_of_images
 from providers.registry import is_estimated_only
@@ -18,64 +19,44 @@ from workloads.pretrained import weights_text
 from workloads.terms import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from planner.forecast.check import Judged
     from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
-    from planner.report.estimate_columns import EstimateColumn
     from workloads.job import TrainingJob
 
 
-class Column(NamedTuple):
-    """A column of a table; `right` aligns it to the right."""
-
-    title: str
-    right: bool = False
-
-
-def table(columns: Sequence[Column | EstimateColumn], rows: Iterable[Sequence[str]]) -> str:
-    """Rows aligned under their titles, two blanks apart; nothing is cut off."""
-    texts = [[column.title for column in columns], *rows]
-    widths = [max(len(row[index]) for row in texts) for index in range(len(columns))]
-    lines = []
-    for row in texts:
-        padded = [
-            text.rjust(width) if column.right else text.ljust(width)
-            for text, width, column in zip(row, widths, columns, strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return "\n".join(lines)
-
-
-def estimate_table(plan: Plan, checked: Mapping[int, Judged] | None = None) -> str:
+def estimate_page(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Page:
     """The whole answer: what is asked, the ranking, this machine, what was rejected and why.
 
     `checked` tells by rank which rows the account could launch.
     """
-    parts, today = [_heading(plan)], plan.made_at.date()
-    columns: tuple[Column | EstimateColumn, ...] = TABLE
-    rows = [cells(ranked, today) for ranked in plan.candidates]
+    ranking: list[str | Table] = [_ranking(plan, checked)] if plan.candidates else []
+    blocks: list[Page] = [_heading(plan), ranking, _why_not(checked or {}) if ranking else [], _under(plan)]
+    return joined(blocks)
+
+
+def _ranking(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
+    ranking = table_of(plan.candidates, plan.made_at.date())
+    columns, rows = list(ranking.columns), [list(row) for row in ranking.rows]
     if plan.credit_usd:
-        columns = (*columns, Column("you pay", right=True))
-        rows = [(*row, _paid(plan, ranked)) for row, ranked in zip(rows, plan.candidates, strict=True)]
+        columns.append(Column("you pay", right=True))
+        rows = [[*row, _paid(plan, ranked)] for row, ranked in zip(rows, plan.candidates, strict=True)]
     if checked is not None:
-        columns = (*columns, Column("launch"))
-        rows = [
-            (*row, _launchable(checked.get(ranked.rank))) for row, ranked in zip(rows, plan.candidates, strict=True)
-        ]
-    if rows:
-        parts.append(table(columns, rows))
-        parts.append("\n".join(_why_not(checked or {})))
-    parts.append("\n".join(_under(plan)))
-    return "\n\n".join(part for part in parts if part)
+        columns.append(Column("launch"))
+        rows = [[*row, _launchable(checked.get(one.rank))] for row, one in zip(rows, plan.candidates, strict=True)]
+    return Table(columns, rows)
 
 
 def _paid(plan: Plan, ranked: RankedOffer) -> str:
     return format_usd(ranked.cost_usd - plan.credit_of(ranked))
 
 
-def _launchable(judged: Judged | None) -> str:
-    return _LAUNCHABLE[judged.state] if judged else "-"
+def _launchable(judged: Judged | None) -> str | Cell:
+    if judged is None:
+        return "-"
+    word = _LAUNCHABLE[judged.state]
+    return Cell(word, Tone.BAD) if judged.state == "refused" else word
 
 
 def _why_not(checked: Mapping[int, Judged]) -> list[str]:
@@ -93,23 +74,25 @@ def _why_not(checked: Mapping[int, Judged]) -> list[str]:
 _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 
 
-def _heading(plan: Plan) -> str:
+def _heading(plan: Plan) -> list[str]:
     job = plan.job
     net = job.net()
     data = job.data.name or job.data.path or job.data.url
     trained = f", {trained_parameters(net) / 1e6:.1f} M of them trained" if net.frozen else ""
     size = f"{parameters(net) / 1e6:.1f} M parameters{trained}, {2 * macs(net) / 1e9:.2f} GFLOPs forward"
-    return (
+    return [
         f"{job.name}: {net.name} ({size}) "
         f"on {data} at {job.image_size} px, {job.epochs} epochs, batch {job.global_batch_size}, {job.precision}"
-        f"{', xla' if job.xla else ''}, {job.framework}{_weights(job)}\n{_limits(job)}"
-    )
+        f"{', xla' if job.xla else ''}, {job.framework}",
+        *_weights(job),
+        _limits(job),
+    ]
 
 
-def _weights(job: TrainingJob) -> str:
+def _weights(job: TrainingJob) -> list[str]:
     text = weights_text(job)
     frozen = f", frozen up to and with {job.model.freeze}" if job.model.freeze else ""
-    return f"\nbegins with {text}{frozen}" if text else ""
+    return [f"begins with {text}{frozen}"] if text else []
 
 
 def _limits(job: TrainingJob) -> str:

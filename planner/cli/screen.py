@@ -1,0 +1,155 @@
+"""How a page is drawn: as wide as the terminal, in colour where that is wanted, wide and plain in a pipe or a file.
+
+A table that is too wide leaves out columns, those that are needed least first, and says so. NO_COLOR and FORCE_COLOR
+are those of no-color.org and force-color.org (read on 2026-11-24): set and not empty.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import NamedTuple, TextIO
+
+from planner.cli.streams import write_styled
+from planner.report.page import Cell, Column, Page, Table, Tone, cell_text
+from workloads.terminal_text import one_line, visible
+
+GAP = 2
+"""Blanks between two columns; one where the needed columns do not fit otherwise."""
+_LEAST_SHRUNK = 8
+"""Characters that a shrunk column keeps."""
+_STYLES = {Tone.SPOT: "cyan", Tone.WARNING: "yellow", Tone.BAD: "red", Tone.FAINT: "dim"}
+
+
+class Screen(NamedTuple):
+    """`width` in characters, None: as wide as the page wants to be."""
+
+    width: int | None
+    has_colour: bool
+
+
+PLAIN = Screen(width=None, has_colour=False)
+
+
+def screen_of(stream: TextIO, environ: Mapping[str, str], *, wide: bool = False) -> Screen:
+    """The screen behind a stream: a terminal has a width (none with `wide`), a pipe or a file has none."""
+    is_terminal = stream.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal and not wide else None
+    if environ.get("NO_COLOR"):
+        return Screen(width, has_colour=False)
+    has_colour = is_terminal and environ.get("TERM") not in ("dumb", "unknown")
+    return Screen(width, has_colour or bool(environ.get("FORCE_COLOR")))
+
+
+def show(page: Page, *, wide: bool = False, stream: TextIO | None = None) -> None:
+    """Draw a page on a stream (default: stdout)."""
+    stream = stream or sys.stdout
+    screen = screen_of(stream, os.environ, wide=wide)
+    text = render(page, screen) + "\n"
+    if screen.has_colour:
+        write_styled(stream, text)
+    else:
+        stream.write(text)
+
+
+def render(page: Page, screen: Screen) -> str:
+    """The page as text; with colours it holds escape sequences, all of them made here."""
+    lines: list[str] = []
+    for block in page:
+        if isinstance(block, Table):
+            columns = columns_that_fit(block, screen.width)
+            lines.append(_drawn(_of_columns(block, columns), screen))
+            left_out = [column.title for column in block.columns if column not in columns]
+            if left_out:
+                text = f"columns left out to fit: {', '.join(left_out)}; --wide shows them"
+                lines.append(_wrapped(text, screen.width))
+        else:
+            lines.append(_wrapped(visible(block), screen.width))
+    return "\n".join(lines)
+
+
+def columns_that_fit(table: Table, width: int | None) -> list[Column]:
+    """The columns that `width` characters hold, at least those of rank 0, in their order."""
+    columns = list(table.columns)
+    if width is None:
+        return columns
+    widths = {column: _natural_width(table, index) for index, column in enumerate(columns)}
+    while _total([widths[column] for column in columns], GAP) > width:
+        least_needed = max(columns, key=lambda column: column.rank_of_need)
+        if not least_needed.rank_of_need:
+            break
+        columns.remove(least_needed)
+    return columns
+
+
+def _total(widths: Sequence[int], gap: int) -> int:
+    return sum(widths) + gap * (len(widths) - 1)
+
+
+def _natural_width(table: Table, index: int) -> int:
+    """Characters of the widest cell of a column, its title among them."""
+    texts = [table.columns[index].title, *(cell_text(row[index]) for row in table.rows)]
+    return max(len(one_line(text)) for text in texts)
+
+
+def _of_columns(table: Table, columns: Sequence[Column]) -> Table:
+    indices = [index for index, column in enumerate(table.columns) if column in columns]
+    return Table(columns, [[row[index] for index in indices] for row in table.rows])
+
+
+def _widths(table: Table, width: int | None) -> tuple[list[int], int]:
+    """Characters of each column, of its widest cell, and of the gap; fewer where the needed columns do not fit."""
+    widths = [_natural_width(table, index) for index in range(len(table.columns))]
+    shrinking = [index for index, column in enumerate(table.columns) if column.shrinks]
+    gap = GAP if width is None or _total(widths, GAP) <= width else 1
+    while width is not None and _total(widths, gap) > width:
+        widest = max(shrinking, key=lambda index: widths[index], default=None)
+        if widest is None or widths[widest] <= _LEAST_SHRUNK:
+            break
+        widths[widest] -= 1
+    return widths, gap
+
+
+def _drawn(table: Table, screen: Screen) -> str:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    widths, gap = _widths(table, screen.width)
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    for column, width in zip(table.columns, widths, strict=True):
+        drawn.add_column(
+            Text(column.title), justify="right" if column.right else "left", width=width, no_wrap=True,
+            overflow="ellipsis",
+        )  # fmt: skip
+    for row in table.rows:
+        drawn.add_row(*(Text(one_line(cell_text(cell)), _style(cell)) for cell in row))
+    console = Console(
+        file=StringIO(), width=_total(widths, gap) + gap, force_terminal=screen.has_colour, highlight=False,
+        color_system="standard" if screen.has_colour else None, no_color=not screen.has_colour, legacy_windows=False,
+    )  # fmt: skip
+    with console.capture() as capture:
+        console.print(drawn)
+    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+
+
+def _style(cell: str | Cell) -> str:
+    return "" if isinstance(cell, str) else _STYLES[cell.tone]
+
+
+def _wrapped(text: str, width: int | None) -> str:
+    """Lines no longer than the screen, broken between words; what continues a line is indented by two more."""
+    if width is None:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip(" ")) + GAP)
+        broken = textwrap.wrap(
+            line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        lines += broken or [""]
+    return "\n".join(lines)
