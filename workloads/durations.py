@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-_UNITS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_UNITS = {"y": 365 * 86_400, "mo": 30 * 86_400, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DAYS_OF_A_MONTH = 30
 _DAYS_OF_A_YEAR = 365
-_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?[dhms])+", re.ASCII)
-_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:mo|[ydhms]))+", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(mo|[ydhms])", re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90s`, `10m`, `8h`, `1d12h` as a timedelta. Raises ValueError with the accepted form."""
+    """`90s`, `10m`, `8h`, `1d12h`, `2 mo 9d` as a timedelta: months of 30 days, years of 365.
+
+    Raises ValueError with the accepted form.
+    """
     compact = text.replace(" ", "").lower()
     if not _WHOLE.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 10m, 8h or 1d12h")

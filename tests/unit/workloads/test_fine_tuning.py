@@ -8,12 +8,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from planner.report.tables import estimate_table
 from pydantic import ValidationError
 
+from planner.cli.screen import PLAIN, render
 from planner.datasets.transfer import providers_of
 from planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
 from planner.forecast.this_machine import shape_of
+from planner.report.estimate_page import estimate_page
 from planner.runs.consent import foreign_parts
 from planner.throughput.host import host_step_seconds
 from planner.throughput.nets import model_key
@@ -160,7 +161,7 @@ def test_the_published_files_are_those_of_the_installed_keras() -> None:
 
 def test_the_heading_says_what_the_run_begins_with(tmp_path: Path) -> None:
     with Catalog.open(small_catalog(tmp_path)) as catalog:
-        head = estimate_table(a_plan(catalog, fine_tuned(freeze="block4"))).splitlines()[:2]
+        head = render(estimate_page(a_plan(catalog, fine_tuned(freeze="block4"))), PLAIN).splitlines()[:2]
     assert "138.4 M parameters" not in head[0]
     assert "M of them trained" in head[0]
     assert head[1].startswith("begins with weights of ImageNet, about 59 MB from https://")

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
-ESTIMATE = ("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "azure", "--region", "eastus")
+ESTIMATE = (
+    "estimate",
+    "--wide",
+    "--model",
+    "vgg16",
+    "--dataset",
+    "cifar10",
+    "--provider",
+    "azure",
+    "--region",
+    "eastus",
+)
 T4 = (*ESTIMATE, "--device", "T4", "--market", "on_demand", "--limit", "1")
 QUESTION = "Read those of azure eastus now?"
 NOBODY_THERE = {"CI": "", "PLAN_GCP_API_KEY": "", "GOOGLE_API_KEY": ""}
@@ -91,7 +102,7 @@ def test_nobody_is_asked(
 
 
 def test_a_list_that_needs_a_key_is_not_asked_about(tmp_path: Path) -> None:
-    command = ("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "gcp", "--limit", "1")
+    command = ("estimate", "--wide", "--model", "vgg16", "--dataset", "cifar10", "--provider", "gcp", "--limit", "1")
     with AllAtPty(tmp_path, *command, **NOBODY_THERE) as person:
         assert person.wait_for_end()[0] == 0
     assert QUESTION not in person.screen

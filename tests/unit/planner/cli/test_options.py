@@ -96,19 +96,19 @@ def test_a_shell_that_completes_an_option_gets_words_and_no_estimate(monkeypatch
     assert plan("estimate").out == "--objective\n"
 
 
-SLOW_TO_IMPORT = ["rich", "boto3", "botocore", "google", "azure", "tensorflow", "keras", "jax", "torch", "numpy"]
+SLOW_TO_IMPORT = ["boto3", "botocore", "google", "azure", "tensorflow", "keras", "jax", "torch", "numpy"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "spared"),
     [
-        (["--version"], ["typer", "pydantic", "yaml", *SLOW_TO_IMPORT]),
+        (["--version"], ["typer", "rich", "pydantic", "yaml", *SLOW_TO_IMPORT]),
         (["devices"], ["workloads.job", "yaml", *SLOW_TO_IMPORT]),
         (["estimate", "--model", "vgg16", "--dataset", "cifar10"], ["yaml", *SLOW_TO_IMPORT]),
         (["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml")], SLOW_TO_IMPORT),
         (
             ["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml"), "--json"],
-            ["planner.report.tables", *SLOW_TO_IMPORT],
+            ["planner.report.estimate_page", "rich", *SLOW_TO_IMPORT],
         ),
     ],
     ids=lambda words: " ".join(words)[:40],

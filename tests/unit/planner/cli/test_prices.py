@@ -43,7 +43,7 @@ def test_ones_own_rates_are_planned_with_and_marked(home: Path) -> None:
     assert own[0]["cost_usd"] < before["cost_usd"] * 0.6
     assert {row["own_rate"] for row in rows if row["market"] == "spot"} == {None}
     table = plan("estimate", *JOB).out
-    assert "0.210 (list 0.526)  own rate, listed 2026-07-20, old" in table
+    assert "0.210  own rate 2026-07-20" in table
     assert "own rate: your own, of prices.override in settings.toml" in table
     assert "your own rate: aws g4dn, on demand: 60 % off (our contract)" in plan("estimate", *JOB, "--explain", "1").out
     shown = plan("prices", "show", "--json").json
@@ -75,7 +75,7 @@ def test_a_rate_with_fewer_hours_than_the_run_takes_costs_more_for_the_rest(home
     explained = plan("estimate", *JOB, "--market", "on_demand", "--explain", "1").out
     assert "is the mean of $0.210/h and of the price without it" in explained
     (row,) = [line for line in table.splitlines() if line.startswith("1 ")]
-    assert f"{mixed['planning_usd_per_hour']:.3f} (list 0.526)" in row
+    assert f"  {mixed['planning_usd_per_hour']:.3f}  own rate" in row
 
 
 def test_a_rate_of_another_account_is_not_planned_with(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) ->
     assert ("g4dn.12xlarge", "not_offered") in refused
     assert ("g4dn.2xlarge", "not_offered") not in refused
     table = plan("estimate", *JOB, "--market", "spot").out
-    assert f"0.250 (raw 0.200)  observed {now.date()}" in table
+    assert f"0.250  observed {now.date()}" in table
     assert "the mean of the week before" in table
     assert f"availability: aws by its offerings of {now.date()}" in table
     told = plan("estimate", *JOB, "--market", "spot", "--explain", "1").out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.cli.screen import PLAIN, render
 from planner.forecast.choose import Filters, choose
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import (
@@ -23,7 +24,7 @@ from planner.forecast.machines import (
 )
 from planner.forecast.plan import Plan, RankedOffer, Reason
 from planner.forecast.spot import spot_rate
-from planner.report.machines import machines_json, machines_text
+from planner.report.machines import machines_json, machines_page
 from planner.throughput.machines import UNKNOWN_NETWORK, on_machines
 from pricing.catalog import Catalog
 from pricing.offers import Market
@@ -210,7 +211,7 @@ def test_machines_that_cost_nothing_are_compared_by_time_alone() -> None:
 def test_the_table(golden: Golden) -> None:
     job = a_job(**LARGE, global_batch_size=256)
     made = groups(a_v100(), job=job, numbers=(1, 2, 3, 4), speed=300.0)
-    golden.check("estimate-machines.txt", machines_text(plan_of(made)) + "\n")
+    golden.check("estimate-machines.txt", render(machines_page(plan_of(made)), PLAIN) + "\n")
 
 
 def test_the_json_has_a_row_for_each_number_with_the_same_keys() -> None:

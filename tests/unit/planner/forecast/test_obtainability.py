@@ -8,13 +8,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from planner.report.tables import estimate_table
 
+from planner.cli.screen import PLAIN, render
 from planner.forecast.build_plan import PlanQuery, make_plan
 from planner.forecast.choose import Filters, choose
 from planner.forecast.obtainability import PAUSES, Obtainabilities, elsewhere_micro, expected_search
 from planner.forecast.plan import Choice, Reason
 from planner.report.estimate_json import estimate_json
+from planner.report.estimate_page import estimate_page
 from planner.report.explain import explain
 from planner.runs.decision.search import pause_after
 from planner.settings import Settings
@@ -222,7 +223,7 @@ def refusing(catalog: Catalog, grade: ObtainabilityGrade) -> tuple[Obtainabiliti
 def test_the_word_stands_in_the_table_only_where_it_changes_the_estimate(catalog: Catalog) -> None:
     for grade, is_shown in ((POOR, True), (UNCERTAIN, True), (GOOD, False)):
         given, _ = refusing(catalog, grade)
-        text = estimate_table(a_plan(catalog, every_place=True, obtainability=given))
+        text = render(estimate_page(a_plan(catalog, every_place=True, obtainability=given)), PLAIN)
         assert (f", {grade}  " in text) is is_shown
         assert ("it may not be obtained" in text) is is_shown
 

@@ -10,22 +10,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from planner.report.tables import (
-    TIGHT_TEXT,
-    Column,
-    estimate_table,
-    machine_line,
-    rejection_counts,
-    table,
-)
 
+from planner.cli.screen import PLAIN, render
 from planner.forecast.plan import Reason
 from planner.forecast.price_notes import unsettled_prices
-from planner.report import estimate_columns, tables
+from planner.report import estimate_columns
 from planner.report import estimate_json as estimate_json_module
+from planner.report import estimate_page as estimate_page_module
 from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
 from planner.report.estimate_json import estimate_json
+from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from planner.report.explain import explain
+from planner.report.page import Column, Table
 from planner.runs.proposal import rented as rented_proposal
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
@@ -50,6 +46,11 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
         yield made
 
 
+def page_text(plan: Plan) -> str:
+    """What a pipe gets."""
+    return render(estimate_page(plan), PLAIN)
+
+
 def plans(catalog: Catalog) -> dict[str, Plan]:
     here = a_machine_estimate()
     nowhere = a_machine_estimate(time=None, cost_usd=None, fits=False, reason="needs 9.0 GiB of memory, has 4.0")
@@ -64,7 +65,7 @@ def plans(catalog: Catalog) -> dict[str, Plan]:
 
 @pytest.mark.parametrize("name", ["short", "first-two", "every-place", "nothing-left", "amp"])
 def test_the_table(catalog: Catalog, golden: Golden, name: str) -> None:
-    golden.check(f"estimate-{name}.txt", estimate_table(plans(catalog)[name]) + "\n")
+    golden.check(f"estimate-{name}.txt", page_text(plans(catalog)[name]) + "\n")
 
 
 @pytest.mark.parametrize("name", ["short", "every-place", "nothing-left"])
@@ -109,7 +110,7 @@ def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
     marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
     plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
     line = f"image and driver are unproven on it, so it is ranked at 1.2 times its cost: {why}"
-    assert f"row 1: {line}" in estimate_table(plan).splitlines()
+    assert f"row 1: {line}" in page_text(plan).splitlines()
     assert line in explain(plan, marked)
     assert line not in explain(plan, plan.candidates[1])
     assert [row["unproven"] for row in as_json(plan)["candidates"][:2]] == [why, None]
@@ -126,7 +127,7 @@ def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog)
     estimate = replace(first.candidate.estimate, memory=full)
     marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
     plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
-    assert f"row 1: {TIGHT_TEXT}" in estimate_table(plan).splitlines()
+    assert f"row 1: {TIGHT_TEXT}" in page_text(plan).splitlines()
     assert TIGHT_TEXT in explain(plan, marked)
     assert [row["memory"]["tight"] for row in as_json(plan)["candidates"][:2]] == [True, False]
 
@@ -160,12 +161,12 @@ def test_no_key_stands_in_two_columns() -> None:
 def test_rows_of_a_provider_that_cannot_launch_are_marked(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = a_plan(catalog)
     name = plan.candidates[0].offer.provider
-    assert ESTIMATE_ONLY_TEXT not in estimate_table(plan)
+    assert ESTIMATE_ONLY_TEXT not in page_text(plan)
     assert not any("launchable" in row for row in as_json(plan)["candidates"])
-    for module in (estimate_columns, estimate_json_module, tables):
+    for module in (estimate_columns, estimate_json_module, estimate_page_module):
         monkeypatch.setattr(module, "is_estimated_only", lambda provider: provider == name)
-    text = estimate_table(plan)
-    assert f"{name} {plan.candidates[0].offer.region} (estimate only)" in text
+    text = page_text(plan)
+    assert re.search(rf"{name} {plan.candidates[0].offer.region} .* (on demand|spot), estimate only ", text)
     assert f"{name}: {ESTIMATE_ONLY_TEXT}" in text.splitlines()
     told = {row["provider"]: row.get("launchable") for row in as_json(plan)["candidates"]}
     assert told.pop(name) == {"state": "refused", "reason": ESTIMATE_ONLY_TEXT}
@@ -280,7 +281,8 @@ def test_a_machine_that_cannot_is_all_null(catalog: Catalog) -> None:
 
 
 def test_a_table_is_aligned_and_nothing_is_cut_off() -> None:
-    text = table([Column("a"), Column("n", right=True), Column("z")], [("x" * 30, "1", "u"), ("y", "1,000", "")])
+    columns = [Column("a"), Column("n", right=True), Column("z")]
+    text = render([Table(columns, [("x" * 30, "1", "u"), ("y", "1,000", "")])], PLAIN)
     assert text.splitlines() == [
         "a" + " " * 35 + "n  z",
         "x" * 30 + "  " + "    1  u",
@@ -289,12 +291,12 @@ def test_a_table_is_aligned_and_nothing_is_cut_off() -> None:
 
 
 def test_a_table_without_rows_is_its_titles() -> None:
-    assert table([Column("a"), Column("b")], []) == "a  b"
+    assert render([Table([Column("a"), Column("b")], [])], PLAIN) == "a  b"
 
 
 @pytest.mark.parametrize("name", ["short", "every-place"])
 def test_every_column_of_the_estimate_stands_under_its_title(catalog: Catalog, name: str) -> None:
-    text = estimate_table(plans(catalog)[name])
+    text = page_text(plans(catalog)[name])
     lines = text.split("\n\n")[1].splitlines()
     starts = [lines[0].index(column.title) for column in TABLE]
     assert starts == sorted(starts)
@@ -309,7 +311,7 @@ def test_every_column_of_the_estimate_stands_under_its_title(catalog: Catalog, n
 def test_the_table_is_plain_ascii(catalog: Catalog) -> None:
     """A Windows console has a code page of its own."""
     for plan in plans(catalog).values():
-        estimate_table(plan).encode("ascii")
+        page_text(plan).encode("ascii")
 
 
 @pytest.mark.parametrize(
@@ -369,12 +371,12 @@ def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
         on_demand_usd_per_hour=rate / Decimal(share),
         planned_as=PlannedAs.LISTED if trusted else PlannedAs.SHARE,
     )
-    text = estimate_table(plan._replace(candidates=(first._replace(offer=offer),)))
+    text = page_text(plan._replace(candidates=(first._replace(offer=offer),)))
     assert ("row 1: spot is not worth it" in text) is message
 
 
 def test_a_line_says_how_many_rows_a_refresh_would_settle_and_who_may_read_the_prices(catalog: Catalog) -> None:
-    shown = estimate_table(a_plan(catalog, limit=4))
+    shown = page_text(a_plan(catalog, limit=4))
     line = next(line for line in shown.splitlines() if "plan prices refresh" in line)
     assert line == (
         "3 of 4 rows rest on an old or a computed price (old: read more than a month ago); plan prices refresh reads "
