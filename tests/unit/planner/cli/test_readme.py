@@ -1,0 +1,43 @@
+"""The table that README.md begins with is what the command prints on a screen of 80 columns."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from planner.cli import screen
+from planner.cli.screen import Screen
+from tests.conftest import ROOT
+from tests.desk import on_the_doubles_day, signed_out
+from tests.unit.planner.cli.command import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from tests.conftest import Golden
+
+README = ROOT / "README.md"
+BLOCK = re.compile(
+    r"(<!-- estimate: [^\n]*-->\n```\n\$ (?P<command>plan estimate [^\n]*)\n)(?P<screen>.*?)(```\n)", re.S
+)
+
+
+def test_the_first_table_is_what_the_command_prints(
+    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for what the reader's own computer does, and the list of rejected offers."""
+    signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    monkeypatch.setattr(screen, "screen_of", lambda stream, environ, *, wide: Screen(80, has_colour=False))
+    monkeypatch.chdir(ROOT)
+    text = README.read_text(encoding="utf-8")
+    block = BLOCK.search(text)
+    assert block is not None
+    done = plan(*block["command"].split()[1:])
+    assert done.code == 0, done.err
+    shown = re.sub(r"^this machine:[^\n]*\n(?:  [^\n]*\n)*", "", done.out, flags=re.M).partition("rejected, of ")[0]
+
+    golden.check(README, text[: block.start("screen")] + shown + text[block.end("screen") :])

@@ -1,0 +1,143 @@
+"""Pages as a terminal shows them: golden screens at three widths with and without colour, and what is left out."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import sys
+from os import terminal_size
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.cli.screen import PLAIN, Screen, columns_that_fit, render, screen_of, show
+from planner.cli.streams import GuardedStream, undelivered
+from planner.report.estimate_columns import TABLE
+from planner.report.estimate_page import estimate_page
+from planner.report.page import Cell, Column, Table, Tone, cell_text, joined
+from pricing.catalog import Catalog
+from tests.builders import a_machine_estimate, a_plan, small_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from planner.report.page import Page
+    from tests.conftest import Golden
+
+WIDTHS = (80, 120, 200)
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+NUMBERS = Table(
+    (Column("name", shrinks=True), Column("n", right=True), Column("why", rank_of_need=1), Column("x", rank_of_need=2)),
+    (("a" * 30, "1", "w" * 30, "x" * 30), ("b", "1,000", "", "")),
+)
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The estimate of a small catalog: a retired and a legacy machine, spot, prices that were computed."""
+    with Catalog.open(small_catalog(tmp_path_factory.mktemp("screens"))) as catalog:
+        plan = a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate())
+        yield estimate_page(plan)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("has_colour", [False, True], ids=["plain", "colour"])
+def test_the_estimate_on_a_screen(page: Page, golden: Golden, width: int, has_colour: bool) -> None:
+    text = render(page, Screen(width, has_colour))
+    golden.check(f"screens/estimate-{width}{'-colour' if has_colour else ''}.txt", text + "\n")
+    assert max(len(line) for line in COLOURS.sub("", text).splitlines()) <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_colours_change_no_letter(page: Page, width: int) -> None:
+    coloured = render(page, Screen(width, has_colour=True))
+    assert "\x1b[36m" in coloured
+    plain = [line.rstrip() for line in COLOURS.sub("", coloured).splitlines()]
+    assert plain == render(page, Screen(width, has_colour=False)).splitlines()
+
+
+def test_the_columns_of_eighty_characters_are_those_that_are_needed_most() -> None:
+    needed = [column.title for column in TABLE if not column.rank_of_need]
+    assert needed == ["#", "where", "device", "market", "time", "cost (80 %)"]
+
+
+def test_the_columns_needed_least_are_left_out_first_and_named() -> None:
+    assert [len(columns_that_fit(NUMBERS, width)) for width in (None, 105, 72, 60, 10)] == [4, 4, 3, 2, 2]
+    text = render([NUMBERS], Screen(72, has_colour=False))
+    assert text.splitlines()[-1] == "columns left out to fit: x; --wide shows them"
+    assert "left out" not in render([NUMBERS], PLAIN)
+
+
+def test_what_cannot_be_left_out_is_cut_with_an_ellipsis() -> None:
+    lines = render([NUMBERS], Screen(20, has_colour=False)).splitlines()
+    assert lines[1] == "a" * 13 + "…     1"
+    assert max(map(len, lines[:3])) == 20
+
+
+def test_a_line_is_broken_between_words_and_its_rest_is_indented() -> None:
+    text = render(["  1  a reason that is longer than the screen", "", "short"], Screen(30, has_colour=False))
+    assert text.splitlines() == ["  1  a reason that is longer", "    than the screen", "", "short"]
+
+
+def test_a_cell_cannot_write_to_the_terminal() -> None:
+    """Names of machines and of jobs come from elsewhere."""
+    hostile = Table((Column("a"),), (("\x1b]0;title\x07",), (Cell("x\ny\x1b[31m", Tone.SPOT),)))
+    text = COLOURS.sub("", render([hostile, "\x1b]0;title\x07"], Screen(80, has_colour=True)))
+    assert "\x1b" not in text
+    lines = [line.rstrip() for line in text.splitlines()]
+    assert lines == ["a", "\\x1b]0;title\\x07", "x y", "\\x1b]0;title\\x07"]
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_terminal", "screen"),
+    [
+        ({}, True, Screen(97, has_colour=True)),
+        ({}, False, PLAIN),
+        ({"NO_COLOR": "1"}, True, Screen(97, has_colour=False)),
+        ({"NO_COLOR": ""}, True, Screen(97, has_colour=True)),
+        ({"FORCE_COLOR": "1"}, False, Screen(None, has_colour=True)),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False, PLAIN),
+        ({"TERM": "dumb"}, True, Screen(97, has_colour=False)),
+    ],
+)
+def test_the_screen_is_what_the_stream_and_the_environment_say(
+    environ: Mapping[str, str], is_terminal: bool, screen: Screen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((97, 20)))
+    stream = Tty() if is_terminal else io.StringIO()
+    assert screen_of(stream, environ) == screen
+    assert screen_of(stream, environ, wide=True) == screen._replace(width=None)
+
+
+def test_colours_pass_the_filter_of_the_stream_and_its_failures_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((80, 20)))
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    inner = Tty()
+    stream = GuardedStream(inner)
+    monkeypatch.setattr(sys, "stdout", stream)
+    show([Table((Column("a"),), ((Cell("x", Tone.BAD),),))])
+    assert "\x1b[31mx\x1b[0m" in inner.getvalue()
+    assert not stream.is_empty
+    inner.close()
+    show([Table((Column("a"),), ((Cell("x", Tone.BAD),),))], wide=True)
+    assert undelivered(stream) == "it is closed"
+
+
+def test_an_empty_page_takes_no_place() -> None:
+    assert joined([["a"], [], ["b", "c"]]) == ["a", "", "b", "c"]
+
+
+def test_the_gravest_word_of_a_row_stands_beside_its_market(page: Page) -> None:
+    (table,) = [block for block in page if isinstance(block, Table)]
+    markets = {cell_text(row[4]) for row in table.rows}
+    assert {"on demand", "spot", "on demand, retired", "on demand, legacy", "spot, computed"} <= markets
+    tones = {cell.text: cell.tone for row in table.rows if isinstance(cell := row[4], Cell)}
+    assert tones["on demand, retired"] is Tone.BAD
+    assert tones["spot"] is Tone.SPOT
