@@ -84,7 +84,7 @@ def parse_job(text: str, source: str) -> TrainingJob:
     try:
         return TrainingJob.model_validate(data)
     except ValidationError as error:
-        raise _explained(error, lines, source) from None
+        raise explained(error, lines, source) from None
 
 
 def _folder(path: Path) -> Path | None:
@@ -212,7 +212,8 @@ class _Problem:
     hint: str = ""
 
 
-def _explained(error: ValidationError, lines: dict[Where, int], source: str) -> JobFileError:
+def explained(error: ValidationError, lines: dict[Where, int], source: str) -> JobFileError:
+    """All mistakes of what was to be a job; `lines` are those of the keys, as far as they stand in a file."""
     problems = sorted(
         (_placed(details, lines) for details in _causes(error.errors(include_url=False))), key=lambda row: row[0]
     )

@@ -102,9 +102,23 @@ def _root(
         raise typer.Exit
 
 
+_AS_WRITTEN = ("plan launch", "plan export", "plan measure")
+"""The commands that need a job file: what is trained stands in a file that can be read again."""
+
+
+def _is_of_a_job(option: str) -> bool:
+    from planner.cli.job_options import OF_A_JOB
+
+    return option.removeprefix("--").removeprefix("no-").replace("-", "_") in OF_A_JOB
+
+
 def _bad_usage(error: Exception) -> BadInputError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "plan"
+    option = getattr(error, "option_name", None)
+    if path in _AS_WRITTEN and option is not None and _is_of_a_job(option):
+        message = f"{path} takes a job as its file says it; {option} is an option of plan estimate"
+        return BadInputError(message, "change the job file; plan estimate JOB.yaml shows what a change would do")
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
         message = f"{path} needs a command"

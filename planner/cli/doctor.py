@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, job_options, options
 from planner.errors import NothingLeftError, from_provider
 from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.forecast.check import Examination, Judged, examine
@@ -88,7 +88,7 @@ def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> lis
     """What the provider has for the job, the best first."""
     if is_here(one.name):
         return list(one.offers(OfferQuery()))
-    job = job or options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
+    job = job or job_options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
     query = PlanQuery(providers=(one.name,), every_place=True, limit=_LOOKED_AT)
     query = with_listed_offers(query, lambda _: one, settings, lambda _: None)
     try:

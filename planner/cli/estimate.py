@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import options
+from planner.cli import job_options, options, planning
+from planner.cli.job_options import AskedJob
 from planner.cli.screen import show
-from planner.clock import SystemClock
 from planner.errors import BadInputError
-from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
-from planner.runs.queue_waits import with_queue
+from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left
+from planner.report.page import joined
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
@@ -25,18 +25,20 @@ if TYPE_CHECKING:
     from planner.forecast.plan import Plan
     from planner.report.page import Page
     from planner.settings import Settings
-    from pricing.obtainability import Evidence
-    from providers.base import Provider
 
 DEFAULT_ROWS = 15
 
 
 def command(
     job_file: options.JobFile = None,
-    model: options.Model = None,
-    dataset: options.Dataset = None,
-    epochs: options.Epochs = None,
-    batch: options.Batch = None,
+    model: job_options.Model = None,
+    dataset: job_options.Dataset = None,
+    epochs: job_options.Epochs = None,
+    batch: job_options.Batch = None,
+    precision: job_options.PrecisionName = None,
+    image_size: job_options.ImageSize = None,
+    framework: job_options.FrameworkName = None,
+    xla: job_options.Xla = None,
     provider: options.Providers = None,
     region: options.Regions = None,
     device: options.Devices = None,
@@ -65,8 +67,18 @@ def command(
     """Read the job, plan, print."""
     if as_json and explain_row is not None:
         raise BadInputError("--explain and --json cannot be combined", "give one of the two")
-    job = options.job_of(job_file, model=model, dataset=dataset, epochs=epochs, batch=batch)
-    job = options.with_limits(job, deadline, budget, objective)
+    asked_job = job_options.job_of(
+        job_file,
+        model=model,
+        dataset=dataset,
+        epochs=epochs,
+        batch=batch,
+        precision=precision,
+        image_size=image_size,
+        framework=framework,
+        xla=xla,
+    )
+    job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
     # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
     rows = limit or DEFAULT_ROWS
@@ -84,57 +96,17 @@ def command(
         nodes=options.nodes(nodes),
         catalog=catalog,
     )
-    if settings.prices:
-        from planner.runs.own_use import own_prices_now
-
-        query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
-    query = with_listed_offers(query, lambda name: _provider(name, settings), settings, _tell)
-    now = SystemClock().now()
-    query = query._replace(evidence=_evidence(settings, now))
-    plan = make_plan(job, query, settings, now, _tell)
-    # Asked after the first plan: its rows tell which price lists would settle them.
-    if not as_json and catalog is None and _is_refreshed(plan, settings):
-        # At the time of now: the question and the lists took theirs.
-        plan = make_plan(job, query, settings, SystemClock().now(), _tell)
-    plan, query = with_queue(plan, query, settings, now, (lambda name: _provider(name, settings), _tell))
+    query, now = planning.completed(query, settings)
+    plan, query = planning.planned(job, query, settings, now, may_ask=not as_json and catalog is None)
     if check:
         plan = _scored(plan, query, settings, now)
     judged = _judged(plan, settings) if check else None
     if as_json:
-        sys.stdout.write(_json(plan, judged, limit) + "\n")
+        sys.stdout.write(_json(plan, judged, limit, asked_job) + "\n")
     else:
-        show(_page(plan, explain_row, judged), wide=wide)
+        show(joined([asked_job.page, _page(plan, explain_row, judged)]), wide=wide)
     if not plan.ranking and not _answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
-
-
-def _provider(name: str, settings: Settings) -> Provider:
-    """Providers are imported for the simulated cloud and a cluster alone: the catalog has the offers of the others."""
-    from planner.cli import build
-
-    return build.provider(name, settings)
-
-
-def _evidence(settings: Settings, now: datetime) -> tuple[Evidence, ...]:
-    """What earlier launches of this home met; the journal's modules are imported where there is one."""
-    if not settings.journal.exists():
-        return ()
-    from planner.runs.journal.evidence import read_evidence
-
-    return read_evidence(settings.journal, now, _tell)
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-
-
-def _is_refreshed(plan: Plan, settings: Settings) -> bool:
-    """Whether somebody was asked, once in a home, and has let the price lists be read."""
-    if not sys.stdout.isatty():
-        return False
-    from planner.cli.first_refresh import may_ask, refreshed_at_first
-
-    return may_ask() and refreshed_at_first(plan, settings.home)
 
 
 def _answered_here(plan: Plan, query: PlanQuery) -> bool:
@@ -147,9 +119,9 @@ def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> 
     from planner.cli import build
     from planner.forecast.scores import ScoreReader, with_scores
 
-    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), _tell)
+    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), planning.tell)
     plan, _ = with_scores(
-        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, _tell), ask
+        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, planning.tell), ask
     )
     return plan
 
@@ -161,16 +133,15 @@ def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
     return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
 
 
-def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None) -> str:
+def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None, asked_job: AskedJob) -> str:
     from planner.report.estimate_json import estimate_json
 
-    return estimate_json(plan, judged, limit)
+    return estimate_json(plan, judged, limit, asked_job.differences)
 
 
 def _page(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> Page:
     from planner.report.estimate_page import estimate_page
     from planner.report.machines import machines_page
-    from planner.report.page import joined
     from planner.report.queue_lines import queue_text
 
     if explain_row is None or not plan.ranking:

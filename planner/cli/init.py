@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import options
+from planner.cli import job_options, options
 from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import persons_files
 
@@ -35,10 +35,10 @@ objective: cost                 # cost | time | balanced
 
 def command(
     target: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Where to write it")] = Path("job.yaml"),
-    model: options.Model = "vgg16",
-    dataset: options.Dataset = "cifar10",
-    epochs: options.Epochs = options.DEFAULT_EPOCHS,
-    batch: options.Batch = options.DEFAULT_BATCH,
+    model: job_options.Model = "vgg16",
+    dataset: job_options.Dataset = "cifar10",
+    epochs: job_options.Epochs = job_options.DEFAULT_EPOCHS,
+    batch: job_options.Batch = job_options.DEFAULT_BATCH,
     recipe: Annotated[
         str, typer.Option(metavar="NAME", help="Write a recipe with a reported accuracy instead: vgg16-imagenet")
     ] = "",
@@ -47,11 +47,11 @@ def command(
     """Write the file; never over another."""
     if recipe:
         answers = (model, dataset, epochs, batch)
-        if answers != ("vgg16", "cifar10", options.DEFAULT_EPOCHS, options.DEFAULT_BATCH):
+        if answers != ("vgg16", "cifar10", job_options.DEFAULT_EPOCHS, job_options.DEFAULT_BATCH):
             raise BadInputError("a recipe has a model, data, epochs and a batch", "leave these out beside --recipe")
         _write(target, _recipe(recipe), as_json=as_json)
         return
-    job = options.job_from_options({"model": model, "dataset": dataset, "epochs": epochs, "batch": batch})
+    job = job_options.job_from_options({"model": model, "dataset": dataset, "epochs": epochs, "batch": batch})
     text = _FILE.format(
         schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
     )

@@ -19,21 +19,29 @@ from planner.report.machines import machines_advice, machines_json
 from providers.registry import is_estimated_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from planner.forecast.check import Judged
     from planner.forecast.plan import Estimate, MachineEstimate, Plan
+    from workloads.job_changes import Difference
 
 
-def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None, limit: int | None = None) -> str:
+def estimate_json(
+    plan: Plan,
+    checked: Mapping[int, Judged] | None = None,
+    limit: int | None = None,
+    changed: Sequence[Difference] = (),
+) -> str:
     """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
 
     With `checked` each candidate tells whether the account could launch it: null where nobody was asked. `limit` is
-    how many candidates are written (None: all); `candidate_count` counts all of them.
+    how many candidates are written (None: all); `candidate_count` counts all of them. `changed` are the keys in which
+    options changed the job file.
     """
     return json.dumps(
         {
             "job": plan.job.model_dump(mode="json"),
+            "changed": changed_json(changed),
             "made_at": plan.made_at.isoformat(),
             "currency": "USD",
             "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
@@ -46,6 +54,11 @@ def estimate_json(plan: Plan, checked: Mapping[int, Judged] | None = None, limit
             "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
         }
     )
+
+
+def changed_json(changed: Sequence[Difference]) -> list[dict[str, Any]]:
+    """The keys of a job file in which two jobs differ, with what each says; null: it does not say."""
+    return [{"key": row.key, "from": row.before, "to": row.after} for row in changed]
 
 
 def _rows(plan: Plan, checked: Mapping[int, Judged] | None, limit: int | None) -> Iterator[dict[str, Any]]:

@@ -32,6 +32,10 @@ READ: list[tuple[str, dict[str, Any]]] = [
         "--model vgg16 --dataset=cifar10 --epochs 3 --batch=64",
         {"model": "vgg16", "dataset": "cifar10", "epochs": 3, "batch": 64},
     ),
+    (
+        "job.yaml --precision tf32 --image-size 64 --framework jax --no-xla",
+        {"job_file": Path("job.yaml"), "precision": "tf32", "image_size": 64, "framework": "jax", "xla": False},
+    ),
     ("--provider aws --provider=gcp --device T4", {"provider": ["aws", "gcp"], "device": ["T4"]}),
     ("--limit 3 --limit 4 --explain 2", {"limit": 4, "explain_row": 2}),
     ("--limit=03", {"limit": 3}),

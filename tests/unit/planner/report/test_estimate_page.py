@@ -215,6 +215,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
     assert set(found) == {
         *("job", "made_at", "currency", "prices", "own_prices", "advice", "this_machine", "candidates", "rejections"),
+        "changed",
         "several_machines",
         "candidate_count",
     }

@@ -1,0 +1,133 @@
+"""The options that stand for keys of a job file: on top of a file, or of the defaults where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from planner.cli.options import one_of, read_job_file
+from planner.errors import BadInputError
+from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
+
+if TYPE_CHECKING:
+    from planner.report.page import Page
+    from workloads.job import TrainingJob
+    from workloads.job_changes import Change, Difference
+
+DEFAULT_EPOCHS = 90
+DEFAULT_BATCH = 128
+
+Model = Annotated[str | None, typer.Option("--model", help=f"The net: {', '.join(Preset)}")]
+Dataset = Annotated[str | None, typer.Option("--dataset", help=f"The data: {', '.join(DataName)}")]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that each training image is used")]
+Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Global batch size")]
+PrecisionName = Annotated[str | None, typer.Option("--precision", help=", ".join(Precision))]
+ImageSize = Annotated[
+    int | None, typer.Option("--image-size", min=1, max=MAX_IMAGE_SIZE_PX, help="Pixels a side that the net sees")
+]
+FrameworkName = Annotated[str | None, typer.Option("--framework", help=", ".join(Framework))]
+Xla = Annotated[bool | None, typer.Option("--xla/--no-xla", help="Compile the step with XLA, or not")]
+
+OF_A_JOB: dict[str, tuple[str, ...]] = {
+    "model": ("model", "preset"),
+    "dataset": ("data", "name"),
+    "epochs": ("epochs",),
+    "batch": ("global_batch_size",),
+    "precision": ("precision",),
+    "image_size": ("model", "image_size"),
+    "framework": ("framework",),
+    "xla": ("xla",),
+}
+"""The options that say a job, and where the value of each stands in a job file."""
+_ENUMS = {"model": Preset, "dataset": DataName, "precision": Precision, "framework": Framework}
+
+
+class AskedJob(NamedTuple):
+    """The job that a command is about: what names it in messages, and the keys in which options changed its file."""
+
+    job: TrainingJob
+    source: str
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def page(self) -> Page:
+        """`changed from job.yaml: epochs 3 -> 5`; empty where nothing is changed."""
+        if not self.differences:
+            return []
+        from workloads.job_changes import differences_text
+
+        return [f"changed from {self.source}: {differences_text(self.differences)}"]
+
+
+def job_of(job_file: Path | None, **values: object) -> AskedJob:
+    """The job in the file, or that of the defaults, with the options of `OF_A_JOB` that are given (None: not given).
+
+    Raises BadInputError.
+    """
+    if job_file is None:
+        job = job_from_options(values)
+        return AskedJob(job, f"{values['model']} on {values['dataset']}")
+    # The file by itself first: its own mistakes are told with their lines.
+    job = read_job_file(job_file)
+    changes = changes_of(values)
+    if not changes:
+        return AskedJob(job, str(job_file))
+    from workloads.job_changes import changed_job, differences
+    from workloads.jobfile import JobFileError
+
+    try:
+        changed = changed_job(job, changes, str(job_file))
+    except JobFileError as error:
+        raise BadInputError(error.message, error.hint) from None
+    return AskedJob(changed, str(job_file), differences(job, changed))
+
+
+def job_from_options(values: Mapping[str, object]) -> TrainingJob:
+    """A job without a file, from its options by name (None: not given). Raises BadInputError naming the option."""
+    model, dataset = values.get("model"), values.get("dataset")
+    if model is None or dataset is None:
+        raise BadInputError(
+            "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"
+        )
+    least: dict[str, Any] = {"name": f"{model}-{dataset}".replace("_", "-"), "epochs": DEFAULT_EPOCHS}
+    least["global_batch_size"] = DEFAULT_BATCH
+    changes = changes_of(values)
+    from pydantic import ValidationError
+
+    from workloads.job import TrainingJob
+    from workloads.job_changes import with_changes
+
+    try:
+        return TrainingJob.model_validate(with_changes(dict(least), changes))
+    except ValidationError as error:
+        from workloads.jobfile import explained
+
+        named = (OF_A_JOB["model"], OF_A_JOB["dataset"])
+        more = [one.text for one in changes if one.where not in named and least.get(one.where[0]) != one.value]
+        told = explained(error, {}, " ".join((f"{model} on {dataset}", *(("with", *more) if more else ()))))
+        too_small = "another net, or --image-size (model.image_size in a job file)"
+        raise BadInputError(told.message, too_small if "model.image_size" in told.message else told.hint) from None
+
+
+def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:
+    """The options that are given, by name, as changes of a job. Raises BadInputError for a name that nothing has."""
+    given = {name: value for name, value in values.items() if value is not None}
+    for name, kind in _ENUMS.items():
+        if name in given:
+            one_of(_option(name), str(given[name]), list(kind))
+    from workloads.job_changes import Change
+
+    return tuple(Change(OF_A_JOB[name], value, _typed(name, value)) for name, value in given.items())
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _typed(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{'' if value else 'no-'}{name}"
+    return f"{_option(name)} {value}"

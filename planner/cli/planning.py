@@ -1,0 +1,76 @@
+"""From the query of `plan estimate` to its plan: own prices, listed offers, what launches met, a first refresh."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from planner.clock import SystemClock
+from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
+from planner.runs.queue_waits import with_queue
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from planner.forecast.plan import Plan
+    from planner.settings import Settings
+    from pricing.obtainability import Evidence
+    from providers.base import Provider
+    from workloads.job import TrainingJob
+
+
+def completed(query: PlanQuery, settings: Settings) -> tuple[PlanQuery, datetime]:
+    """The query with the person's own prices, the offers that providers list themselves and what launches of this home
+    met, and the time of it. Raises BadInputError and ProviderError."""
+    if settings.prices:
+        from planner.runs.own_use import own_prices_now
+
+        query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
+    query = with_listed_offers(query, lambda name: _provider(name, settings), settings, tell)
+    now = SystemClock().now()
+    return query._replace(evidence=_evidence(settings, now)), now
+
+
+def planned(
+    job: TrainingJob, query: PlanQuery, settings: Settings, now: datetime, *, may_ask: bool
+) -> tuple[Plan, PlanQuery]:
+    """The plan for a completed query, and the query with the waits of a cluster's queue.
+
+    `may_ask`: where a person sits, whether the price lists may be read is asked once in a home.
+    """
+    plan = make_plan(job, query, settings, now, tell)
+    # Asked after the first plan: its rows tell which price lists would settle them.
+    if may_ask and _is_refreshed(plan, settings):
+        # At the time of now: the question and the lists took theirs.
+        plan = make_plan(job, query, settings, SystemClock().now(), tell)
+    return with_queue(plan, query, settings, now, (lambda name: _provider(name, settings), tell))
+
+
+def tell(line: str) -> None:
+    """Write a line to stderr."""
+    sys.stderr.write(f"{line}\n")
+
+
+def _provider(name: str, settings: Settings) -> Provider:
+    """Providers are imported for the simulated cloud and a cluster alone: the catalog has the offers of the others."""
+    from planner.cli import build
+
+    return build.provider(name, settings)
+
+
+def _evidence(settings: Settings, now: datetime) -> tuple[Evidence, ...]:
+    """What earlier launches of this home met; the journal's modules are imported where there is one."""
+    if not settings.journal.exists():
+        return ()
+    from planner.runs.journal.evidence import read_evidence
+
+    return read_evidence(settings.journal, now, tell)
+
+
+def _is_refreshed(plan: Plan, settings: Settings) -> bool:
+    """Whether somebody was asked, once in a home, and has let the price lists be read."""
+    if not sys.stdout.isatty():
+        return False
+    from planner.cli.first_refresh import may_ask, refreshed_at_first
+
+    return may_ask() and refreshed_at_first(plan, settings.home)

@@ -1,0 +1,107 @@
+"""A job with some keys changed, and in which keys two jobs differ."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import ValidationError
+
+from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ALTERNATIVES = {"model": ("preset", "layers"), "data": ("name", "path", "url")}
+"""Keys of which a job has one: a new one takes the place of the other. What else `data` says is of the old data."""
+LEFT_OUT = ("name", "secrets")
+"""Keys in which two jobs may differ without another estimate; a value of secrets is never repeated."""
+_MOST_CHARACTERS = 60
+
+
+class Change(NamedTuple):
+    """A key of a job file by its parts, its new value, and how that was typed: `--batch 256`."""
+
+    where: tuple[str, ...]
+    value: object
+    text: str
+
+
+class Difference(NamedTuple):
+    """A key in which two jobs differ, and what each says there as JSON has it; None: the job does not say."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+def changed_job(job: TrainingJob, changes: Sequence[Change], source: str) -> TrainingJob:
+    """The job with the changes, checked as a whole; `source` names the unchanged job in errors.
+
+    Raises JobFileError, which says all mistakes at once, and which changes were made.
+    """
+    if not changes:
+        return job
+    try:
+        return TrainingJob.model_validate(with_changes(json.loads(job.to_json()), changes))
+    except ValidationError as error:
+        from workloads.jobfile import explained  # reads YAML too, which takes time
+
+        raise explained(error, {}, f"{source} with {' '.join(change.text for change in changes)}") from None
+
+
+def with_changes(values: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
+    """A job's values as JSON has them, changed in place. The result need not be a job."""
+    for change in changes:
+        _put(values, change)
+    return values
+
+
+def _put(values: dict[str, Any], change: Change) -> None:
+    """Write a change into a job's values."""
+    *parts, key = change.where
+    within = values
+    for part in parts:
+        within = within.setdefault(part, {})
+    alternatives = ALTERNATIVES.get(parts[0], ()) if len(parts) == 1 else ()
+    if key in alternatives and within.get(key) != change.value and change.value is not None:
+        for other in alternatives if parts[0] == "model" else tuple(within):
+            within.pop(other, None)
+    within[key] = change.value
+
+
+def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ...]:
+    """The keys in which two jobs differ, in the order of a job file; lists are compared whole."""
+    one, other = _flat(before), _flat(after)
+    return tuple(
+        Difference(key, one.get(key), other.get(key))
+        for key in dict.fromkeys((*one, *other))
+        if one.get(key) != other.get(key)
+    )
+
+
+def differences_text(rows: Sequence[Difference]) -> str:
+    """`global_batch_size 128 -> 256, precision fp32 -> amp_fp16`."""
+    return ", ".join(f"{row.key} {_text(row.before)} -> {_text(row.after)}" for row in rows)
+
+
+def _flat(job: TrainingJob) -> dict[str, Any]:
+    values = job.model_dump(mode="json", exclude=set(LEFT_OUT))
+    if "framework" not in job.model_fields_set:  # it may be chosen then
+        values["framework"] = None
+    return dict(_leaves(values))
+
+
+def _leaves(values: Mapping[str, Any], inside: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{inside}{key}.")
+        else:
+            yield f"{inside}{key}", value
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "(not given)"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
