@@ -74,7 +74,7 @@ def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
         cls=_InOrder,
-        help="Estimate what a training run costs, then launch it.",
+        help="Estimate what a training run costs, then launch it.\n\nEvery command has --json (docs/output.md).",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,

@@ -16,6 +16,7 @@ from tests.desk import signed_out
 from tests.doubles.google.scenario import Scenario
 from tests.faults.points import Points
 from tests.faults.sim import SimCloud
+from tests.json_output import complaint
 from tests.unit.planner.cli.command import CommandResult, plan
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def check(name: str, folder: Path, golden: Golden) -> None:
     assert drilled.code == 0, drilled.err
     (written,) = folder.glob("drill-*.json")
     result = read_result(written)
+    assert complaint(["drill", name, "--json"], written.read_text(encoding="utf-8")) == ""
     assert not result.failed
     assert len(result.proven) == len(result.steps)
     cleaned = plan("drill", name, "--clean")

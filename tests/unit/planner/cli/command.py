@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.cli.main import run
+from tests.json_output import complaint
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,11 @@ class CommandResult:
 
 
 def plan(*arguments: object) -> CommandResult:
-    """`plan …`"""
+    """`plan …`; what it prints with --json is held to the command's schema."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run([str(argument) for argument in arguments])
+    if "--json" in arguments:
+        wrong = complaint([str(argument) for argument in arguments], out.getvalue())
+        assert not wrong, f"{wrong}; whoever changes an output changes its schema (planner/report/schemas)"
     return CommandResult(code, out.getvalue(), err.getvalue())

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from planner.cli.app import whole_app
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
 from tests.builders import a_run
 from tests.desk import TINY
+from tests.json_output import commands, walked
 from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 WITHOUT_JSON: dict[str, str] = {}
@@ -24,15 +23,7 @@ WITHOUT_JSON: dict[str, str] = {}
 object before it starts, and `plan status --watch --json` prints its document once."""
 
 
-def _commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    if not hasattr(command, "commands"):
-        yield path, command
-        return
-    for name, child in command.commands.items():
-        yield from _commands(child, (*path, name))
-
-
-COMMANDS = dict(_commands(typer.main.get_command(whole_app())))
+COMMANDS = commands()
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +37,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lacking(commands: dict[tuple[str, ...], Any]) -> list[str]:
+def lacking(tree: dict[tuple[str, ...], Any]) -> list[str]:
     """The commands that have no --json and are not listed."""
-    names = [" ".join(path) for path, one in commands.items() if "--json" not in _options(one)]
+    names = [" ".join(path) for path, one in tree.items() if "--json" not in _options(one)]
     return sorted({*names} - {*WITHOUT_JSON})
 
 
@@ -66,7 +57,7 @@ def test_a_command_without_json_is_noticed() -> None:
     app = typer.Typer()
     app.command("one")(lambda: None)
     app.command("two")(lambda: None)
-    assert lacking(dict(_commands(typer.main.get_command(app)))) == ["one", "two"]
+    assert lacking(walked(app)) == ["one", "two"]
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

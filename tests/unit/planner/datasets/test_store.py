@@ -288,8 +288,9 @@ def test_plan_data_uploads_lists_and_removes(folder: Path) -> None:
     assert said.out.startswith("gs://trainplan-p-us-central1/data/")
     assert "images: 4 files, 10 kB stored, under $0.01 a month" in said.err
     assert "to send: 10 kB, about 1s at 20 Mbit/s; sending is free" in said.err
-    said = plan("data", "upload", folder, "--provider", "gcp")
+    said = plan("data", "upload", folder, "--provider", "gcp", "--json")
     assert "it is stored already: nothing is sent" in said.err
+    assert (said.json["files"], said.json["sent_bytes"]) == (4, 0)
     said = plan("data", "list", "--provider", "gcp")
     assert said.out.splitlines()[1].split()[0] == "images"
     (listed,) = plan("data", "list", "--provider", "gcp", "--json").json
