@@ -61,6 +61,9 @@ def command(
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Ask the providers what this account can launch")] = False,
     catalog: Annotated[Path | None, typer.Option("--catalog", help="Another catalog file", hidden=True)] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw cost against time with their intervals, as PNG")
+    ] = None,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
@@ -92,7 +95,7 @@ def command(
         assume_available=assume_available,
         every_place=as_json or every,
         limit=rows_of_json if as_json else rows_of_table,
-        prices=as_json,
+        prices=as_json or plot is not None,
         nodes=options.nodes(nodes),
         catalog=catalog,
     )
@@ -105,6 +108,10 @@ def command(
         sys.stdout.write(_json(plan, judged, limit, asked_job) + "\n")
     else:
         show(joined([asked_job.page, _page(plan, explain_row, judged)]), wide=wide)
+    if plot is not None and plan.ranking:
+        from planner.cli.plot import draw_front
+
+        draw_front(plan, plot)
     if not plan.ranking and not _answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import NamedTuple, TextIO
 
+from planner.cli.chart import LEAST_WIDTH, drawn
 from planner.cli.streams import write_styled
-from planner.report.page import Cell, Column, Page, Table, Tone, cell_text
+from planner.report.page import Cell, Chart, Column, Page, Table, Tone, cell_text
 from workloads.terminal_text import one_line, visible
 
 GAP = 2
@@ -62,11 +63,15 @@ def render(page: Page, screen: Screen) -> str:
     for block in page:
         if isinstance(block, Table):
             columns = columns_that_fit(block, screen.width)
-            lines.append(_drawn(_of_columns(block, columns), screen))
+            lines.append(_table_text(_of_columns(block, columns), screen))
             left_out = [column.title for column in block.columns if column not in columns]
             if left_out:
                 text = f"columns left out to fit: {', '.join(left_out)}; --wide shows them"
                 lines.append(_wrapped(text, screen.width))
+        elif isinstance(block, Chart):
+            if screen.width is not None and screen.width >= LEAST_WIDTH:
+                title = _wrapped(block.title, screen.width)
+                lines.append(visible(drawn(block._replace(title=title), screen.width)))
         else:
             lines.append(_wrapped(visible(block), screen.width))
     return "\n".join(lines)
@@ -114,26 +119,26 @@ def _widths(table: Table, width: int | None) -> tuple[list[int], int]:
     return widths, gap
 
 
-def _drawn(table: Table, screen: Screen) -> str:
+def _table_text(table: Table, screen: Screen) -> str:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     widths, gap = _widths(table, screen.width)
-    drawn = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
+    rows = RichTable(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for column, width in zip(table.columns, widths, strict=True):
-        drawn.add_column(
+        rows.add_column(
             Text(column.title), justify="right" if column.right else "left", width=width, no_wrap=True,
             overflow="ellipsis",
         )  # fmt: skip
     for row in table.rows:
-        drawn.add_row(*(Text(one_line(cell_text(cell)), _style(cell)) for cell in row))
+        rows.add_row(*(Text(one_line(cell_text(cell)), _style(cell)) for cell in row))
     console = Console(
         file=StringIO(), width=_total(widths, gap) + gap, force_terminal=screen.has_colour, highlight=False,
         color_system="standard" if screen.has_colour else None, no_color=not screen.has_colour, legacy_windows=False,
     )  # fmt: skip
     with console.capture() as capture:
-        console.print(drawn)
+        console.print(rows)
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
 
 

@@ -50,9 +50,9 @@ def check_command(
     """Read, predict, print; rows of the shipped table are predicted without themselves."""
     checked = _checked(_rows(file))
     if plot is not None:
-        from planner.cli.plot import draw
+        from planner.cli.plot import draw_check
 
-        draw(checked, plot)
+        draw_check(checked, file.name, plot)
     result = as_json(checked)
     if as_json_text:
         sys.stdout.write(json.dumps(result) + "\n")

@@ -9,6 +9,7 @@ from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.forecast.price_notes import is_trusted, price_notes
 from planner.forecast.spot import CostAndTime, spot_verdict
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, device_text, speed_text, table_of
+from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from providers.cloud.images import table as table_of_images
@@ -31,9 +32,10 @@ def estimate_page(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Pa
 
     `checked` tells by rank which rows the account could launch.
     """
-    ranking: list[str | Table] = [_ranking(plan, checked)] if plan.candidates else []
-    blocks: list[Page] = [_heading(plan), ranking, _why_not(checked or {}) if ranking else [], _under(plan)]
-    return joined(blocks)
+    if not plan.candidates:
+        return joined([_heading(plan), _under(plan)])
+    ranking: Page = [_ranking(plan, checked), *front_chart(plan)]
+    return joined([_heading(plan), ranking, _why_not(checked or {}), _under(plan)])
 
 
 def _ranking(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:

@@ -50,13 +50,30 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str | Cell]]
 
 
-Page = Sequence[str | Table]
+class Mark(NamedTuple):
+    """A point of a chart; one with a `text` stands out."""
+
+    x: float
+    y: float
+    text: str = ""
+
+
+class Chart(NamedTuple):
+    """Points over two logarithmic axes, whose ends are named; all values are above 0. A pipe or a file gets none."""
+
+    title: str
+    marks: Sequence[Mark]
+    x_ends: tuple[str, str]
+    y_ends: tuple[str, str]
+
+
+Page = Sequence[str | Table | Chart]
 """Blocks below each other; "" is an empty line, and a text may have several lines."""
 
 
 def joined(blocks: Sequence[Page]) -> Page:
     """The pages below each other with an empty line between; an empty page takes no place."""
-    whole: list[str | Table] = []
+    whole: list[str | Table | Chart] = []
     for block in blocks:
         if block:
             whole += [*([""] if whole else []), *block]
