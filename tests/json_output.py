@@ -73,7 +73,9 @@ def complaint(arguments: Sequence[str], text: str) -> str:
         return f"plan {' '.join(arguments)} printed no JSON: {error}: {text[:200]}"
     for document in documents:
         name = "error" if isinstance(document, dict) and "error" in document else schema_name(path)
-        if name == "estimate":
+        if name == "estimate" and "--compare" in arguments:
+            name = "comparison"
+        elif name == "estimate":
             document = {**document, "candidates": document["candidates"][:ROWS]}
         worst = best_match(validator(name).iter_errors(document))
         if worst is not None:

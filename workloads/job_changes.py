@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from workloads.job import TrainingJob
 
@@ -70,6 +71,19 @@ def _put(values: dict[str, Any], change: Change) -> None:
     within[key] = change.value
 
 
+@cache
+def job_keys() -> tuple[str, ...]:
+    """The keys of a job file, with dots: `optimizer`, `optimizer.name`, `optimizer.schedule.name`."""
+    return tuple(_keys(TrainingJob, ""))
+
+
+def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield f"{inside}{name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, f"{inside}{name}.")
+
+
 def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ...]:
     """The keys in which two jobs differ, in the order of a job file; lists are compared whole."""
     one, other = _flat(before), _flat(after)
@@ -86,7 +100,13 @@ def differences_text(rows: Sequence[Difference]) -> str:
 
 
 def _flat(job: TrainingJob) -> dict[str, Any]:
-    values = job.model_dump(mode="json", exclude=set(LEFT_OUT))
+    """What a job says, and what holds where it says nothing, by key."""
+    dumped = job.model_dump(mode="json")
+    values: dict[str, Any] = {}
+    for name in (name for name in TrainingJob.model_fields if name not in LEFT_OUT):
+        value = getattr(job, name)
+        # Part by part: a job leaves out what it does not use.
+        values[name] = value.model_dump(mode="json") if isinstance(value, BaseModel) else dumped.get(name, value)
     if "framework" not in job.model_fields_set:  # it may be chosen then
         values["framework"] = None
     return dict(_leaves(values))

@@ -87,6 +87,13 @@ def parse_job(text: str, source: str) -> TrainingJob:
         raise explained(error, lines, source) from None
 
 
+def parse_value(text: str, source: str) -> Any:
+    """A value as a job file would have it; `source` names it in errors. Raises JobFileError."""
+    _, value = _load(text, source)
+    _refuse_control_characters(value, (), {}, source)
+    return value
+
+
 def _folder(path: Path) -> Path | None:
     try:
         folder = path.resolve()

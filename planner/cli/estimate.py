@@ -16,7 +16,6 @@ from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left
 from planner.report.page import joined
-from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,6 +47,7 @@ def command(
     budget: options.Budget = None,
     objective: options.Objective = None,
     nodes: options.Nodes = None,
+    comparison: job_options.Compare = None,
     every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
     limit: Annotated[
         int | None,
@@ -70,17 +70,11 @@ def command(
     """Read the job, plan, print."""
     if as_json and explain_row is not None:
         raise BadInputError("--explain and --json cannot be combined", "give one of the two")
-    asked_job = job_options.job_of(
-        job_file,
-        model=model,
-        dataset=dataset,
-        epochs=epochs,
-        batch=batch,
-        precision=precision,
-        image_size=image_size,
-        framework=framework,
-        xla=xla,
-    )
+    values = {
+        **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
+        **{"image_size": image_size, "framework": framework, "xla": xla},
+    }
+    asked_job = job_options.job_of(job_file, values)
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
     # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
@@ -99,6 +93,15 @@ def command(
         nodes=options.nodes(nodes),
         catalog=catalog,
     )
+    if comparison:
+        from planner.cli import compare
+
+        beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
+        compare.refuse_beside(beside)
+        other = compare.second_job(asked_job, comparison, values)
+        other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
+        compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
+        return
     query, now = planning.completed(query, settings)
     plan, query = planning.planned(job, query, settings, now, may_ask=not as_json and catalog is None)
     if check:
@@ -112,13 +115,8 @@ def command(
         from planner.cli.plot import draw_front
 
         draw_front(plan, plot)
-    if not plan.ranking and not _answered_here(plan, query):
+    if not plan.ranking and not planning.is_answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
-
-
-def _answered_here(plan: Plan, query: PlanQuery) -> bool:
-    """Whether only this machine was asked about, and its line says what it takes."""
-    return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
 
 
 def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:

@@ -31,6 +31,15 @@ ImageSize = Annotated[
 FrameworkName = Annotated[str | None, typer.Option("--framework", help=", ".join(Framework))]
 Xla = Annotated[bool | None, typer.Option("--xla/--no-xla", help="Compile the step with XLA, or not")]
 
+Compare = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--compare",
+        metavar="B.yaml|KEY=VALUE",
+        help="Show a second job beside this one: another file, or this job with a key changed; repeat for more keys",
+    ),
+]
+
 OF_A_JOB: dict[str, tuple[str, ...]] = {
     "model": ("model", "preset"),
     "dataset": ("data", "name"),
@@ -62,8 +71,8 @@ class AskedJob(NamedTuple):
         return [f"changed from {self.source}: {differences_text(self.differences)}"]
 
 
-def job_of(job_file: Path | None, **values: object) -> AskedJob:
-    """The job in the file, or that of the defaults, with the options of `OF_A_JOB` that are given (None: not given).
+def job_of(job_file: Path | None, values: Mapping[str, object]) -> AskedJob:
+    """The job in the file, or that of the defaults, with the options of `OF_A_JOB` by name (None: not given).
 
     Raises BadInputError.
     """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.clock import SystemClock
 from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.runs.queue_waits import with_queue
+from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -44,6 +45,11 @@ def planned(
         # At the time of now: the question and the lists took theirs.
         plan = make_plan(job, query, settings, SystemClock().now(), tell)
     return with_queue(plan, query, settings, now, (lambda name: _provider(name, settings), tell))
+
+
+def is_answered_here(plan: Plan, query: PlanQuery) -> bool:
+    """Whether only this machine was asked about, and its line says what it takes."""
+    return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
 
 
 def tell(line: str) -> None:

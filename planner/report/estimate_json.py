@@ -19,10 +19,10 @@ from planner.report.machines import machines_advice, machines_json
 from providers.registry import is_estimated_only
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from planner.forecast.check import Judged
-    from planner.forecast.plan import Estimate, MachineEstimate, Plan
+    from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
     from workloads.job_changes import Difference
 
 
@@ -47,9 +47,9 @@ def estimate_json(
             "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
             "own_prices": list(plan.own_notes),
             "advice": [*plan.advice, *machines_advice(plan)],
-            "this_machine": _machine(plan.this_machine),
+            "this_machine": machine_json(plan.this_machine),
             "candidate_count": len(plan.ranking),
-            "candidates": list(_rows(plan, checked, limit)),
+            "candidates": list(candidate_rows(plan, enumerate(plan.ranking[:limit], start=1), checked)),
             "several_machines": machines_json(plan),
             "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
         }
@@ -61,12 +61,17 @@ def changed_json(changed: Sequence[Difference]) -> list[dict[str, Any]]:
     return [{"key": row.key, "from": row.before, "to": row.after} for row in changed]
 
 
-def _rows(plan: Plan, checked: Mapping[int, Judged] | None, limit: int | None) -> Iterator[dict[str, Any]]:
-    """Candidates in their order. What the places of a machine type share is made once: there are thousands of rows."""
+def candidate_rows(
+    plan: Plan, ranked: Iterable[tuple[int, Candidate]], checked: Mapping[int, Judged] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Candidates of a plan with their ranks, as objects with the keys of docs/estimate.md; `checked` as above.
+
+    What the places of a machine type share is made once: there are thousands of rows.
+    """
     machines: dict[int, dict[str, Any]] = {}
     beside: dict[tuple[int, int], dict[str, float]] = {}
     today = plan.made_at.date()
-    for rank, candidate in enumerate(plan.ranking[:limit], start=1):
+    for rank, candidate in ranked:
         estimate, place, _, _ = candidate
         # By its id: the plan holds every estimate, so that no other object can come by it.
         machine = machines.get(id(estimate)) or machines.setdefault(
@@ -98,7 +103,8 @@ def _fixed(estimate: Estimate, region: str) -> dict[str, float]:
     return {name: float(getattr(fixed, name)) for name in ("disk", "address", "transfer", "between_regions")}
 
 
-def _machine(machine: MachineEstimate | None) -> dict[str, Any] | None:
+def machine_json(machine: MachineEstimate | None) -> dict[str, Any] | None:
+    """This machine beside the ranking; null where nobody can say."""
     if machine is None:
         return None
     time = machine.time

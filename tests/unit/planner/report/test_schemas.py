@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SHARED = {"error", "receipt"}
-"""Schemas of no command: of any command's error, and of what several print."""
+SHARED = {"error", "receipt", "comparison"}
+"""Schemas of no command: of any command's error, of what several print, and of what `plan estimate` prints with
+--compare."""
 OPEN = {"logs": "which keys there are depends on the event"}
 """Schemas that take keys which they do not name, with the reason."""
 

@@ -1,0 +1,176 @@
+"""`plan estimate --compare`: which second job is meant, what is refused, and what is printed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.builders import small_catalog
+from tests.unit.planner.cli.command import CommandResult, plan
+
+JOB = """name: mine
+model: {preset: vgg11}
+data: {name: cifar10}
+epochs: 3
+global_batch_size: 128
+optimizer: {name: sgd}
+"""
+
+
+@pytest.fixture(autouse=True)
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of one's own with two jobs in it; state below it."""
+    for name in [name for name in os.environ if name.startswith("PLAN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "other.yaml").write_text(JOB.replace("mine", "other").replace("epochs: 3", "epochs: 300"))
+    return small_catalog(tmp_path)
+
+
+def estimate(catalog: Path, *arguments: str) -> CommandResult:
+    return plan("estimate", *arguments, "--catalog", catalog)
+
+
+def test_a_second_file(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", "other.yaml")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.splitlines()[:3] == ["A: mine (job.yaml)", "B: other (other.yaml)", "A -> B: epochs 3 -> 300"]
+    assert "\x1b" not in said.out
+    row = next(line for line in said.out.splitlines() if line.startswith("  cost"))
+    assert " +$" in row
+
+
+def test_keys_with_their_values(catalog: Path) -> None:
+    said = estimate(
+        catalog, "job.yaml", "--compare", "precision=amp_fp16", "--compare", "optimizer.name = adam", "--json"
+    ).json
+    assert said["b"]["source"] == "job.yaml with precision=amp_fp16 optimizer.name = adam"
+    assert (said["b"]["job"]["precision"], said["b"]["job"]["optimizer"]["name"]) == ("amp_fp16", "adam")
+    assert (said["a"]["job"]["precision"], said["a"]["job"]["optimizer"]["name"]) == ("fp32", "sgd")
+    assert {row["key"]: row["to"] for row in said["changed"]} == {"precision": "amp_fp16", "optimizer.name": "adam"}
+
+
+def test_keys_go_on_top_of_the_second_file(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", "xla=true", "--compare", "other.yaml", "--json").json
+    assert said["b"]["source"] == "other.yaml with xla=true"
+    assert (said["b"]["job"]["epochs"], said["b"]["job"]["xla"]) == (300, True)
+    assert (said["a"]["job"]["epochs"], said["a"]["job"]["xla"]) == (3, False)
+
+
+def test_options_hold_for_both_and_a_key_for_the_second_alone(catalog: Path) -> None:
+    options = ("--batch", "256", "--precision", "tf32", "--deadline", "9h", "--objective", "time")
+    for what in ("other.yaml", "precision=fp32"):
+        said = estimate(catalog, "job.yaml", *options, "--compare", what, "--json").json
+        for side in (said["a"]["job"], said["b"]["job"]):
+            assert (side["global_batch_size"], side["objective"]) == (256, "time")
+            assert side["constraints"]["deadline"] == "32400s"
+        assert said["a"]["job"]["precision"] == "tf32"
+        assert said["b"]["job"]["precision"] == ("fp32" if "=" in what else "tf32")
+
+
+def test_without_a_file(catalog: Path) -> None:
+    said = estimate(catalog, "--model", "vgg11", "--dataset", "cifar10", "--compare", "model.preset=vgg16")
+    assert said.code == 0
+    assert said.out.splitlines()[:3] == [
+        "A: vgg11-cifar10 (vgg11 on cifar10)",
+        "B: vgg11-cifar10 (vgg11 on cifar10 with model.preset=vgg16)",
+        "A -> B: model.preset vgg11 -> vgg16",
+    ]
+
+
+def test_a_file_whose_name_looks_like_a_key(catalog: Path) -> None:
+    Path("epochs=3").write_text(Path("other.yaml").read_text())
+    said = estimate(catalog, "job.yaml", "--compare", "epochs=3")
+    assert said.out.splitlines()[1] == "B: other (epochs=3)"
+
+
+@pytest.mark.parametrize("what", ["job.yaml", "epochs=3", "name=else"])
+def test_equal_jobs(catalog: Path, what: str) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", what)
+    assert said.code == 0
+    assert said.out.splitlines()[2] == "no difference: A and B train the same, within the same limits"
+    shares = {line.split()[-1] for line in said.out.splitlines() if line.startswith(("  time", "  cost", "  images"))}
+    assert shares == {"none"}, "this machine too, however busy it is from moment to moment"
+
+
+def test_nothing_fits_the_second_job(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", "global_batch_size=1048576")
+    assert (said.code, said.err) == (0, "")
+    assert "nothing fits B: the last offers were rejected as fraction_too_small" in said.out
+    assert "first offer of A: not possible under B" in said.out
+
+
+def test_nothing_fits_either_job(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--budget", "0.00001", "--compare", "epochs=5", "--json")
+    assert said.code == 3
+    assert said.json["cheapest"]["a"] is None
+    assert "no offer is left" in said.error
+
+
+def test_this_machine_alone_is_an_answer(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--provider", "local", "--compare", "epochs=300")
+    assert (said.code, said.err) == (0, "")
+    assert "this machine" in said.out
+    assert "nothing fits" not in said.out
+    assert "cheapest" not in said.out
+
+
+WRONG = [
+    ("presision=fp32", "--compare presision=fp32: a job has no key 'presision'", "did you mean precision?"),
+    ("batch=3", "--compare batch=3: a job has no key 'batch'", "did you mean global_batch_size?"),
+    ("optimizer.nam=x", "--compare optimizer.nam=x: a job has no key", "did you mean optimizer.name?"),
+    ("learning_rate=1", "--compare learning_rate=1: a job has no key", "did you mean optimizer.learning_rate?"),
+    ("precision.name=1", "--compare precision.name=1: a job has no key", "did you mean "),
+    ("zzzzz=1", "--compare zzzzz=1: a job has no key 'zzzzz'", "docs/settings.md lists"),
+    ("precision=fp17", "job.yaml with --compare precision=fp17: precision: 'fp17' is not one of", "did you mean"),
+    ("epochs=many", "job.yaml with --compare epochs=many: epochs: needs a whole number, not 'many'", ""),
+    ("epochs=", "--compare epochs=: a value is missing", "--compare epochs=VALUE"),
+    ("epochs=null", "job.yaml with --compare epochs=null: epochs: needs a whole number, not nothing", ""),
+    ("epochs=[1", "--compare epochs:2: not valid YAML", "check indentation"),
+    ("accumulate=3", "job.yaml with --compare accumulate=3: accumulate: 3 does not divide a batch of 128", ""),
+    ("precision", "--compare precision: a key needs a value", "--compare precision=VALUE"),
+    ("data.path=x", "--compare data.path=x: data.path cannot be compared so", "write a second job file"),
+    ("secrets.A=b", "--compare secrets.A=b: secrets cannot be compared so", "no estimate depends on secrets"),
+    ("othr.yaml", "there is no file othr.yaml", "did you mean other.yaml?"),
+    ("no/such/b.yaml", "there is no file no/such/b.yaml", "plan init writes one"),
+    ("wrong.yaml", "wrong.yaml:4: there is no key 'epoch'", "did you mean 'epochs'?"),
+    (".", ". is a folder, not a job file", "name the YAML file in it"),
+]
+
+
+@pytest.mark.parametrize(("what", "error", "hint"), WRONG, ids=[row[0] for row in WRONG])
+@pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
+def test_a_wrong_comparison_is_one_clear_error(catalog: Path, what: str, error: str, hint: str, as_json: bool) -> None:
+    Path("wrong.yaml").write_text(JOB.replace("epochs:", "epoch:"))
+    said = estimate(catalog, "job.yaml", "--compare", what, *(["--json"] if as_json else []))
+    assert said.code == 2
+    assert said.error.startswith(error)
+    assert said.hint.startswith(hint)
+    if as_json:
+        assert said.json["error"].startswith(error)
+    else:
+        assert said.out == ""
+
+
+def test_two_files_are_one_too_many(catalog: Path) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", "job.yaml", "--compare", "other.yaml")
+    assert (said.code, said.error) == (2, "--compare: job.yaml and other.yaml are two files")
+
+
+@pytest.mark.parametrize("option", ["--all", "--check", "--limit 3", "--explain 1", "--nodes 1,2", "--plot a.png"])
+def test_what_is_about_one_job_is_refused_beside_it(catalog: Path, option: str) -> None:
+    said = estimate(catalog, "job.yaml", "--compare", "other.yaml", *option.split())
+    assert (said.code, said.error) == (2, f"--compare and {option.split()[0]} cannot be combined")
+
+
+def test_an_option_that_the_second_file_cannot_have_names_that_file(catalog: Path) -> None:
+    Path("other.yaml").write_text(JOB + "accumulate: 4\n")
+    said = estimate(catalog, "job.yaml", "--batch", "126", "--compare", "other.yaml")
+    assert (said.code, said.error) == (
+        2,
+        "other.yaml with --batch 126: accumulate: 4 does not divide a batch of 126",
+    )
