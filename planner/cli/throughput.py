@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -17,16 +18,20 @@ from planner.cli import options
 from planner.cli.screen import show
 from planner.errors import BadInputError, ThisMachineError
 from planner.report.page import Column, Page, Table
-from planner.throughput.check import Checked, as_json, check
+from planner.throughput.check import Cause, Checked, as_json, causes, check
 from planner.throughput.predict import Predictor
+from planner.throughput.rows import OLDER_NAMES, NumberedRow
 from planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
 from pricing.catalog import Catalog, CatalogError
 from pricing.devices import DeviceTable, UnknownDeviceError
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
+PAGE_HINT = "docs/measurements.md says what each column takes"
 MAX_BYTES = 100_000_000
-NEEDED_COLUMNS = ("id", "model", "device", "images_per_second")
+NEEDED_COLUMNS = ("id", "model", "device", "image_size_px", "images_per_second")
+MOST_SHOWN = 5
+"""Lines and values that the text shows of one cause; the JSON has all."""
 _COLUMNS = (
     Column(""),
     Column("rows", right=True),
@@ -57,10 +62,12 @@ def check_command(
     if as_json_text:
         sys.stdout.write(json.dumps(result) + "\n")
     else:
-        show(_page(result))
+        show(_page(result, causes(checked)))
+    if checked and all(row.fault is not None for row in checked):
+        raise BadInputError(f"no row of {file} can be read: {_cause_text(causes(checked)[0])}", PAGE_HINT)
 
 
-def _rows(file: Path) -> list[dict[str, str]]:
+def _rows(file: Path) -> list[NumberedRow]:
     """Raises BadInputError for a file that is not such a table."""
     try:
         if file.stat().st_size > MAX_BYTES:
@@ -70,19 +77,41 @@ def _rows(file: Path) -> list[dict[str, str]]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise BadInputError(f"cannot read {file}: {reason}") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    missing_names = [name for name in NEEDED_COLUMNS if name not in (reader.fieldnames or ())]
-    if missing_names:
-        hint = f"needed: {', '.join(NEEDED_COLUMNS)}; all columns: docs/measurements.md"
-        raise BadInputError(f"{file} has no column {missing_names[0]!r}", hint)
+    reader = csv.reader(io.StringIO(text, newline=""))
     try:
-        # DictReader keeps the cells beyond the header under None.
-        return [{key: value or "" for key, value in row.items() if key is not None} for row in reader]
+        header = [name.strip() for name in next(reader, ())]
+        _check_header(file, header)
+        rows, line = [], reader.line_num + 1
+        for cells in reader:
+            if cells:
+                rows.append(_row(line, header, cells))
+            line = reader.line_num + 1
     except csv.Error as error:
         raise BadInputError(f"{file}:{reader.line_num}: {error}", "is this a CSV file?") from None
+    return rows
 
 
-def _checked(rows: list[dict[str, str]]) -> list[Checked]:
+def _check_header(file: Path, header: list[str]) -> None:
+    """Raises BadInputError for a file that is another table, naming the column that it lacks."""
+    names = {OLDER_NAMES.get(name, name) for name in header}
+    missing_names = [name for name in NEEDED_COLUMNS if name not in names]
+    if missing_names:
+        hint = f"needed: {', '.join(NEEDED_COLUMNS)}; all columns, and their older names: docs/measurements.md"
+        raise BadInputError(f"{file} has no column {missing_names[0]!r} in its line 1", hint)
+    twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
+    if twice:
+        raise BadInputError(f"{file} has the column {twice[0]!r} twice", "leave one of them out")
+
+
+def _row(line: int, header: list[str], cells: list[str]) -> NumberedRow:
+    wrong = ""
+    if len(cells) != len(header):
+        wrong = f"has another number of cells than the header, which has {len(header)}"
+        wrong += ": a cell with a comma needs quotes" if len(cells) > len(header) else ""
+    return NumberedRow(line, dict(zip(header, cells, strict=False)), wrong)
+
+
+def _checked(rows: list[NumberedRow]) -> list[Checked]:
     try:
         with Catalog.open() as catalog, closing(open_table(SHIPPED_TABLE)) as shipped:
             predictor = Predictor.open(catalog.devices)
@@ -104,7 +133,7 @@ def _finder(devices: DeviceTable) -> Callable[[str], str | None]:
     return find
 
 
-def _page(result: dict[str, object]) -> Page:
+def _page(result: dict[str, object], unreadable: list[Cause]) -> Page:
     summary = result["summary"]
     assert isinstance(summary, dict)
     rows = [_line("all", summary)]
@@ -112,7 +141,23 @@ def _page(result: dict[str, object]) -> Page:
         rows += [_line(f"{name.removeprefix('by_')} {key}", figures) for key, figures in summary[name].items()]
     reasons = ", ".join(f"{count} {reason}" for reason, count in summary["unpredicted_by_reason"].items())
     left_out = f"; not predicted: {reasons}" if reasons else ""
-    return [Table(_COLUMNS, rows), "", f"{summary['seen']} rows are in the shipped table{left_out}"]
+    lines = [f"unreadable: {_cause_text(cause)}" for cause in unreadable]
+    return [Table(_COLUMNS, rows), "", f"{summary['seen']} rows are in the shipped table{left_out}", *lines]
+
+
+def _cause_text(cause: Cause) -> str:
+    """`3 rows (lines 5, 9, 12): images_per_second is not a positive number: 'n/a', '-'`."""
+    lines = f"line {cause.lines[0]}" if len(cause.lines) == 1 else f"lines {_first(map(str, cause.lines))}"
+    count = "1 row" if len(cause.lines) == 1 else f"{len(cause.lines):,} rows"
+    values = f": {_first(map(repr, cause.values))}" if cause.values else ""
+    return f"{count} ({lines}): {f'{cause.column} ' if cause.column else ''}{cause.why}{values}"
+
+
+def _first(words: Iterable[str]) -> str:
+    """The first of them, and how many more there are."""
+    every = list(words)
+    more = f" and {len(every) - MOST_SHOWN:,} more" if len(every) > MOST_SHOWN else ""
+    return ", ".join(every[:MOST_SHOWN]) + more
 
 
 def _line(name: str, figures: dict[str, object]) -> tuple[str, ...]:

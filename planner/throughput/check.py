@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.throughput.nets import net_of
-from planner.throughput.rows import BadRowError, measurement_from_row
+from planner.throughput.rows import BadRowError, NumberedRow, measurement_from_row
 from planner.throughput.setup import family_of, setup_of_row
 from planner.throughput.table import source_addresses
 from planner.throughput.values import CPU, Measurement, Quality, Throughput
@@ -31,14 +31,19 @@ NO_DEVICE_DATA = "no_device_data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """A row and what is said of it: a prediction, or the reason why there is none."""
+    """A row, which begins in `line` of its file, and what is said of it: a prediction, or the reason why there is none.
 
+    `fault` is what cannot be read in it, where that is the reason.
+    """
+
+    line: int
     id: str
     images_per_second: float | None
     device: str
     framework: str
     answer: Throughput | str
     has_twin: bool = False
+    fault: BadRowError | None = None
 
     @property
     def error(self) -> float | None:
@@ -58,8 +63,31 @@ class Checked:
         )
 
 
+class Cause(NamedTuple):
+    """Why rows cannot be read, the same for all of them: `why` their `column` cannot. `lines` are where they begin,
+    `values` what stands in the column, each once."""
+
+    column: str
+    why: str
+    lines: tuple[int, ...]
+    values: tuple[str, ...]
+
+
+def causes(checked: Iterable[Checked]) -> list[Cause]:
+    """Why rows could not be read, the most frequent cause first."""
+    faults: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    for row in checked:
+        if row.fault is not None:
+            faults[row.fault.column, row.fault.why].append((row.line, row.fault.value))
+    found = [
+        Cause(column, why, tuple(line for line, _ in rows), tuple(dict.fromkeys(value for _, value in rows if value)))
+        for (column, why), rows in faults.items()
+    ]
+    return sorted(found, key=lambda cause: -len(cause.lines))
+
+
 def check(
-    rows: Iterable[Mapping[str, str]],
+    rows: Iterable[NumberedRow],
     predictor: Predictor,
     table: sqlite3.Connection,
     find: Callable[[str], str | None],
@@ -73,22 +101,32 @@ def check(
 
 
 def as_json(checked: Sequence[Checked]) -> dict[str, object]:
-    """The stable JSON of the command: rows and a summary."""
-    return {"rows": [_row(row) for row in checked], "summary": _summary(checked)}
+    """The stable JSON of the command: rows, a summary, and why rows cannot be read."""
+    return {
+        "rows": [_row(row) for row in checked],
+        "summary": _summary(checked),
+        "unreadable": [{**cause._asdict(), "count": len(cause.lines)} for cause in causes(checked)],
+    }
 
 
 def _check(
-    row: Mapping[str, str],
+    row: NumberedRow,
     predictor: Predictor,
     table: sqlite3.Connection,
     read: Callable[[Mapping[str, str]], Measurement],
 ) -> Checked:
     try:
-        measured = read(row)
-    except BadRowError:
-        return Checked(id=row.get("id") or "", images_per_second=None, device="", framework="", answer=UNREADABLE)
+        if row.wrong:
+            raise BadRowError("", row.wrong)
+        measured = read(row.cells)
+    except BadRowError as fault:
+        id_ = row.cells.get("id") or ""
+        return Checked(
+            line=row.line, id=id_, images_per_second=None, device="", framework="", answer=UNREADABLE, fault=fault
+        )
     twin = _twin(measured, table)
     return Checked(
+        line=row.line,
         id=measured.id,
         images_per_second=measured.images_per_second,
         device=measured.device,
@@ -137,7 +175,7 @@ def _identity(measured: Measurement) -> tuple[object, ...]:
 
 
 def _row(row: Checked) -> dict[str, object]:
-    head: dict[str, object] = {"id": row.id, "images_per_second": row.images_per_second}
+    head: dict[str, object] = {"line": row.line, "id": row.id, "images_per_second": row.images_per_second}
     if isinstance(row.answer, str):
         nothing = dict.fromkeys(("predicted", "low", "high", "basis", "error"))
         return {**head, **nothing, "reason": row.answer}

@@ -4,8 +4,9 @@ project's own table (`planner/throughput/columns.py`), or the older names of som
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from planner.throughput.columns import PRECISIONS
 from planner.throughput.names import device_name
 from planner.throughput.values import Measurement, Parallelism, Quality
 
@@ -25,8 +26,24 @@ OLDER_NAMES = {
 _MODEL_NAMES = {"vgg11 (VGG-A)": "vgg11", "tinyvgg (cifar10)": "tinyvgg", "googlenet_v1": "googlenetv1"}
 
 
+class NumberedRow(NamedTuple):
+    """The cells of a row by column, and the line of the file in which it begins; `wrong` says why its cells cannot be
+    told apart ("": they can)."""
+
+    line: int
+    cells: Mapping[str, str]
+    wrong: str = ""
+
+
 class BadRowError(ValueError):
-    """A row that cannot be read; the message names the column."""
+    """A row that cannot be read: `why` its `column` cannot, and the `value` in it. `column` is empty where the cells of
+    the row cannot be told apart."""
+
+    def __init__(self, column: str, why: str, value: str = "") -> None:
+        super().__init__(f"{column} {why}: {value!r}" if value else f"{column} {why}".strip())
+        self.column = column
+        self.why = why
+        self.value = value
 
 
 def measurement_from_row(
@@ -53,8 +70,8 @@ def measurement_from_row(
         node_count=_count(row, "node_count") or 1,
         device_memory_gb=memory_gb,
         interconnect=row.get("interconnect") or "",
-        precision=(row.get("precision") or "fp32").strip().lower(),
-        xla={"yes": True, "no": False}.get(row.get("xla") or ""),
+        precision=_word(row, "precision", PRECISIONS) or "fp32",
+        xla={"yes": True, "no": False}.get(_word(row, "xla", ("yes", "no", "unknown"))),
         batch_per_device=_count(row, "batch_per_device"),
         framework=row.get("framework") or "",
         framework_version=row.get("framework_version") or "",
@@ -84,7 +101,14 @@ def _one_of(kinds: type[Kind], row: Mapping[str, str], column: str) -> Kind | No
         return kinds(cell)
     except ValueError as error:
         kinds_text = ", ".join(kind for kind in kinds if kind)
-        raise BadRowError(f"{column} is not one of {kinds_text}: {cell!r}") from error
+        raise BadRowError(column, f"is not one of {kinds_text}", cell) from error
+
+
+def _word(row: Mapping[str, str], column: str, words: tuple[str, ...]) -> str:
+    cell = (row.get(column) or "").strip().lower()
+    if cell and cell not in words:
+        raise BadRowError(column, f"is not one of {', '.join(words)}", cell)
+    return cell
 
 
 def model_key(name: str) -> str:
@@ -102,7 +126,7 @@ def source_key(row: Mapping[str, str], sources: Mapping[str, str]) -> str:
 def _text(row: Mapping[str, str], column: str) -> str:
     value = (row.get(column) or "").strip()
     if not value:
-        raise BadRowError(f"{column} is empty")
+        raise BadRowError(column, "is empty")
     return value
 
 
@@ -113,7 +137,7 @@ def _number(row: Mapping[str, str], column: str) -> float | None:
     try:
         return float(value)
     except ValueError as error:
-        raise BadRowError(f"{column} is not a number: {value!r}") from error
+        raise BadRowError(column, "is not a number", value) from error
 
 
 def _count(row: Mapping[str, str], column: str) -> int | None:
@@ -121,21 +145,22 @@ def _count(row: Mapping[str, str], column: str) -> int | None:
     if number is None:
         return None
     if not 1 <= number <= 10**7 or number != int(number):
-        raise BadRowError(f"{column} is not a positive whole number: {row[column]!r}")
+        raise BadRowError(column, "is not a whole number from 1 to 10,000,000", row[column].strip())
     return int(number)
 
 
 def _required_count(row: Mapping[str, str], column: str) -> int:
     number = _count(row, column)
     if number is None:
-        raise BadRowError(f"{column} is empty")
+        raise BadRowError(column, "is empty")
     return number
 
 
 def _rate(row: Mapping[str, str]) -> float:
     rate = _number(row, "images_per_second")
     if rate is None or not 0 < rate < float("inf"):
-        raise BadRowError(f"images_per_second is not a positive number: {row.get('images_per_second')!r}")
+        value = (row.get("images_per_second") or "").strip()
+        raise BadRowError("images_per_second", "is not a positive number" if value else "is empty", value)
     return rate
 
 

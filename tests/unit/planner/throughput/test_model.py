@@ -17,6 +17,7 @@ from planner.throughput.model import MODEL_FILE, load_model
 from planner.throughput.nets import net_of
 from planner.throughput.physics import step
 from planner.throughput.rates import Precision, known_rates
+from planner.throughput.rows import NumberedRow
 from planner.throughput.setup import Family, Library, Link, Setup, family_of, library_of, link_of, precision_of
 from planner.throughput.table import open_table
 from planner.throughput.values import Basis, Parallelism
@@ -240,8 +241,9 @@ def checked(
     import csv
 
     database = open_table(table)
+    given = [NumberedRow(line, cells) for line, cells in enumerate(csv.DictReader([HEADER, *lines]), start=2)]
     try:
-        found = as_json(check(csv.DictReader([HEADER, *lines]), predictor, database, find))
+        found = as_json(check(given, predictor, database, find))
     finally:
         database.close()
     rows = found["rows"]

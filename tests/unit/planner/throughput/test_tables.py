@@ -90,7 +90,7 @@ def test_a_stated_row_is_read(find: Find) -> None:
         ("images_per_second", "fast", "not a number"),
         ("images_per_second", "nan", "positive number"),
         ("image_size", "", "image_size_px is empty"),
-        ("n_devices", "2.5", "device_count is not a positive whole number"),
+        ("n_devices", "2.5", "device_count is not a whole number from 1"),
         ("device", " ", "device is empty"),
     ],
 )
