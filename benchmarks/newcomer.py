@@ -31,7 +31,12 @@ def main() -> int:
         subprocess.run(["git", "clone", "--quiet", "--depth", "1", f"file://{ROOT}", folder], check=True)
         seconds = {"clone": time.monotonic() - began}
         demo = subprocess.Popen(
-            ["make", "demo"], cwd=folder, env=_environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            ["make", "demo"],
+            cwd=folder,
+            env=_environment(),
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         assert demo.stdout is not None
         for line in demo.stdout:

@@ -13,9 +13,11 @@ from typing import Annotated
 import typer
 
 from planner.cli import build, job_options, options
+from planner.cli.screen import show
 from planner.errors import NothingLeftError, from_provider
 from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.forecast.check import Examination, Judged, examine
+from planner.report.page import Cell, Page, Tone, joined
 from planner.runs.runner import refused
 from planner.settings import Settings
 from pricing.offers import Offer, OfferQuery
@@ -49,7 +51,7 @@ def command(
     if as_json:
         sys.stdout.write(json.dumps({"providers": [_json(one) for one in examinations]}) + "\n")
     else:
-        sys.stdout.write("\n\n".join(_text(one) for one in examinations) + "\n")
+        show(joined([_page(one) for one in examinations]))
     if all(one.state is PreflightState.REFUSED for one in examinations):
         raise typer.Exit(int(refused(examinations[0].provider).exit_code))
 
@@ -98,11 +100,13 @@ def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> lis
     return [ranked.offer for ranked in plan.candidates]
 
 
-def _text(one: Examination) -> str:
-    lines = [line for check in by_cause(one.account) for line in _check_lines(check, f"{check.name}: {check.detail}")]
+def _page(one: Examination) -> Page:
+    lines: list[str | Cell] = [
+        line for check in by_cause(one.account) for line in _check_lines(check, f"{check.name}: {check.detail}")
+    ]
     for judged in one.offers:
         lines += _offer_lines(judged, whole=not one.account)
-    return "\n".join([*lines, one.sentence])
+    return [*lines, one.sentence]
 
 
 def by_cause(checks: Sequence[Check]) -> list[Check]:
@@ -115,7 +119,7 @@ def by_cause(checks: Sequence[Check]) -> list[Check]:
     return [replace(group[0], name=", ".join(check.name for check in group)) for group in causes.values()]
 
 
-def _offer_lines(judged: Judged, *, whole: bool) -> list[str]:
+def _offer_lines(judged: Judged, *, whole: bool) -> list[str | Cell]:
     """The check that decides; all of them for a provider without lines of its own."""
     if whole:
         return [line for check in judged.preflight.checks for line in _check_lines(check, _line_name(judged, check))]
@@ -129,9 +133,14 @@ def _line_name(judged: Judged, check: Check) -> str:
     return f"{judged.text}: {check.name}: {check.detail}"
 
 
-def _check_lines(check: Check, text: str) -> list[str]:
+def _check_lines(check: Check, text: str) -> list[str | Cell]:
     line = f"{check.state:<8}  {text}"
-    return [line, f"{'':<8}  fix: {check.fix}"] if check.fix else [line]
+    tone = _TONES.get(check.state)
+    first = Cell(line, tone) if tone else line
+    return [first, f"{'':<8}  fix: {check.fix}"] if check.fix else [first]
+
+
+_TONES = {PreflightState.REFUSED: Tone.BAD, PreflightState.UNKNOWN: Tone.WARNING}
 
 
 def _json(one: Examination) -> dict[str, object]:

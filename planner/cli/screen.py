@@ -73,7 +73,8 @@ def render(page: Page, screen: Screen) -> str:
                 title = _wrapped(block.title, screen.width)
                 lines.append(visible(drawn(block._replace(title=title), screen.width)))
         else:
-            lines.append(_wrapped(visible(block), screen.width))
+            text = _wrapped(visible(cell_text(block)), screen.width)
+            lines.append(_coloured(text, block, screen) if isinstance(block, Cell) else text)
     return "\n".join(lines)
 
 
@@ -140,6 +141,17 @@ def _table_text(table: Table, screen: Screen) -> str:
     with console.capture() as capture:
         console.print(rows)
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+
+
+def _coloured(text: str, cell: Cell, screen: Screen) -> str:
+    """The lines in the colour of a cell, each by itself: a pager shows lines one by one."""
+    if not screen.has_colour:
+        return text
+    from rich.color import ColorSystem
+    from rich.style import Style
+
+    style = Style.parse(_style(cell))
+    return "\n".join(style.render(line, color_system=ColorSystem.STANDARD) for line in text.split("\n"))
 
 
 def _style(cell: str | Cell) -> str:

@@ -24,7 +24,7 @@ class Tone(StrEnum):
 
 
 class Cell(NamedTuple):
-    """The text of a cell that has a colour."""
+    """The text of a cell, or a line of a page, that has a colour."""
 
     text: str
     tone: Tone
@@ -67,13 +67,13 @@ class Chart(NamedTuple):
     y_ends: tuple[str, str]
 
 
-Page = Sequence[str | Table | Chart]
+Page = Sequence[str | Cell | Table | Chart]
 """Blocks below each other; "" is an empty line, and a text may have several lines."""
 
 
 def joined(blocks: Sequence[Page]) -> Page:
     """The pages below each other with an empty line between; an empty page takes no place."""
-    whole: list[str | Table | Chart] = []
+    whole: list[str | Cell | Table | Chart] = []
     for block in blocks:
         if block:
             whole += [*([""] if whole else []), *block]

@@ -130,6 +130,14 @@ def test_colours_pass_the_filter_of_the_stream_and_its_failures_stay_known(monke
     assert undelivered(stream) == "it is closed"
 
 
+def test_a_line_has_its_colour_on_each_line_of_the_screen() -> None:
+    line = Cell("refused   a reason that is longer than the screen", Tone.BAD)
+    red = render([line], Screen(30, has_colour=True)).splitlines()
+    assert len(red) == 2
+    assert all(part.startswith("\x1b[31m") and part.endswith("\x1b[0m") for part in red)
+    assert render([line], PLAIN) == line.text
+
+
 def test_an_empty_page_takes_no_place() -> None:
     assert joined([["a"], [], ["b", "c"]]) == ["a", "", "b", "c"]
 
