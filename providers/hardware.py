@@ -126,6 +126,13 @@ def find_gpus(output: Callable[[Sequence[str]], str]) -> tuple[Gpu, ...]:
     )
 
 
+def driver_version(output: Callable[[Sequence[str]], str] | None = None) -> str:
+    """The version of the NVIDIA driver; "" where there is none. `output` runs a command (None: on this computer)."""
+    lines = (output or _output)(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]).splitlines()
+    version = lines[0].strip() if lines else ""
+    return version if re.fullmatch(r"[0-9.]{1,20}", version) else ""
+
+
 def canonical_device(name: str, device_name: Callable[[str], str | None]) -> str:
     """The device that `nvidia-smi` means by a name, or that name without its maker."""
     short = name

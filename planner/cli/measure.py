@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,17 +15,25 @@ from planner.cli.ask import confirm
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
 from planner.cli.run_end import finish, print_left
-from planner.errors import TrainingFailedError
+from planner.errors import BadInputError, ThisMachineError, TrainingFailedError
 from planner.forecast.build_plan import PlanQuery
+from planner.home.files import persons_files
 from planner.runs.consent import foreign_parts, readers
 from planner.runs.execution.executor import Detached
 from planner.runs.make_proposal import make_proposal
+from planner.runs.measured_row import Measured, measured_row, row_text
+from planner.runs.progress import ProgressReader, Story
 from planner.runs.run import Outcome
 from planner.runs.runner import request_for
+from planner.throughput.names import finder
+from pricing.catalog import Catalog, CatalogError
+from providers.hardware import driver_version, this_machine
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
     from planner.runs.proposal import Proposal
+    from planner.runs.run import Run
+    from planner.settings import Settings
     from workloads.job import TrainingJob
 
 DEFAULT_STEPS = 40
@@ -34,10 +43,18 @@ def command(
     job_file: options.NeededJobFile,
     steps: Annotated[int, typer.Option("--steps", min=5, help="Training steps to measure over")] = DEFAULT_STEPS,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", metavar="FILE.csv", help="Also write it as a row that can be handed in, naming nobody"
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file)
+    if export is not None:
+        _check_export(export, job)
     settings = options.settings()
     proposal = make_proposal(job, PlanQuery(providers=(THIS_MACHINE,)), build.surroundings(settings))
     if not yes:
@@ -59,11 +76,50 @@ def command(
         finish(run)
     if measured is None:
         raise TrainingFailedError(f"{steps} steps were too few for a steady rate", "--steps takes more")
+    if export is not None:
+        _export(export, job, run, settings)
     if as_json:
         sys.stdout.write(json.dumps(asdict(measured), default=str) + "\n")
         return
     rate = measured.images_per_second
     sys.stdout.write(f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement\n")
+
+
+def _check_export(target: Path, job: TrainingJob) -> None:
+    """Before anything is trained: where the row cannot be written, or says nothing of this trainer."""
+    if job.container is not None:
+        raise BadInputError(
+            "--export takes no job with a container: nobody knows what that trains", "leave one of them out"
+        )
+    if target.exists():
+        raise BadInputError(f"{target} is already there", "choose another name")
+    if not target.absolute().parent.is_dir():
+        raise BadInputError(f"{target}: there is no such folder", "make it, or choose another place")
+
+
+def _export(target: Path, job: TrainingJob, run: Run, settings: Settings) -> None:
+    """Write the row of a run that has been measured. Raises ThisMachineError."""
+    store = build.provider(THIS_MACHINE, settings).store(run.run_id)
+    lines = list(ProgressReader(store, run.attempts[-1].number).new_lines())
+    story = Story()
+    for line in lines:
+        story.add(line)
+    laps = [
+        float(line["images_per_second"]) for line in lines if line["event"] == "step" and line.get("images_per_second")
+    ]
+    measured = Measured(
+        story.start or {}, story.images_per_second or 0.0, laps, build.clock().now().date(), driver_version()
+    )
+    try:
+        with Catalog.open() as catalog:
+            row = measured_row(job, measured, this_machine(), finder(catalog.devices))
+        with persons_files(), target.open("x", encoding="utf-8", newline="") as file:
+            file.write(row_text(row))
+    except CatalogError as error:
+        raise ThisMachineError(str(error), error.hint) from None
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {target}: {error.strerror}", "the measurement itself is kept") from None
+    sys.stderr.write(f"wrote {target}; CONTRIBUTING.md says how to hand it in\n")
 
 
 def _agree(job: TrainingJob, proposal: Proposal) -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -19,11 +19,11 @@ from planner.cli.screen import show
 from planner.errors import BadInputError, ThisMachineError
 from planner.report.page import Column, Page, Table
 from planner.throughput.check import Cause, Checked, as_json, causes, check
+from planner.throughput.names import finder
 from planner.throughput.predict import Predictor
 from planner.throughput.rows import OLDER_NAMES, NumberedRow
 from planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
 from pricing.catalog import Catalog, CatalogError
-from pricing.devices import DeviceTable, UnknownDeviceError
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -116,21 +116,11 @@ def _checked(rows: list[NumberedRow]) -> list[Checked]:
         with Catalog.open() as catalog, closing(open_table(SHIPPED_TABLE)) as shipped:
             predictor = Predictor.open(catalog.devices)
             try:
-                return check(rows, predictor, shipped, _finder(catalog.devices))
+                return check(rows, predictor, shipped, finder(catalog.devices))
             finally:
                 predictor.close()
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
-
-
-def _finder(devices: DeviceTable) -> Callable[[str], str | None]:
-    def find(spelling: str) -> str | None:
-        try:
-            return devices.find(spelling).name
-        except UnknownDeviceError:
-            return None
-
-    return find
 
 
 def _page(result: dict[str, object], unreadable: list[Cause]) -> Page:

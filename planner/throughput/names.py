@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pricing.devices import UnknownDeviceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pricing.devices import DeviceTable
 
 _HOST = re.compile(r"cpu\b|.*\b(xeon|epyc|core i\d)\b", re.IGNORECASE)
 _VENDOR = re.compile(r"^((nvidia|geforce|tesla)\s+)+", re.IGNORECASE)
@@ -35,3 +39,15 @@ def device_name(stated: str, memory_gb: float | None, find: Callable[[str], str 
     size_gb = memory_gb if memory_gb is not None else float(size[1]) if size else None
     least_gb, larger = _LARGER.get(value, (0.0, value))
     return larger if size_gb is not None and size_gb >= least_gb else value
+
+
+def finder(devices: DeviceTable) -> Callable[[str], str | None]:
+    """Looks up the canonical name of a spelling in a device table; None where it is not known."""
+
+    def find(spelling: str) -> str | None:
+        try:
+            return devices.find(spelling).name
+        except UnknownDeviceError:
+            return None
+
+    return find
