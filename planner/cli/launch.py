@@ -36,10 +36,7 @@ from workloads.pretrained import weights_lines
 
 def command(
     job_file: options.NeededJobFile,
-    provider: Annotated[
-        list[str] | None,
-        typer.Option("--provider", help="local: this computer; sim: the simulated cloud; repeat for more"),
-    ] = None,
+    provider: options.Providers = None,
     region: options.Regions = None,
     device: options.Devices = None,
     market: options.Markets = None,

@@ -16,6 +16,7 @@ import typer
 
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
+from providers.registry import SIMULATED, THIS_MACHINE, names
 from workloads import terms
 from workloads.durations import parse_duration
 from workloads.nearest import nearest_names
@@ -26,7 +27,11 @@ if TYPE_CHECKING:
 
 JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; plan init writes one")]
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
-Providers = Annotated[list[str] | None, typer.Option("--provider", help="Only this one; repeat for more")]
+_IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMULATED} (a simulated cloud)"}
+_PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in names())
+Providers = Annotated[
+    list[str] | None, typer.Option("--provider", help=f"Only this one; repeat for more: {_PROVIDERS}")
+]
 Regions = Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")]
 Devices = Annotated[list[str] | None, typer.Option("--device", help="Only this (T4, A100, cpu); repeat for more")]
 Markets = Annotated[list[str] | None, typer.Option("--market", help="on_demand or spot")]

@@ -80,10 +80,10 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     several = sorted(counts)
     examples = several if len(several) <= _MOST_EXAMPLES else [several[0], several[len(several) // 2], several[-1]]
     small = sum(count for key, count in rejected.items() if key.reason in _TOO_SMALL)
-    texts = [f"{counts[parts]:,} of them with accumulate: {parts}" for parts in examples]
+    texts = [f"{counts[parts]:,} with accumulate: {parts}" for parts in examples]
     return (
         f"the batch does not fit the memory of {small:,} offers; trained in parts, with the same optimizer steps, it "
-        f"fits {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
+        f"fits in all {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
     )
 
 

@@ -182,7 +182,7 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
             return (
-                f"row {rank} is within the noise of row 1 and takes {format_duration(other.estimate.time.total)} "
-                f"instead of {format_duration(first.estimate.time.total)}"
+                f"row {rank} may cost no more than row 1 (it lies within its interval) and takes "
+                f"{format_duration(other.estimate.time.total)} instead of {format_duration(first.estimate.time.total)}"
             )
     return None
