@@ -216,7 +216,8 @@ def _until_when(desk: Desk) -> datetime:
     case, target = desk.case, desk.cloud.targets(desk.case.market)[0]
     ours = [row for row in desk.cloud.ledger() if row.ours]
     # A disk that was made before its machine ends at the machine's deadline, also where that was never made.
-    machines = [row for row in ours if row.machine] or [row for row in ours if row.usd_per_hour]
+    # What waits in a queue has no machine yet, and may be given one at any time until then.
+    machines = [row for row in ours if row.machine] or [row for row in ours if row.usd_per_hour] or ours
     if not machines:
         return desk.cloud.now()
     until = machines[0].created_at + parse_duration(case.deadline)
