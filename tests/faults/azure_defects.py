@@ -21,7 +21,7 @@ from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in
 
 # A create goes out only where no machine of its attempt is, under names of run and attempt: another body adds none.
-AZURE = of_the_engine(but="a request is built anew for its replay")
+AZURE = of_the_engine("a request is built anew for its replay")
 defect = planting("azure", AZURE)
 
 

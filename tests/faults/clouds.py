@@ -50,6 +50,9 @@ ROWS = (
         name="azure", provider="azure", world="AzureCloud", by_chance="RandomAzure", create="PUT virtualMachines",
         least_points=250, sequences=50,
     ),
+    Row(
+        name="slurm", provider="slurm", world="SlurmCloud", by_chance="", create="sbatch", least_points=150,
+    ),
 )  # fmt: skip
 NAMES = tuple(row.name for row in ROWS)
 REAL = tuple(row for row in ROWS if row.provider != SIMULATED)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Google takes a second insert under a requestId for the first, whatever is in it, and a name once: no other is made.
-GCP = of_the_engine(but="a request is built anew for its replay")
+GCP = of_the_engine("a request is built anew for its replay")
 defect = planting("gcp", GCP)
 
 

@@ -40,6 +40,7 @@ _CREATES = (
     "CreateQueuedResource",
     "CreateTask",
     "virtualMachinesSubmitDeallocate",
+    "sbatch",
     "add_attempt",
 )
 _WITH_OWN = tuple(row.name for row in REAL)

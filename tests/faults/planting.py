@@ -33,9 +33,9 @@ _ANYWHERE = frozenset(
 )
 
 
-def of_the_engine(but: str = "") -> list[Defect]:
-    """Of the engine's own, those that show in calls of any provider, but for one that does no harm at this one."""
-    return [known for known in DEFECTS if known.name in _ANYWHERE and known.name != but]
+def of_the_engine(*but: str) -> list[Defect]:
+    """Of the engine's own, those that show in calls of any provider, but for those that do no harm at this one."""
+    return [known for known in DEFECTS if known.name in _ANYWHERE and known.name not in but]
 
 
 def planting(provider: str, into: list[Defect]) -> Callable[[str], Callable[[Plant], Plant]]:

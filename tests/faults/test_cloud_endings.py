@@ -83,7 +83,7 @@ def test_a_machine_that_hangs_until_its_deadline_is_ended_by_its_own_timer(provi
     assert work.deadline <= row.ended_at
 
 
-@pytest.mark.parametrize("provider", ["aws", "gcp", "tpu"])
+@pytest.mark.parametrize("provider", ["aws", "gcp", "tpu", "slurm"])
 def test_a_machine_whose_own_timer_fails_is_ended_by_the_clouds(provider: str) -> None:
     """Azure's own only deallocates; tests/contract has that."""
     (row,) = machines(provider, "cloud's timer", Then.NEVER, LATE_POINT)

@@ -49,6 +49,17 @@ DEFECTS = {
         "a wish to stop has no limit @ left hung",
         "a refused place is asked for ever @ failover",
     ),
+    "slurm": (
+        "slurm: nobody looks for the job before it is submitted @ lost reply",
+        "slurm: a submission without an answer is taken as refused @ lost reply",
+        "slurm: a requeued job is taken for one that has ended @ maintenance",
+        "slurm: the script does not hold the deadline @ machine's timer",
+        "slurm: a login node that lets nobody in is taken as a job that is gone @ expired",
+        "slurm: jobs that wait are not listed @ expired",
+        "concludes from age @ left alone",
+        "second launch ignores a live run @ left alone",
+        "a wish to stop has no limit @ left hung",
+    ),
 }
 
 

@@ -65,7 +65,9 @@ def taken_up(provider: str, pause: timedelta, folder: Path, case: Case = CASE) -
         return None if message[0] in ("said", "points") else desk.cloud.answer(message)
 
     assert forked(lambda ask: clients.launch(desk, ask, Points(at=after, happens=die)), answer)
-    assert [row.remaining for row in desk.cloud.ledger() if row.machine and row.ours] == [True]
+    rows = [row for row in desk.cloud.ledger() if row.ours]
+    # What waits in a queue has no machine yet.
+    assert [row.remaining for row in [row for row in rows if row.machine] or rows[:1]] == [True]
     desk.cloud.pass_time(desk.cloud.now() + pause)
     forked(lambda ask: clients.attach(desk, ask), answer)
     return desk, said
