@@ -32,6 +32,7 @@ _KEYS = (
     "sim_scenario",
     "computer",
     "budget_usd_per_month",
+    "notify",
 )
 _OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
 """Variables of the same form that `plan prices refresh` reads (docs/prices.md); no provider knows them."""
@@ -48,7 +49,8 @@ class Settings:
     `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
-    each cloud is in use, "" where nothing tells.
+    each cloud is in use, "" where nothing tells. `notify` is what is told of the events of runs: a web address alone,
+    or a command with its arguments (planner/runs/notifications.py); empty: nothing.
     """
 
     home: Path
@@ -64,6 +66,7 @@ class Settings:
     budget_usd_per_month: Decimal | None = None
     bucket_regions: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, str] = field(default_factory=dict)
+    notify: tuple[str, ...] = ()
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -156,6 +159,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         bucket_regions={
             name: region for name, settings in clouds.items() if (region := bucket_region(name, settings, environment))
         },
+        notify=_notify(values.get("notify", ""), source),
         accounts={name: account_in_use(name, clouds[name], environment) for name in CLOUDS},
     )
 
@@ -249,6 +253,48 @@ def _is_value(value: object) -> bool:
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _notify(value: object, source: Path) -> tuple[str, ...]:
+    """A web address, or a command as a list or in one line as for a shell. An address is never part of an error: who
+    knows it can write to it."""
+    where, hint = f"{source} or PLAN_NOTIFY: notify", 'for example "https://…", or ["/home/me/told", "--loud"]'
+    if isinstance(value, str) and "://" in value:
+        if why := _wrong_address(value):
+            raise BadInputError(f"{where} {why}", "https, or http on this computer: http://127.0.0.1:8000/runs")
+        return (value,)
+    try:
+        words = shlex.split(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise BadInputError(f"{where} is no command: {error}", "close the quotes") from None
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words) or (words and not words[0]):
+        raise BadInputError(f"{where} is neither a web address nor a command", hint)
+    if len(words) == 1 and "://" in words[0]:
+        return _notify(words[0], source)
+    return tuple(words)
+
+
+def _wrong_address(address: str) -> str:
+    """Why nothing is posted there; "" where it is."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        return f"is no web address: {error}"
+    if any(letter.isspace() or not letter.isprintable() or not letter.isascii() for letter in address) or not host:
+        return "is no web address"
+    if parts.username is not None or parts.password is not None:
+        return "has a user or a password in its address"
+    if parts.scheme == "https":
+        return ""
+    try:
+        is_here = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        is_here = False
+    return "" if parts.scheme == "http" and is_here else f"would send to {host} unencrypted"
 
 
 def _flags(value: object, source: Path) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from pathlib import Path
@@ -151,6 +152,7 @@ def _breaking_off(signals: list[str]) -> Iterator[None]:
 
 def _tools(settings: Settings, journal: Journal, provider: Provider, limits: Limits, device: str) -> Tools:
     clock = build.clock_of(provider)
+    settings = replace(settings, notify=())  # its runs end and are interrupted on purpose
     return Tools(
         runner=build.runner(journal, settings, _hear, provider.name, make_provider=lambda _: provider),
         journal=journal,

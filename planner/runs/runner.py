@@ -17,6 +17,7 @@ from planner.runs.execution.executor import Detached, Executor, HungUp, Person
 from planner.runs.execution.observe import spent_by
 from planner.runs.journal.locks import RunLocks
 from planner.runs.journal.reader import recorded_job
+from planner.runs.notifications import Notifications
 from planner.runs.receipt_writer import Receipts
 from planner.runs.run import Phase, Run, attempt_deadline
 from planner.runs.run_directory import Watcher, newest_checkpoint
@@ -81,6 +82,7 @@ class Runner:
         self._locks = RunLocks(settings.home / "locks")
         self._keys = RunKeys(settings.home)
         self._receipts = Receipts(provider, journal, settings, clock, listen, self._keys.vouching)
+        self._notifications = Notifications(settings, journal, clock, listen)
         self.spending = Spending(journal, settings.budget_usd_per_month, clock, self._locks)
 
     def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
@@ -194,7 +196,7 @@ class Runner:
         as the `patience`.
         """
         self._must_own(run)
-        with self._locks.holding(run.run_id) as has_lock:
+        with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
             if has_lock:
                 with self._receipts.of_failure(run.run_id):
                     run = self._executor(run).follow(run, make_request, until_launched=until_launched)
@@ -220,13 +222,14 @@ class Runner:
         Raises RefusedError where it is another client's.
         """
         self._must_own(run)
-        with self._locks.holding(run.run_id) as has_lock:
+        with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
             if not has_lock:
                 return self.with_end(self._journal.run(run.run_id))
             with self._receipts.of_failure(run.run_id):
                 run = self._executor(run).settle(self._journal.run(run.run_id))
             if run.phase is Phase.DONE:
                 self._receipts.write(run)
+            self._notifications.look(run)
         return run
 
     def with_end(self, run: Run) -> Run:
@@ -269,9 +272,8 @@ class Runner:
 
     def _executor(self, run: Run) -> Executor:
         poll = LOCAL_POLL_SECONDS if is_here(run.provider) else POLL_SECONDS
-        executor = Executor(
-            self._provider_of, self._journal, self._clock, self._listen, self._person, poll_seconds=poll
-        )
+        hear = self._notifications.over(run)
+        executor = Executor(self._provider_of, self._journal, self._clock, hear, self._person, poll_seconds=poll)
         executor.finisher.vouching = self._keys.vouching
         return executor
 

@@ -155,6 +155,16 @@ class Journal:
             _set(db, run_id, taken_over=True)
             _log(db, run_id, now, "taken over", "")
 
+    def notify(self, run_id: RunId, notice: str, now: datetime) -> bool:
+        """Whether a notice of a run is to be sent: the first who asks may, until the run is launched again."""
+        since = "(SELECT coalesce(max(id), 0) FROM events WHERE run_id = ? AND kind = 'goes on')"
+        query = f"SELECT 1 FROM events WHERE run_id = ? AND kind = 'notified' AND detail = ? AND id > {since}"
+        with self._write() as db:
+            if db.execute(query, (run_id, notice, run_id)).fetchone():
+                return False
+            _log(db, run_id, now, "notified", notice)
+        return True
+
     def newest_event(self, run_id: RunId) -> int:
         """The number of the newest event of the run: another one means that somebody acts on it. 0 for none."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM events WHERE run_id = ?", run_id)[0][0])

@@ -40,6 +40,46 @@ def test_nothing_set_is_the_defaults(tmp_path: Path) -> None:
     assert settings.measurements == tmp_path / "home" / "measurements.jsonl"
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ('"https://hooks.example.org/a/b?c=d"', ("https://hooks.example.org/a/b?c=d",)),
+        ('"http://127.0.0.1:8000/runs"', ("http://127.0.0.1:8000/runs",)),
+        ('"http://[::1]/runs"', ("http://[::1]/runs",)),
+        ('"http://localhost/runs"', ("http://localhost/runs",)),
+        ("\"/bin/told --text 'a b'\"", ("/bin/told", "--text", "a b")),
+        ('["/bin/told", "a b"]', ("/bin/told", "a b")),
+        ('""', ()),
+        ("[]", ()),
+    ],
+)
+def test_who_is_told_of_runs(tmp_path: Path, value: str, words: tuple[str, ...]) -> None:
+    assert load(tmp_path, f"notify = {value}").notify == words
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ('"http://hooks.example.org/secret"', "notify would send to hooks.example.org unencrypted"),
+        ('["http://10.0.0.1/secret"]', "notify would send to 10.0.0.1 unencrypted"),
+        ('"ftp://hooks.example.org/secret"', "notify would send to hooks.example.org unencrypted"),
+        ('"https://me:secret@hooks.example.org"', "notify has a user or a password in its address"),
+        ('"https:///secret"', "notify is no web address"),
+        ('"https://a b/secret"', "notify is no web address"),
+        ('"https://[/secret"', "notify is no web address"),
+        ("3", "notify is neither a web address nor a command"),
+        ('[""]', "notify is neither a web address nor a command"),
+        ('"told \'me"', "notify is no command"),
+    ],
+)
+def test_who_cannot_be_told_of_runs(tmp_path: Path, value: str, error: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        load(tmp_path, f"notify = {value}")
+    assert error in caught.value.message
+    assert "secret" not in caught.value.message + caught.value.hint
+    assert caught.value.hint
+
+
 def test_no_file_is_no_error(tmp_path: Path) -> None:
     settings = load_settings({"PLAN_HOME": str(tmp_path / "never made")}, tmp_path / "no file")
     assert settings.engine == "auto"
