@@ -65,7 +65,7 @@ def schema_name(path: Sequence[str]) -> str:
 def complaint(arguments: Sequence[str], text: str) -> str:
     """How far the stdout of `plan ARGUMENTS --json` is from its schema; "" where it is what the schema says."""
     path = next((path for path in commands() if tuple(arguments[: len(path)]) == path), None)
-    if path is None or not text:
+    if path is None or not text or {"-h", "--help"} & set(arguments):
         return ""
     try:
         documents = [json.loads(line) for line in text.splitlines()] if path == ("logs",) else [json.loads(text)]
