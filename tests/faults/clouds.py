@@ -51,7 +51,8 @@ ROWS = (
         least_points=250, sequences=50,
     ),
     Row(
-        name="slurm", provider="slurm", world="SlurmCloud", by_chance="", create="sbatch", least_points=150,
+        name="slurm", provider="slurm", world="SlurmCloud", by_chance="RandomSlurm", create="sbatch", least_points=150,
+        sequences=50,
     ),
 )  # fmt: skip
 NAMES = tuple(row.name for row in ROWS)
