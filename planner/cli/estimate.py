@@ -79,7 +79,7 @@ def command(
     settings = options.settings()
     # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
     rows = limit or DEFAULT_ROWS
-    rows_of_json, rows_of_table = rows if check else 0, None if every else max(rows, explain_row or 0)
+    rows_of_json, rows_of_table = rows if check else 0, None if every and not limit else max(rows, explain_row or 0)
     query = PlanQuery(
         providers=tuple(provider or ()),
         regions=tuple(region or ()),

@@ -18,6 +18,7 @@ from planner.errors import BadInputError
 from planner.report.page import Column, Table
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome
+from providers.registry import is_simulated
 from workloads.durations import format_duration
 
 _COLUMNS = (
@@ -57,7 +58,13 @@ def command(
     elif not runs:
         sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
     else:
-        show([Table(_COLUMNS, [_row(run) for run in runs]), *_over_time([run.receipt for run in runs])], wide=wide)
+        show(
+            [
+                Table(_COLUMNS, [_row(run) for run in runs]),
+                *_over_time([run.receipt for run in runs if not is_simulated(run.provider)]),
+            ],
+            wide=wide,
+        )
 
 
 def _write_csv(runs: Sequence[RunSummary]) -> None:
@@ -79,7 +86,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     return (
         run.run_id,
         run.job_name,
-        run.provider,
+        f"{run.provider} (simulated)" if is_simulated(run.provider) else run.provider,
         f"{run.created_at.astimezone():%Y-%m-%d %H:%M}",
         "measured" if _only_measured(receipt) else run.outcome or run.phase,
         _seconds(None if _only_measured(receipt) else receipt.get("estimated_seconds")),
@@ -109,7 +116,10 @@ def _only_measured(receipt: Record) -> bool:
 
 
 def _over_time(receipts: list[Record]) -> list[str]:
-    """How far estimates were off, of the newest runs and of those before; empty where there are none."""
+    """How far estimates were off, of the newest runs and of those before; empty where there are none.
+
+    Runs of a simulated cloud say nothing of that: its speed is made up.
+    """
     values = [abs(off) for off in map(_off, receipts) if off is not None]
     if len(values) < 2 * NEWEST:
         return [f"estimates were off by {median(values):.0%} (median of {len(values)})"] if values else []

@@ -16,6 +16,7 @@ from planner.cli.streams import unfiltered
 from planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
 from planner.runs.run import Phase, Run
 from pricing.money import format_usd, format_usd_per_hour
+from providers.registry import is_simulated
 from workloads.durations import format_duration
 from workloads.terminal_text import visible
 
@@ -116,7 +117,10 @@ def bills_line(run: Run) -> str:
         return f"the machine of run {run.run_id} ended at {when}; a disk or an address may bill until they are removed"
     until = min(attempt.deadline or run.deadline, run.deadline).astimezone()
     rate = format_usd_per_hour(attempt.usd_per_hour)
-    return f"run {run.run_id} bills {rate} until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"
+    when = f"until {until:%Y-%m-%d %H:%M} at the latest; plan stop {run.run_id} ends it"
+    if is_simulated(run.provider):
+        return f"run {run.run_id} is simulated: nothing bills; it would at {rate}, {when} (in simulated time)"
+    return f"run {run.run_id} bills {rate} {when}"
 
 
 def started_line(event: TrainerStarted) -> str:

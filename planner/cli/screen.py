@@ -113,10 +113,10 @@ def _widths(table: Table, width: int | None) -> tuple[list[int], int]:
     shrinking = [index for index, column in enumerate(table.columns) if column.shrinks]
     gap = GAP if width is None or _total(widths, GAP) <= width else 1
     while width is not None and _total(widths, gap) > width:
-        widest = max(shrinking, key=lambda index: widths[index], default=None)
-        if widest is None or widths[widest] <= _LEAST_SHRUNK:
+        index = next((index for index in reversed(shrinking) if widths[index] > _LEAST_SHRUNK), None)
+        if index is None:
             break
-        widths[widest] -= 1
+        widths[index] -= 1
     return widths, gap
 
 

@@ -30,7 +30,7 @@ from planner.settings import Settings
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
 from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
-from providers.registry import is_here
+from providers.registry import is_here, is_simulated
 
 WATCH_SECONDS = 2.0
 _COLUMNS = (
@@ -174,9 +174,11 @@ def _page(standings: list[RunStatus], home: Path) -> Page:
 
 def _row(run_status: RunStatus) -> tuple[str, ...]:
     run = run_status.run
-    ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}"
+    ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}" if run.live else "-"
     target = run.attempt.target if run.attempt else None
     where = target.where if target and not is_here(run.provider) else run.provider
+    if is_simulated(run.provider):
+        where += " (simulated)"
     costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
     so_far = format_usd(Decimal(str(run_status.usd)))
     return (run.run_id, run.job_name, where, run.phase, run_status.progress, so_far, costs, ends)

@@ -111,9 +111,10 @@ def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
     if not tpus:
         return None
     if findings.macs < TPU_LEAST_MACS:
-        return (
-            f"a TPU is wrong for this job: {findings.macs / 1e6:.0f} M multiply-accumulates an image are too few for it"
-        )
+        if tpus[0] is best:
+            return None
+        millions = findings.macs / 1e6
+        return f"a TPU is wrong for this job: {millions:.0f} M multiply-accumulates an image are too few for it"
     first = tpus[0].estimate.rental
     cores = first.device_count * cores_of(first.device)
     if findings.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
@@ -122,7 +123,7 @@ def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
             f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {findings.job.micro_batch_size} wastes part of it"
         )
     if tpus[0] is best:
-        return f"a TPU is right for this job: {first.instance_type} is the cheapest, with a batch that fills it"
+        return f"a TPU is right for this job: {first.instance_type} comes first, with a batch that fills it"
     return None
 
 

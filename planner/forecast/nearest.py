@@ -39,7 +39,7 @@ def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str,
         lines.append(
             _line(
                 "the fastest offer within the budget" if filters.budget_usd is not None else "the fastest offer",
-                min(affordable, key=_time),
+                min(affordable, key=lambda one: (_minutes(one), _cost(one))),
                 _deadline,
             )
         )
@@ -64,7 +64,12 @@ def _budget(one: Candidate) -> str:
 
 def _deadline(one: Candidate) -> str:
     # Rounded up, as the budget is.
-    return f"--deadline {math.ceil(_time(one) / timedelta(minutes=1))}m"
+    hours, minutes = divmod(_minutes(one), 60)
+    return f"--deadline {f'{hours}h' if hours else ''}{f'{minutes}m' if minutes or not hours else ''}"
+
+
+def _minutes(one: Candidate) -> int:
+    return math.ceil(_time(one) / timedelta(minutes=1))
 
 
 def _time(one: Candidate) -> timedelta:

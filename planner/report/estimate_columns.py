@@ -14,7 +14,7 @@ from planner.report.queue_lines import queue_json
 from pricing.grades import is_old
 from pricing.money import format_usd_interval, to_micro, two_digits
 from pricing.offers import LifecycleState, Market
-from providers.registry import is_estimated_only
+from providers.registry import is_estimated_only, is_simulated
 from workloads.durations import format_duration
 from workloads.memory import GIB
 
@@ -176,6 +176,8 @@ def _market(ranked: RankedOffer, _: date) -> str | Cell:
 def _remarks(ranked: RankedOffer) -> Iterator[tuple[str, Tone]]:
     """What sets a row apart, the gravest first."""
     offer, estimate = ranked.offer, ranked.candidate.estimate
+    if is_simulated(offer.provider):
+        yield "simulated", Tone.WARNING
     if is_estimated_only(offer.provider):
         yield "estimate only", Tone.FAINT
     if offer.lifecycle.state is not LifecycleState.ACTIVE:
@@ -230,9 +232,9 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`on_demand` or `spot`; in the table with the word that matters most: `estimate only` (nothing can be launched "
-        "there), the state where it is not active, `uncertain` or `poor` (it may not be obtained), `tight` (memory), "
-        "`computed` (the price)",
+        "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `estimate only` (nothing "
+        "can be launched there), the state where it is not active, `uncertain` or `poor` (it may not be obtained), "
+        "`tight` (memory), `computed` (the price)",
         "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
     ),

@@ -13,7 +13,7 @@ from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from providers.cloud.images import table as table_of_images
-from providers.registry import is_estimated_only
+from providers.registry import is_estimated_only, is_simulated
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters, trained_parameters
 from workloads.pretrained import weights_text
@@ -121,6 +121,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
+        lines.extend(_simulated_lines(plan))
         lines.extend(price_notes(plan))
         lines.extend(_data_lines(plan))
         lines.extend(_spot_verdicts(plan))
@@ -195,6 +196,15 @@ def _tight_lines(plan: Plan) -> list[str]:
     needs = [(str(ranked.rank), ranked.candidate.estimate.memory) for ranked in plan.candidates]
     ranks = [rank for rank, need in needs if need is not None and need.is_tight]
     return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {TIGHT_TEXT}"] if ranks else []
+
+
+SIMULATED_TEXT = "a simulated cloud on this computer: its machines, speeds and prices are made up, and nothing bills"
+
+
+def _simulated_lines(plan: Plan) -> list[str]:
+    """That what is shown of a provider is no offer of anybody."""
+    providers = dict.fromkeys(ranked.offer.provider for ranked in plan.candidates)
+    return [f"{name}: {SIMULATED_TEXT}" for name in providers if is_simulated(name)]
 
 
 def _estimate_only_lines(plan: Plan) -> list[str]:

@@ -34,7 +34,7 @@ class Column(NamedTuple):
     """A column of a table; `right` aligns it to the right.
 
     Where not all fit, the column with the highest `rank_of_need` is left out first; 0 is always shown. `shrinks`: its
-    texts are cut, with an ellipsis, where those columns do not fit either.
+    texts are cut, with an ellipsis, where those columns do not fit either, from the last such column to the first.
     """
 
     title: str

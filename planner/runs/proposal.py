@@ -18,7 +18,7 @@ from planner.runs.run import attempt_deadline
 from planner.runs.targets import MOST_ABOVE, Target
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import Market
-from providers.registry import is_here
+from providers.registry import is_here, is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
         f"({price_text(best.offer, plan.made_at.date())}): "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
+    if is_simulated(best.offer.provider):
+        text += "; simulated: nothing is rented, and nothing bills"
     credit_usd = plan.credit_of(best)
     if credit_usd:
         text += f"; a credit pays {format_usd(credit_usd)} of it, you {format_usd(best.cost_usd - credit_usd)}"

@@ -252,6 +252,7 @@ def test_the_table_has_no_more_rows_than_asked_for(catalog: Path) -> None:
     assert rows("--limit", 2) == 2
     assert rows("--limit", 99) == rows()
     assert rows("--all") > rows()
+    assert rows("--all", "--limit", 2) == 2
     assert rows("--all", "--include-retired") == rows("--all") + 1
     assert rows("--market", "spot") == 1
     assert rows("--market", "on-demand", "--market", "spot") == rows()

@@ -18,6 +18,7 @@ from planner.report.estimate_page import estimate_page
 from planner.report.page import Cell, Column, Table, Tone, cell_text, joined
 from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
+from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,8 +43,7 @@ class Tty(io.StringIO):
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """The estimate of a small catalog: a retired and a legacy machine, spot, prices that were computed."""
     with Catalog.open(small_catalog(tmp_path_factory.mktemp("screens"))) as catalog:
-        plan = a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate())
-        yield estimate_page(plan)
+        yield estimate_page(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -149,3 +149,11 @@ def test_the_gravest_word_of_a_row_stands_beside_its_market(page: Page) -> None:
     tones = {cell.text: cell.tone for row in table.rows if isinstance(cell := row[4], Cell)}
     assert tones["on demand, retired"] is Tone.BAD
     assert tones["spot"] is Tone.SPOT
+
+
+def test_a_simulated_offer_says_so_on_its_row_and_below() -> None:
+    out = plan("estimate", "--model", "vgg16", "--dataset", "cifar10", "--provider", "sim", "--limit", 3).out
+    rows = [line for line in out.splitlines() if re.match(r" *\d+  sim ", line)]
+    assert rows
+    assert all(", simulated" in row for row in rows)
+    assert "its machines, speeds and prices are made up, and nothing bills" in out

@@ -98,7 +98,6 @@ def tpu(count: int = 1) -> Rental:
 @pytest.mark.parametrize(
     ("batch", "macs", "text"),
     [
-        (128, FEW_MACS, "a TPU is wrong for this job: 5 M"),
         (128, MANY_MACS, "a TPU is right for this job: tpu-v2"),
         (100, MANY_MACS, "make the batch a multiple of 16 (8 for each of 2 cores); 100 wastes"),
     ],
@@ -106,6 +105,16 @@ def tpu(count: int = 1) -> Rental:
 def test_a_tpu_is_told_from_the_job(batch: int, macs: int, text: str) -> None:
     job = a_job(precision="amp_bf16", global_batch_size=batch)
     assert text in " ".join(advice(findings_of(rented(tpu()), job=job, macs=macs)))
+
+
+def test_a_tpu_is_wrong_for_a_small_net_unless_it_comes_first_all_the_same() -> None:
+    job = a_job(precision="amp_bf16", global_batch_size=128)
+    findings = findings_of(rented(tpu()), rented(a_rental()), job=job, macs=FEW_MACS)
+    gpu_first = sorted(findings.choice.candidates, key=lambda one: one.estimate.rental.provider)
+    assert [one.estimate.rental.provider for one in gpu_first] == ["aws", "gcp"]
+    for candidates, is_said in ((gpu_first, True), (gpu_first[::-1], False)):
+        lines = advice(replace(findings, choice=findings.choice._replace(candidates=tuple(candidates))))
+        assert any("a TPU is wrong for this job: 5 M" in line for line in lines) is is_said
 
 
 def test_a_cheaper_job_is_named_with_what_it_saves() -> None:
