@@ -125,10 +125,13 @@ def _() -> None:
 
 @defect("a delete of a job that waits does nothing")
 def _() -> None:
-    real = SlurmProvider._cancel
-    SlurmProvider._cancel = (  # type: ignore[method-assign]
-        lambda self, jobs: real(self, [job for job in jobs if not job.waits])
-    )
+    real = SlurmProvider.delete
+
+    def deleted(self: Any, ref: Any) -> None:
+        if not any(job.waits for job in self._jobs() if job.name.text == ref.id):
+            real(self, ref)
+
+    SlurmProvider.delete = deleted  # type: ignore[method-assign]
 
 
 @defect("the script does not hold the deadline")

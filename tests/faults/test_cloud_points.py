@@ -56,6 +56,7 @@ DEFECTS = {
         "slurm: the script does not hold the deadline @ machine's timer",
         "slurm: a login node that lets nobody in is taken as a job that is gone @ expired",
         "slurm: jobs that wait are not listed @ expired",
+        "slurm: a delete of a job that waits does nothing @ left alone",
         "concludes from age @ left alone",
         "second launch ignores a live run @ left alone",
         "a wish to stop has no limit @ left hung",
