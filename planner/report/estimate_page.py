@@ -12,6 +12,7 @@ from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, device_text, spe
 from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
+from pricing.offers import LifecycleState
 from providers.cloud.images import table as table_of_images
 from providers.registry import is_estimated_only, is_simulated
 from workloads.durations import format_duration
@@ -128,6 +129,7 @@ def _under(plan: Plan) -> list[str]:
         lines.extend(_obtainability_lines(plan))
         lines.extend(_unproven_lines(plan))
         lines.extend(_tight_lines(plan))
+        lines.extend(_lifecycle_lines(plan))
         lines.extend(_estimate_only_lines(plan))
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
@@ -196,6 +198,15 @@ def _tight_lines(plan: Plan) -> list[str]:
     needs = [(str(ranked.rank), ranked.candidate.estimate.memory) for ranked in plan.candidates]
     ranks = [rank for rank, need in needs if need is not None and need.is_tight]
     return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {TIGHT_TEXT}"] if ranks else []
+
+
+def _lifecycle_lines(plan: Plan) -> list[str]:
+    """What the words for the end of a machine type mean, where a row has one."""
+    states = {ranked.offer.lifecycle.state for ranked in plan.candidates} - {LifecycleState.ACTIVE}
+    words = ", ".join(sorted(states))
+    return (
+        [f"{words}: the vendor ends or replaces the machine type; --explain N says when and by what"] if words else []
+    )
 
 
 SIMULATED_TEXT = "a simulated cloud on this computer: its machines, speeds and prices are made up, and nothing bills"
