@@ -122,4 +122,5 @@ def _bad_usage(error: Exception) -> BadInputError:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
         message = f"{path} needs a command"
-    return BadInputError(message.rstrip("."), f"{path} --help lists its commands")
+    is_group = hasattr(getattr(context, "command", None), "list_commands") or context is None
+    return BadInputError(message.rstrip("."), f"{path} --help lists its {'commands' if is_group else 'options'}")

@@ -38,7 +38,8 @@ class LiveView:
     """Shows events. Without a terminal a line every ten seconds takes the place of the bar."""
 
     def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
-        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
+        # A terminal gets lines that end between words; what goes to a file stays on one line.
+        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=not stream.isatty())
         self._now = now
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=BAR_WIDTH), TextColumn("{task.fields[said]}"),

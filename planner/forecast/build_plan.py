@@ -278,7 +278,9 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
 def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filters:
     limits = job.constraints
     return Filters(
-        providers=_checked_names("provider", query.providers or limits.providers, {*catalog.rates, THIS_MACHINE}),
+        providers=_checked_names(
+            "provider", query.providers or limits.providers, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER)
+        ),
         regions=_checked_names("region", query.regions or limits.regions, catalog.regions),
         devices=_device_names(query.devices or limits.devices, catalog.devices),
         markets=frozenset(query.markets or limits.markets),
@@ -300,14 +302,25 @@ def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[st
     }
 
 
-def _checked_names(kind: str, values: Iterable[str], names: Iterable[str]) -> frozenset[str]:
+def _checked_names(
+    kind: str, values: Iterable[str], names: Iterable[str], names_elsewhere: Iterable[str] = ()
+) -> frozenset[str]:
+    """The values, all of them among the names. `names_elsewhere`, of other queries, are listed too."""
     allowed = set(names)
     for name in values:
         if name not in allowed:
+            known = sorted({*allowed, *names_elsewhere} - {name})
             near = nearest_names(name, sorted(allowed))
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(allowed))}"
-            raise BadInputError(f"there is no {kind} {name!r}", hint)
+            more = len(known) - _MOST_NAMES
+            text = f"{', '.join(known[:_MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
+            raise BadInputError(
+                f"there is no {kind} {name!r}", f"did you mean {near[0]}?" if near else f"known: {text}"
+            )
     return frozenset(values)
+
+
+_MOST_NAMES = 20
+"""Names that are listed where none is near the one that was typed."""
 
 
 def _device_names(names_or_patterns: Iterable[str], devices: DeviceTable) -> frozenset[str]:

@@ -11,6 +11,8 @@ from pricing.money import format_usd_interval, from_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planner.forecast.machines import Group
     from planner.forecast.plan import Plan
 
@@ -28,7 +30,7 @@ _COLUMNS = (
     Column("images/s (80 %)", right=True, rank_of_need=1),
     Column("time", right=True),
     Column("cost (80 %)", right=True),
-    Column("worth it", shrinks=True),
+    Column("worth it"),
 )
 
 
@@ -40,11 +42,21 @@ def machines_page(plan: Plan) -> Page:
         "several machines, the batch divided over all their devices (computed, see docs/accuracy.md):"
     ]
     lines.append(Table(_COLUMNS, [_cells(group) for group in plan.groups]))
+    lines += _reasons(plan.groups)
     lines += dict.fromkeys(
         f"{group.rental.instance_type}: {group.network.ground}" for group in plan.groups if _is_computed(group)
     )
     lines += [f"advice: {line}" for line in machines_advice(plan)]
     return [*lines, LAUNCH_TEXT]
+
+
+def _reasons(groups: Sequence[Group]) -> list[str]:
+    """Why numbers cannot be used, one line for each reason: `2 and 3 x p3.16xlarge: no: ...`."""
+    numbers: dict[tuple[str, str], list[str]] = {}
+    for group in groups:
+        if group.left_out:
+            numbers.setdefault((group.left_out, group.rental.instance_type), []).append(str(group.machines))
+    return [f"{', '.join(counts)} x {name}: no: {reason}" for (reason, name), counts in numbers.items()]
 
 
 def machines_advice(plan: Plan) -> list[str]:
@@ -63,7 +75,7 @@ def _cells(group: Group) -> tuple[str, ...]:
     what = device_text(rental.device, devices, float(rental.device_fraction), (rental.vcpus or 0) * group.machines)
     first = (str(group.rank), str(group.machines), rental.instance_type, what)
     if group.estimate is None or group.cost_micro_usd is None:
-        return (*first, "-", "-", "-", f"no: {group.left_out}")
+        return (*first, "-", "-", "-", "no")
     return (
         *first,
         speed_text(group.estimate.throughput),

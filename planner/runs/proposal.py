@@ -158,7 +158,8 @@ def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
     """Who ends the run at which time, before anything is created: one sentence, and what it leaves open."""
     own = attempt_deadline(run, run.targets[0], now)
     budget = f", or when ${run.budget_usd} are spent at the highest price that may come" if run.budget_usd else ""
-    lines = [f"ends by {_clock(own, now)}{budget}; {_without_this_command(run, timers, own, now)}"]
+    time_of = " in simulated time" if is_simulated(run.provider) else ""
+    lines = [f"ends by {_clock(own, now)}{time_of}{budget}; {_without_this_command(run, timers, own, now)}"]
     if not is_here(run.provider):
         lines.append(f"  what has not ended by then is deleted by this command, by {_clock(own + TIMER_GRACE, now)}")
     if chance := chance_text(run, now):

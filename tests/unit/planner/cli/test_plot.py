@@ -69,6 +69,12 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     assert not list(tmp_path.glob("*.png"))
 
 
+def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
+    done = plan("estimate", *JOB, "--plot", tmp_path / "front.jpg")
+    assert "front.jpg does not end in .png" in done.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_picture_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     done = plan("estimate", *JOB, "--plot", tmp_path / "no such folder" / "front.png")
     assert done.code != 0
