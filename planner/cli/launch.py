@@ -18,6 +18,7 @@ from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
 from planner.cli.run_end import follow
+from planner.cli.screen import show
 from planner.datasets.transfer import DataTransfer
 from planner.errors import RefusedError
 from planner.forecast.build_plan import PlanQuery
@@ -142,15 +143,10 @@ def _ask(
     assume_yes: bool,
 ) -> None:
     """Show what would be launched, and return where somebody agrees. `foreign` are the job's parts made elsewhere."""
-    sys.stderr.write(f"{title} on {proposal.text}\n")
-    for line in filter(None, (further_text(proposal), proposal.left_out)):
-        sys.stderr.write(f"{line}\n")
-    for line in limits:
-        sys.stderr.write(f"{line}\n")
+    lines = [f"{title} on {proposal.text}", *filter(None, (further_text(proposal), proposal.left_out)), *limits]
     if earlier is not None:
-        sys.stderr.write(f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)\n")
-    for line in foreign:
-        sys.stderr.write(f"{line}\n")
+        lines.append(f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)")
+    show([*lines, *foreign], stream=sys.stderr)
     if proposal.dearer:
         _ask_price(proposal.dearer)
         return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
-import shutil
 import sys
 from os import terminal_size
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.cli import screen
 from planner.cli.screen import PLAIN, Screen, columns_that_fit, render, screen_of, show
 from planner.cli.streams import GuardedStream, undelivered
 from planner.report.estimate_columns import TABLE
@@ -95,7 +96,7 @@ def test_a_cell_cannot_write_to_the_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "is_terminal", "screen"),
+    ("environ", "is_terminal", "expected"),
     [
         ({}, True, Screen(97, has_colour=True)),
         ({}, False, PLAIN),
@@ -107,16 +108,16 @@ def test_a_cell_cannot_write_to_the_terminal() -> None:
     ],
 )
 def test_the_screen_is_what_the_stream_and_the_environment_say(
-    environ: Mapping[str, str], is_terminal: bool, screen: Screen, monkeypatch: pytest.MonkeyPatch
+    environ: Mapping[str, str], is_terminal: bool, expected: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((97, 20)))
+    monkeypatch.setattr(screen, "shutil", SimpleNamespace(get_terminal_size=lambda: terminal_size((97, 20))))
     stream = Tty() if is_terminal else io.StringIO()
-    assert screen_of(stream, environ) == screen
-    assert screen_of(stream, environ, wide=True) == screen._replace(width=None)
+    assert screen_of(stream, environ) == expected
+    assert screen_of(stream, environ, wide=True) == expected._replace(width=None)
 
 
 def test_colours_pass_the_filter_of_the_stream_and_its_failures_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda: terminal_size((80, 20)))
+    monkeypatch.setattr(screen, "shutil", SimpleNamespace(get_terminal_size=lambda: terminal_size((80, 20))))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     inner = Tty()
