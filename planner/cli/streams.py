@@ -41,7 +41,7 @@ class GuardedStream:
         if self.stream is None:
             self.failure = "it is closed"
         elif not self.failure:
-            self._attempt(self.stream.write, self._clean(text))
+            self._attempt(self.stream.write, _encodable(self._clean(text), self.stream))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -74,6 +74,14 @@ class GuardedStream:
         if name == "buffer":  # click would write there, past the filter
             raise AttributeError(name)
         return getattr(self.stream, name)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """The text with what the stream's encoding does not have as escapes: a letter is no reason to lose the rest."""
+    encoding = getattr(stream, "encoding", None)
+    if not encoding or text.isascii():
+        return text
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 @contextmanager

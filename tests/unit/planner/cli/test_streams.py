@@ -136,3 +136,12 @@ def test_a_descriptor_that_is_closed_is_not_given_to_the_next_file(tmp_path: Pat
     there = os.environ | {"PYTHONPATH": str(ROOT)}
     subprocess.run(["/bin/sh", "-c", program], cwd=tmp_path, env=there, timeout=300, check=True)
     assert (tmp_path / "said").read_text() == "True\n"
+
+
+def test_letters_that_the_encoding_lacks_are_escaped_and_nothing_else_is_lost() -> None:
+    raw = io.BytesIO()
+    stream = GuardedStream(io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+    stream.write("gcp asia-southeas\u2026\n")
+    stream.write("the next line\n")
+    assert raw.getvalue() == b"gcp asia-southeas\\u2026\nthe next line\n"
+    assert not stream.failure
