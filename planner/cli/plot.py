@@ -40,7 +40,7 @@ def draw_front(plan: Plan, target: Path) -> None:
 
     offers = points(plan)
     if not offers:
-        raise BadInputError("nothing is left of the offers, so there is nothing to draw")
+        raise BadInputError("no offer that costs something is left, so there is nothing to draw")
     shown, best = near(offers), front(offers)
     figure, axes = _figure((9, 6), target)
     rest = [point for point in shown if not point.is_front]

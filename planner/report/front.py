@@ -43,11 +43,14 @@ class Point(NamedTuple):
 
 
 def points(plan: Plan) -> list[Point]:
-    """The best-ranked offer of each machine type and market that can be launched, by time."""
+    """The best-ranked offer of each machine type and market that can be launched and costs something, by time.
+
+    What costs nothing, such as a machine of one's own cluster, has no place on a logarithmic axis.
+    """
     best: dict[tuple[str, str, str], Point] = {}
     for rank, candidate in enumerate(plan.ranking, start=1):
         rental = candidate.estimate.rental
-        if not is_estimated_only(rental.provider):
+        if candidate.cost_micro_usd > 0 and not is_estimated_only(rental.provider):
             best.setdefault((rental.provider, rental.instance_type, str(rental.market)), _point(rank, candidate, plan))
     return with_front(best.values())
 

@@ -81,6 +81,18 @@ def test_the_chart_names_the_front_by_rank_and_device(catalog: Catalog) -> None:
     assert "1 1/8 L4" in named
 
 
+def test_what_costs_nothing_has_no_place_in_a_chart(catalog: Catalog) -> None:
+    """The machines of one's own cluster cost nothing where the settings name no price."""
+    plan = a_plan(catalog)
+    free = plan.ranking[0]._replace(cost_micro_usd=0)
+    with_free = plan._replace(ranking=(free, *plan.ranking[1:]))
+    assert len(points(with_free)) == len(points(plan)) - 1
+    (chart,) = front_chart(with_free)
+    assert isinstance(chart, Chart)
+    assert drawn(chart, 80)
+    assert front_chart(plan._replace(ranking=(free,))) == []
+
+
 def test_one_offer_has_no_chart(catalog: Catalog) -> None:
     plan = a_plan(catalog)
     assert front_chart(plan._replace(ranking=plan.ranking[:1])) == []
