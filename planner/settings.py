@@ -49,7 +49,7 @@ class Settings:
     `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
-    each cloud is in use, "" where nothing tells. `notify` is what is told of the events of runs: a web address alone,
+    each cloud is in use, "" where nothing tells. `notify` is what receives the events of runs: a web address alone,
     or a command with its arguments (planner/runs/notifications.py); empty: nothing.
     """
 

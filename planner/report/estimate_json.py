@@ -104,7 +104,7 @@ def _fixed(estimate: Estimate, region: str) -> dict[str, float]:
 
 
 def machine_json(machine: MachineEstimate | None) -> dict[str, Any] | None:
-    """This machine beside the ranking; null where nobody can say."""
+    """This machine beside the ranking; null where no estimate can be made."""
     if machine is None:
         return None
     time = machine.time

@@ -17,6 +17,7 @@ from workloads.durations import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from datetime import datetime
 
     from planner.clock import Clock
     from planner.runs.events import Event
@@ -49,17 +50,23 @@ class Notifications:
         self._clock = clock
         self._listen = listen
         self._delivery = delivery or Delivery(settings.notify)
+        # What this command line need not ask the journal about at every event.
+        self._known_notices: set[tuple[str, Notice]] = set()
 
     def over(self, run: Run) -> Callable[[Event], None]:
         """Who listens to the events of a run: the person, and what tells of them elsewhere."""
         if not self._is_on or not run.model_folder:  # a run of plan measure
             return self._listen
 
+        late_at = self._late_at(run)
+
         def hear(event: Event) -> None:
             self._listen(event)
             self._report(self._delivery.failures())
             is_news = isinstance(event, PhaseReached) and event.phase in (Phase.INTERRUPTED, Phase.DONE)
-            if is_news or self._clock.now() > self._late_at(run):
+            if is_news or (
+                self._clock.now() > late_at and (run.run_id, Notice.OUTSIDE_ESTIMATE) not in self._known_notices
+            ):
                 self._look_again(run)
 
         return hear
@@ -71,7 +78,9 @@ class Notifications:
         try:
             for notice, text in self._notices(run):
                 # First the record: what was cut off in between is told never, and not twice.
-                if self._journal.notify(run.run_id, notice, self._clock.now()):
+                is_first = self._journal.notify(run.run_id, notice, self._clock.now())
+                self._known_notices.add((run.run_id, notice))
+                if is_first:
                     self._delivery.send(self._record(run, notice, text))
         except PlanError as error:
             self._report([f"notify: nothing is told of run {run.run_id}: {error.message}"])
@@ -88,7 +97,7 @@ class Notifications:
         try:
             run = self._journal.run(run.run_id)
         except PlanError:
-            return  # whoever follows the run says so
+            return  # the command that follows the run reports that its journal cannot be read
         self.look(run)
 
     def _report(self, lines: list[str]) -> None:
@@ -137,7 +146,8 @@ class Notifications:
         """Since the run was launched."""
         return (self._clock.now() - run.created_at).total_seconds()
 
-    def _late_at(self, run: Run) -> Any:
+    def _late_at(self, run: Run) -> datetime:
+        """When the run has taken longer than the slow end of its estimate."""
         return run.created_at + timedelta(seconds=min(self._interval(run)[1], _NEVER_SECONDS))
 
     def _interval(self, run: Run) -> tuple[float, float]:
@@ -147,8 +157,9 @@ class Notifications:
         except PlanError:
             estimate = {}
         low, high = (estimate.get(key) for key in ("low_seconds", "high_seconds"))
-        is_known = isinstance(low, int | float) and isinstance(high, int | float)
-        return (float(low), float(high)) if is_known else (0.0, _NEVER_SECONDS)  # type: ignore[arg-type]
+        if isinstance(low, int | float) and isinstance(high, int | float):
+            return float(low), float(high)
+        return 0.0, _NEVER_SECONDS
 
 
 _NEVER_SECONDS = 1e9

@@ -59,7 +59,7 @@ SCENARIOS: dict[str, Rules] = {
             Fault(operation="put", effect="lost_reply", times=None, chance=0.2),
         )
     ),
-    # A submission without an answer; then nobody can look for its job until the place is given up.
+    # A submission without an answer; then its job cannot be looked up until the place is given up.
     "unclear": Rules(
         faults=(Fault(operation="sbatch", effect="lost_reply"), Fault(operation="squeue", skip=1, times=7))
     ),
@@ -70,7 +70,7 @@ SCENARIOS: dict[str, Rules] = {
         grace_seconds=0.0,
         incidents=(Incident(event="preempt_cancel", after=1),),
     ),
-    # ssh lets nobody in for two minutes.
+    # For two minutes no ssh connection can be made.
     "expired": Rules(faults=(Fault(effect="denied", after=30, until=150, times=None),)),
     # The controller does not answer for five minutes; files can be read.
     "silent place": Rules(faults=(Fault(operation="slurm", after=15, until=300, times=None),)),
