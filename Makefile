@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak mutants fuzz pins lock audit build sizes shells engine docker slurm azurite simulator tables fit accuracy bench k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm azurite simulator tables fit accuracy bench k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -21,7 +21,6 @@ help:
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
-	@echo "make mutants small changes to the code that launches and ends machines: which of them no test notices (hours)"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
 	@echo "make pins    pin what a rented machine installs anew, with hashes (needs the network)"
 	@echo "make build   the wheel, and lists of parts (CycloneDX) of what CI and rented machines install"
@@ -136,19 +135,6 @@ faults: $(VENV)/.dev tables
 
 soak: $(VENV)/.dev tables
 	@$(BIN)/python -P -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
-
-# Not in CI: hours. MUTANTS=20 draws fewer; MUTANTS_UNDER=planner tries those of the sample in the planner alone.
-MUTANTS ?= 300
-MUTANTS_UNDER ?=
-# Results are kept in .build/mutants.jsonl: a run that stops after MUTANTS_MINUTES, or is broken off, is gone on with.
-MUTANTS_MINUTES ?= inf
-
-$(VENV)/.mutants: pyproject.toml | $(VENV)/.dev
-	$(BIN)/pip install --quiet -e '.[mutants]'
-	@touch $@
-
-mutants: $(VENV)/.mutants tables
-	@$(BIN)/python -m scripts.mutants --mutants $(MUTANTS) --under "$(MUTANTS_UNDER)" --minutes $(MUTANTS_MINUTES)
 
 # Price lists; a fifth as many run directories and a twentieth as many commands. A share of each is among the tests.
 FUZZ_INPUTS ?= 100000

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.cli.app import COMMANDS
-from scripts import draw_house
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
@@ -89,10 +88,6 @@ def test_every_command_and_target_that_a_page_names_exists(name: str) -> None:
     assert set(TARGET.findall(text_of(name))) - targets == set()
 
 
-def test_decisions_are_numbered_without_gaps() -> None:
-    assert [int(path.name[:4]) for path in ADRS] == list(range(1, len(ADRS) + 1))
-
-
 @pytest.mark.parametrize("path", ADRS, ids=lambda path: path.name[:4])
 def test_a_decision_has_the_form(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -112,16 +107,3 @@ def test_the_index_of_decisions_is_right() -> None:
     stated = [(int(number), f"# {number}. {title}", file, f"Status: {status}") for number, title, file, status in rows]
     heads = [(path, path.read_text(encoding="utf-8").splitlines()) for path in ADRS]
     assert stated == [(int(path.name[:4]), lines[0], path.name, lines[2]) for path, lines in heads]
-
-
-def test_the_diagram_of_the_house_is_made_from_the_imports_of_today() -> None:
-    page = text_of("docs/architecture.md")
-    fresh = draw_house.with_diagram(page, draw_house.diagram(draw_house.arrows()))
-    assert page == fresh, "python -m scripts.draw_house"
-
-
-def test_an_arrow_that_others_imply_is_not_drawn() -> None:
-    pairs = {("a", "b"), ("b", "c"), ("a", "c"), ("c", "b")}
-    assert draw_house.without_implied(pairs) == {("a", "c"), ("b", "c"), ("c", "b")}
-    assert draw_house.box_of("json") is None
-    assert draw_house.box_of("providers.aws.request") == "providers.aws"

@@ -6,9 +6,9 @@ import ast
 import json
 import os
 import re
-import statistics
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,17 +21,16 @@ from providers.stores.registry import FACTORIES as STORES
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PACKAGES = ("workloads", "pricing", "providers", "planner")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-MOST_LINES = 400
+MOST_LINES = 600
 TEST_MODULES = sorted((ROOT / "tests").rglob("*.py"))
-MOST_TEST_LINES = 500
+MOST_TEST_LINES = 700
 LEAST_PATIENCE_SECONDS = 60
 """Below it, a limit for what hangs would end what is only slow on a busy computer."""
 MOST_FUNCTION_LINES = 50
-MEDIAN_FUNCTION_LINES = 10
 
 
 def dotted(path: Path) -> str:
@@ -40,16 +39,6 @@ def dotted(path: Path) -> str:
 
 # Run in the container, where its framework is; the check of imports below leaves it out.
 IMPORTABLE = [name for name in map(dotted, MODULES) if not name.startswith("workloads.trainer")]
-
-
-@pytest.mark.parametrize("path", MODULES, ids=dotted)
-def test_every_module_says_what_it_is_for(path: Path) -> None:
-    said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
-    assert said, "a module begins with a sentence"
-    first = " ".join(said.split("\n\n")[0].split())
-    assert re.match(r"[A-Z`$]", first)
-    assert first.endswith((".", ":", "!"))
-    assert len(first) < 250
 
 
 def test_modules_are_short() -> None:
@@ -94,7 +83,6 @@ def _functions() -> Iterator[tuple[str, int]]:
 def test_functions_are_short() -> None:
     lengths = dict(_functions())
     assert {name: lines for name, lines in lengths.items() if lines > MOST_FUNCTION_LINES} == {}
-    assert statistics.median(lengths.values()) < MEDIAN_FUNCTION_LINES
 
 
 def test_nothing_is_left_to_do_in_the_code() -> None:
@@ -212,3 +200,102 @@ def _without_docstring() -> Iterator[str]:
 
 def test_everything_public_has_a_docstring() -> None:
     assert list(_without_docstring()) == []
+
+
+CLOUDS = ("aws", "azure", "gcp")
+SHARED = {"agent", "cloud", "stores"}
+"""Folders of `providers/` that belong to no vendor."""
+
+
+def modules_in(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.py")}
+
+
+def folders_in(folder: Path) -> set[str]:
+    return {path.parent.name for path in folder.glob("*/__init__.py")}
+
+
+def test_clouds_share_the_names_of_their_modules() -> None:
+    """Whoever knows one cloud's folder finds the same thing in another's: ADR 21 says what each module is for."""
+    names = {cloud: modules_in(ROOT / "providers" / cloud) for cloud in CLOUDS}
+    everywhere = set.intersection(*names.values())
+    assert len(everywhere) >= 15
+    alone = {name for cloud in CLOUDS for name in names[cloud] - everywhere}
+    assert len(alone) <= 10, "a module that one cloud alone has needs a reason"
+
+
+def imported_at_run_time(tree: ast.AST) -> Iterator[str]:
+    """What a module imports when it is imported or used, but not what it imports for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+            yield str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        else:
+            yield from imported_at_run_time(node)
+
+
+def circles(imports_of: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import themselves by way of others."""
+    found = []
+    for start in imports_of:
+        seen: set[str] = set()
+        left = list(imports_of[start])
+        while left:
+            name = left.pop()
+            if name not in seen:
+                seen.add(name)
+                left.extend(imports_of[name])
+        if start in seen:
+            found.append(start)
+    return found
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Not even within functions: a circle has no module that can be read first."""
+    packages = ("workloads", "pricing", "providers", "planner")
+    paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    trees = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+            path.read_text("utf-8")
+        )
+        for path in paths
+    }
+    assert circles({name: set(imported_at_run_time(tree)) & set(trees) for name, tree in trees.items()}) == []
+
+
+def test_a_circle_is_noticed() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == ["b", "c"]
+    code = "if TYPE_CHECKING:\n    import a\nimport b\ndef f():\n    from c import d\n"
+    assert set(imported_at_run_time(ast.parse(code))) == {"b", "c", "c.d"}
+
+
+def test_the_import_rules_name_every_vendor_and_every_room() -> None:
+    """A folder that is added and forgotten in pyproject.toml would be held to nothing."""
+    rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    by_name = {rule["name"]: rule for rule in rules}
+    vendors = {f"providers.{name}" for name in folders_in(ROOT / "providers") - SHARED}
+    assert set(by_name["Vendor folders never import each other"]["modules"]) == vendors
+    known = by_name["What vendors share knows no vendor"]
+    assert set(by_name["The planner knows no vendor: it asks the registry"]["forbidden_modules"]) == vendors
+    assert vendors <= {*known["source_modules"], *known["forbidden_modules"]}
+    assert {f"providers.{name}" for name in SHARED - {"agent"}} <= set(known["source_modules"])
+    rooms = {f"planner.{name}" for name in folders_in(ROOT / "planner")}
+    layers = by_name["Rooms of the planner import downwards only"]["layers"]
+    assert {name.strip() for layer in layers for name in layer.split("|")} == rooms
+    assert rooms - {"planner.cli"} <= set(by_name["typer and rich stay at the edge"]["source_modules"])
+
+
+AT_THE_ROOT = {
+    *(".ci", ".devcontainer", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *("Makefile", "README.md", "benchmarks", "docs", "examples", "hatch_build.py", "planner", "pricing", "providers"),
+    *("pyproject.toml", "requirements", "scripts", "tests", "workloads"),
+}
+
+
+def test_no_output_of_a_run_lies_at_the_root() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {name.partition("/")[0] for name in listed.stdout.splitlines()} == AT_THE_ROOT

@@ -30,7 +30,7 @@ from tests.conftest import ROOT
 from tests.doubles.clock import NOON
 from tests.faults.clouds import REAL, ROWS
 from tests.faults.test_cloud_points import DEFECTS
-from tests.unit.test_floor_plan import SHARED, folders_in
+from tests.unit.test_house import SHARED, folders_in
 
 if TYPE_CHECKING:
     from pathlib import Path
