@@ -13,7 +13,15 @@ from planner.runs.run import Attempt, Phase, Run
 from planner.runs.run_directory import recorded_end, when_ended
 from planner.runs.targets import Target, recommended_first, refusal_of
 from providers.base import EndKind, LaunchRequest, Resolver
-from providers.errors import BadRequestError, CapacityError, ProviderError, QuotaError, ThrottledError, TransientError
+from providers.errors import (
+    AnotherVersionError,
+    BadRequestError,
+    CapacityError,
+    ProviderError,
+    QuotaError,
+    ThrottledError,
+    TransientError,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -66,7 +74,9 @@ def send(run: Run, provider: Provider, recorder: Recorder, *, again: bool = Fals
     """Send the newest attempt's recorded request: BOOTING with an instance, or INTERRUPTED where the place has none.
 
     Every try is in the journal before it leaves. `again`: the process that sent it first has died, and nobody knows
-    whether it arrived. Raises ProviderError where another place would not help: the caller ends the run.
+    whether it arrived. A request that an earlier try may have carried out in part is given up where it is refused as
+    wrong: what that try made and took back may be what is missing now. Raises ProviderError where another place would
+    not help: the caller ends the run.
     """
     if again:
         run = _with_try(run, recorder)
@@ -85,6 +95,10 @@ def send(run: Run, provider: Provider, recorder: Recorder, *, again: bool = Fals
             recorder.say(f"{error.message}; the same request again in {pause.total_seconds():.0f} s")
             recorder.clock.sleep(pause.total_seconds())
             run = _with_try(run, recorder)
+        except BadRequestError as error:
+            if run.attempts[-1].tries == 0 or isinstance(error, AnotherVersionError):
+                raise
+            return _looked_up(run, provider, error, recorder)
         else:
             return _booting(run, instance, recorder)
 
@@ -129,7 +143,8 @@ def _refused(run: Run, error: ProviderError, recorder: Recorder) -> Run:
 
 
 def _looked_up(run: Run, provider: Provider, error: ProviderError, recorder: Recorder) -> Run:
-    """After so many unclear answers: what exists is adopted; else the place is given up, and cleared first."""
+    """Where it is unclear what a create has made: what exists is adopted; else the place is given up, and cleared
+    first."""
     attempt = run.attempts[-1]
     assert attempt.target is not None
     instance = _listed_instance(run, provider)

@@ -18,6 +18,7 @@ from planner.runs.journal.records import request_from_record
 from planner.runs.run import Outcome, Phase
 from providers.base import EndKind, LaunchRequest
 from providers.errors import (
+    BadRequestError,
     CapacityError,
     CredentialsError,
     ProviderError,
@@ -133,6 +134,25 @@ def test_each_try_is_on_disk_before_it_leaves(desk: Desk) -> None:
 # --- what is looked up -------------------------------------------------------------------------------------------
 
 
+GONE = BadRequestError("its data disk was not found")
+
+
+def test_a_request_refused_as_wrong_only_when_it_is_sent_again_gives_up_its_place_and_not_its_run(desk: Desk) -> None:
+    """An earlier try may have made what the request names, and taken it back when the place refused."""
+    desk.provider.refuse |= {("launch", 1): UNCLEAR, ("launch", 2): GONE}
+    run, _ = desk.launch(targets=[A, B])
+    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b"])
+    assert (run.attempts[0].cleared, run.attempts[0].reason) == (True, "its data disk was not found")
+
+
+def test_a_wrong_request_ends_its_run_however_often_the_first_try_is_unclear(desk: Desk) -> None:
+    for number in range(1, 20):
+        desk.provider.refuse["launch", number] = UNCLEAR if number % 2 else GONE
+    run, _ = desk.launch(targets=[A, B])
+    assert run.outcome is not Outcome.SUCCEEDED
+    assert desk.leaked == []
+
+
 @pytest.mark.parametrize(("error", "most"), [(BUSY, MOST_THROTTLED), (UNCLEAR, MOST_TRIES)])
 def test_after_too_many_tries_the_place_is_given_up_and_remembered(desk: Desk, error: ProviderError, most: int) -> None:
     for number in range(1, most + 1):
@@ -246,6 +266,14 @@ def test_a_replay_that_finds_its_machine_dead_goes_by_how_it_died(
     run, _ = desk.runner().follow(run, desk.request())
     assert (run.outcome, len(run.attempts)) == (outcome, attempts)
     assert desk.provider.received[0] == desk.provider.received[1]
+    assert desk.leaked == []
+
+
+def test_a_replay_refused_as_wrong_gives_up_its_place_and_not_its_run(desk: Desk) -> None:
+    run = crashed(desk, after=False, targets=[A, B])
+    desk.provider.refuse["launch", desk.provider.count("launch") + 1] = GONE
+    run, _ = desk.runner().follow(run, desk.request())
+    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b"])
     assert desk.leaked == []
 
 
