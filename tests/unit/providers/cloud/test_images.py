@@ -66,7 +66,7 @@ def test_every_machine_that_can_be_rented_has_an_image_or_a_reason() -> None:
         ("gcp", "T4", "tensorflow", "tensorflow-nvidia", "580"),
         ("aws", "H100", "tensorflow", "tensorflow-nvidia", "595"),
         ("gcp", "V100", "tensorflow", "tensorflow-nvidia", "580"),
-        ("azure", "H100-NVL", "tensorflow", "tensorflow-nvidia", ""),
+        ("azure", "H100-NVL", "tensorflow", "tensorflow-nvidia", "580"),
         ("gcp", "TPU v6e", "jax", "jax-tpu", ""),
         ("gcp", "TPU v2", "jax", "jax-tpu", ""),
         ("azure", "cpu", "tensorflow", "tensorflow-cpu", ""),
