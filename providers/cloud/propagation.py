@@ -176,6 +176,7 @@ PAIRS: tuple[Pair, ...] = (
     _gcp("service account", "instances.insert", _GOOGLE_ACCOUNT),
     _gcp("network", "instances.insert", _GOOGLE_NETWORK, 120.0),
     _gcp("service account", "queuedResources.create", _GOOGLE_ACCOUNT),
+    _gcp("network", "queuedResources.create", _GOOGLE_NETWORK, 120.0),
     _gcp("data disk", "queuedResources.create", _GOOGLE_DISK, 120.0),
     _gcp("queue", "tasks.create", _GOOGLE_QUEUE, 120.0),
     _gcp("bucket", "objects.insert", _GOOGLE_STORE, 60.0),

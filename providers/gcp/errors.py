@@ -299,6 +299,10 @@ def too_new_for_machine(operation: str, error: ProviderError, account: Account, 
     if "networks/" in words:
         path = f"/compute/v1/projects/{account.project}/global/networks/{account.settings.network}"
         return pair_of(PROVIDER, "network", operation) if _may_be_there(account, "compute", path) else None
+    if operation == CREATE_TPU and "subnetwork" in words:
+        # The API names the subnetwork alone; one in auto mode is made with its network.
+        path = f"/compute/v1/projects/{account.project}/global/networks/{account.settings.network}"
+        return pair_of(PROVIDER, "network", operation) if _may_be_there(account, "compute", path) else None
     if disk and "disk" in words:
         path = f"/compute/v1/{disk}"
         return pair_of(PROVIDER, "data disk", operation) if _may_be_there(account, "compute", path) else None

@@ -18,7 +18,7 @@ from providers.gcp import quotas
 from providers.gcp.tpu import data_disk
 from providers.gcp.tpu.api import PAGE, pages
 from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
-from providers.gcp.tpu.request import accelerator_type, why_not
+from providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +58,7 @@ def looks(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Mappi
         "offered": lambda: _offered(account, ask_tpu, offer),
         "timers": lambda: timers(account, ask_tasks),
         "machine account": lambda: machine_account(account),
+        "network": lambda: network(account, offer.region),
         "quota": lambda: quotas.check(account, quotas.of_tpu_api(offer)),
         "data disk": lambda: data_disks(account, offer.region),
     }
@@ -94,6 +95,27 @@ def machine_account(account: Account) -> Check:
         fix = f"gcloud iam service-accounts enable {email}"
         return refused("machine account", f"{email} is switched off", fix)
     return ok("machine account", email)
+
+
+def network(account: Account, region: str) -> Check:
+    """Whether the network has the subnetwork that a node in the region is put into. A network in auto mode has one in
+    each region that there was when Google last added some, in some projects not in all of them."""
+    name, wanted = account.settings.network, subnetwork_name(account.settings)
+    path = f"/compute/v1/projects/{account.project}/global/networks/{name}"
+    try:
+        reply = account.once(f"network/{name}", lambda: account.ask("GET", "compute", path))
+    except InstanceNotFoundError:
+        fix = f"{_SETUP} makes one; or name one of yours in the setting `network`"
+        return refused("network", f"the project has no network {name!r}", fix)
+    links = [str(link).split("/") for link in reply.get("subnetworks", ())]
+    there = sorted(link[-1] for link in links if link[-3:-1] == [region, "subnetworks"])
+    if wanted in there:
+        return ok("network", f"{name}, subnetwork {wanted} of {region}")
+    detail = f"the network {name!r} has no subnetwork {wanted!r} in {region}, and a TPU needs it by its name"
+    if there:
+        return refused("network", detail, f"name one that it has there in the setting `subnetwork`: {', '.join(there)}")
+    make = f"gcloud compute networks subnets create {wanted} --network {name} --region {region} --range 10.0.0.0/20"
+    return refused("network", detail, f"{make} (any range that the network does not use), or choose another region")
 
 
 def data_disks(account: Account, region: str) -> Check:

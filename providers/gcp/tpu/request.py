@@ -52,6 +52,13 @@ def accelerator_type(offer: Offer) -> str:
     return offer.instance_type.removeprefix("tpu-")
 
 
+def subnetwork_name(settings: GcpSettings) -> str:
+    """The subnetwork that a node is put into: the setting, else the one that a network in auto mode has in each region,
+    which has the network's name. Where none is named the API takes "default", whatever the network is (`NetworkConfig`
+    of https://tpu.googleapis.com/$discovery/rest?version=v2, revision 2026-10-01)."""
+    return settings.subnetwork or settings.network
+
+
 def why_not(offer: Offer) -> str:
     """Why the offer cannot be launched, "" where it can."""
     if offer.hosts > 1:
@@ -122,13 +129,16 @@ def _wait_until(request: LaunchRequest) -> datetime:
 
 def _node(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> dict[str, Any]:
     resolution = resolution_of(request, TpuResolution)
-    subnetwork = {"subnetwork": settings.subnetwork} if settings.subnetwork else {}
     disks = data_disk.attached(resolution.project, place_for(request)) if data_disk.size_gib(request) else []
     return {
         "acceleratorType": accelerator_type(request.offer),
         "runtimeVersion": resolution.runtime_version,
         # Without an address of its own it reaches no registry; nothing listens on it.
-        "networkConfig": {"network": settings.network, **subnetwork, "enableExternalIps": True},
+        "networkConfig": {
+            "network": settings.network,
+            "subnetwork": subnetwork_name(settings),
+            "enableExternalIps": True,
+        },
         "serviceAccount": {"email": resolution.machine_account, "scope": [SCOPE]},
         "labels": labels_of(request),
         "metadata": {"startup-script": startup_script, "block-project-ssh-keys": "true"},

@@ -185,11 +185,29 @@ def list_regions(world: World, call: Call) -> dict[str, Any]:
 
 
 def network(world: World, call: Call) -> dict[str, Any]:
+    if call.path["network"] not in world.scenario.networks:
+        raise not_found(f"networks/{call.path['network']}")
+    return shown_network(world, call)
+
+
+def shown_network(world: World, call: Call) -> dict[str, Any]:
+    """A network in auto mode."""
     name = call.path["network"]
-    if name not in world.scenario.networks:
-        raise not_found(f"networks/{name}")
-    link = f"{HOST}/projects/{call.path['project']}/global/networks/{name}"
-    return {"kind": "compute#network", "name": name, "autoCreateSubnetworks": True, "selfLink": link}
+    home = f"{HOST}/projects/{call.path['project']}"
+    there = [f"{home}/regions/{region}/subnetworks/{name}" for region in ZONES if has_subnetwork(world, region, name)]
+    link = f"{home}/global/networks/{name}"
+    return {
+        "kind": "compute#network",
+        "name": name,
+        "autoCreateSubnetworks": True,
+        "subnetworks": there,
+        "selfLink": link,
+    }
+
+
+def has_subnetwork(world: World, region: str, network: str) -> bool:
+    """Whether the network has its subnetwork in the region. All are in auto mode: subnetworks have their name."""
+    return network in world.scenario.networks and region not in world.scenario.regions_without_subnetwork
 
 
 def billing(world: World, call: Call) -> dict[str, Any]:

@@ -161,7 +161,7 @@ def _act_as(world: World, call: Call) -> dict[str, Any]:
 def _network(world: World, call: Call) -> dict[str, Any]:
     """One that was made here, or one of the scenario's."""
     made = world.table(Iam).networks.get(call.path["network"])
-    return dict(made) if made else compute.HANDLERS["compute.networks.get"](world, call)
+    return {**compute.shown_network(world, call), **made} if made else compute.network(world, call)
 
 
 def _network_made(world: World, call: Call) -> dict[str, Any]:

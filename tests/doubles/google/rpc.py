@@ -17,6 +17,8 @@ _HTTP = {
     "INTERNAL": 500,
     "UNAVAILABLE": 503,
 }
+NO_SUBNETWORK = 'Cloud TPU received a bad request. The value "{name}" provided for field "Subnetwork" does not exist.'
+"""As a user of v4 in us-central2 was answered, who had named none (gist of alpharomercoma, 2025-02)."""
 NUMBERS = {"RESOURCE_EXHAUSTED": 8, "NOT_FOUND": 5, "FAILED_PRECONDITION": 9}
 
 

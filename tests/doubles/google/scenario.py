@@ -62,6 +62,8 @@ class Scenario(_Frozen):
 
     `closed_regions` are those in which a policy of the organisation lets nobody make anything: lists of them answer.
 
+    `networks` have a subnetwork of their own name in each region but `regions_without_subnetwork`.
+
     `services_off` are APIs that the project does not use; they refuse every call. `global_seconds` is how long the
     create of a network and the switching on of APIs take, `settling_seconds` for how long a new account, role or API is
     not known to what depends on it.
@@ -89,6 +91,7 @@ class Scenario(_Frozen):
     billing: bool = True
     tpu_quotas: dict[str, int] | None = None
     networks: tuple[str, ...] = ("default", "trainplan")
+    regions_without_subnetwork: tuple[str, ...] = ()
     services_off: tuple[str, ...] = ()
     global_seconds: float = 0.0
     settling_seconds: float = 0.0

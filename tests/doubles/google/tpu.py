@@ -10,9 +10,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.endings import end_record
+from tests.doubles.google.compute import has_subnetwork
 from tests.doubles.google.disks import there
 from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room, why_not_attached
-from tests.doubles.google.rpc import NUMBERS, StatusError, info
+from tests.doubles.google.rpc import NO_SUBNETWORK, NUMBERS, StatusError, info
 from tests.doubles.google.world import is_ours
 from tests.faults.harness import EndedBy
 
@@ -63,6 +64,7 @@ def _created(world: World, call: Call) -> dict[str, Any]:
     node = call.body["tpu"]["nodeSpec"][0]["node"]
     if node["acceleratorType"] not in TYPES or node["runtimeVersion"] not in RUNTIMES:
         raise StatusError("INVALID_ARGUMENT", f"there is no {node['acceleratorType']} or {node['runtimeVersion']} here")
+    _check_network(world, call, node)
     _check_disks(world, call, node)
     for row in node.get("dataDisks", ()):  # Google's library sends the number of the word
         row["mode"] = _MODES[row["mode"]] if isinstance(row.get("mode"), int) else row.get("mode", "READ_WRITE")
@@ -79,6 +81,18 @@ def _created(world: World, call: Call) -> dict[str, Any]:
     if request:
         table.requests[request] = (operation["name"], world.now)
     return operation
+
+
+def _check_network(world: World, call: Call, node: Mapping[str, Any]) -> None:
+    """What is not named is "default". The subnetwork is looked for in the region, and has to be the network's own.
+    Raises StatusError."""
+    told, region = node.get("networkConfig") or {}, call.path["locationsId"].rpartition("-")[0]
+    network = str(told.get("network") or "default").rpartition("/")[2]
+    subnetwork = str(told.get("subnetwork") or "default").rpartition("/")[2]
+    if not has_subnetwork(world, region, subnetwork):
+        raise StatusError("INVALID_ARGUMENT", NO_SUBNETWORK.format(name=subnetwork))
+    if subnetwork != network:
+        raise StatusError("INVALID_ARGUMENT", f"Subnetwork {subnetwork} is not one of network {network}.")
 
 
 def _check_disks(world: World, call: Call, node: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from tests.doubles.google.rpc import StatusError, info
+from tests.doubles.google.rpc import NO_SUBNETWORK, StatusError, info
 from tests.doubles.google.scenario import Unknown
 from tests.doubles.google.world import RefusedError
 
@@ -83,6 +83,10 @@ WORDS: dict[tuple[str, str], Words] = {
     ),
     ("service account", "queuedResources.create"): Words(
         "", (_CREATE_TPU,), _status("INVALID_ARGUMENT", f"Service account {_ACCOUNT} does not exist.")
+    ),
+    # That it happens is assumed; the words: tests.doubles.google.tpu.
+    ("network", "queuedResources.create"): Words(
+        "", (_CREATE_TPU,), _status("INVALID_ARGUMENT", NO_SUBNETWORK.format(name="trainplan"))
     ),
     # That it happens, and the words, are assumed.
     ("data disk", "queuedResources.create"): Words(

@@ -22,7 +22,11 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
+from providers.gcp.account import Account
+from providers.gcp.settings import GcpSettings
+from providers.gcp.tpu import preflight
 from providers.gcp.tpu.api import Refused
+from tests.contract.gcp import PROJECT
 from tests.contract.harness import Ask, request
 from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient, make_ready
 from tests.doubles.google import iam, tasks, tpu
@@ -426,6 +430,41 @@ def test_what_is_missing_is_named(
     found = checks(desk)
     assert found[line][0] is state
     assert message in found[line][1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "no subnetwork 'trainplan' in us-west4, and a TPU needs it by its name gcloud compute networks subnets"),
+        ({"network": "mine"}, "the project has no network 'mine' plan setup gcp makes one"),
+        ({"subnetwork": "own"}, "no subnetwork 'own' in us-west4"),
+    ],
+)
+def test_a_region_in_which_the_network_has_no_such_subnetwork_is_refused_ahead(
+    make_desk: Callable[..., Desk], settings: dict[str, str], message: str
+) -> None:
+    desk = make_desk(regions_without_subnetwork=("us-west4",))
+    found = preflight.network(an_account(desk, **settings), "us-west4")
+    assert found.state is PreflightState.REFUSED
+    assert message in f"{found.detail} {found.fix}"
+
+
+def test_a_subnetwork_of_another_name_has_to_be_named(desk: Desk) -> None:
+    found = preflight.network(an_account(desk, subnetwork="own"), "us-west4")
+    assert found.state is PreflightState.REFUSED
+    assert found.fix == "name one that it has there in the setting `subnetwork`: trainplan"
+
+
+def test_a_launch_names_the_subnetwork_of_its_network(make_desk: Callable[..., Desk]) -> None:
+    """Without a name the API takes "default", which a project need not have, and which is of another network."""
+    desk = make_desk(networks=("trainplan",))
+    assert desk.provider.launch(desk.request()).state is InstanceState.PENDING
+    (made,) = desk.resources
+    assert made.spec["networkConfig"]["subnetwork"] == "trainplan"
+
+
+def an_account(desk: Desk, **settings: str) -> Account:
+    return Account(GcpSettings(project=PROJECT, endpoint=desk.google.url, **settings))
 
 
 def test_a_zone_that_has_it_not_is_named(make_desk: Callable[..., Desk]) -> None:
