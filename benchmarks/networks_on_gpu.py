@@ -195,7 +195,7 @@ def _row(case: Case, rates: list[float], peak_bytes: int, describe: dict[str, st
         "optimizer_step": "yes",
         "layout": "NHWC" if case.precision.startswith("amp") else "NCHW",
         "quality": "A",
-        "note": f"peak {peak_bytes / 2**30:.3f} GiB of the framework's allocator; SGD with momentum; cuDNN chooses by its heuristics",
+        "note": f"peak {peak_bytes / 2**30:.3f} GiB of the allocator; SGD with momentum; cuDNN's heuristics",
         **describe,
     }
     digest = hashlib.sha256(repr(sorted(row.items())).encode()).hexdigest()

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.throughput.nets import net_of
-from planner.throughput.predict import Predictor, Question
-from planner.throughput.values import Throughput
+from planner.throughput.predict import Predictor
+from planner.throughput.values import Question, Throughput
 from pricing.device_text import read_devices
 from pricing.planning import AS_LISTED, Drift, Ground, PriceSpread, planning_micro, spread
 from scripts.spot_drift import HISTORY, Series, fitted

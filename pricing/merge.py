@@ -17,7 +17,8 @@ from pricing.held_prices import Check, HeldPrice
 from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
 from pricing.sources.reading import Count, Offered, PriceFound, PricePart
-from pricing.tables import InstanceType, OfferRow, Price, Source
+from pricing.table_text import Source
+from pricing.tables import InstanceType, OfferRow, Price
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

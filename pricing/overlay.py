@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from decimal import Decimal
 
-    from pricing.tables import InstanceType, OfferRow, Price, Source, Tables
+    from pricing.table_text import Source
+    from pricing.tables import InstanceType, OfferRow, Price, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

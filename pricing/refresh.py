@@ -18,7 +18,8 @@ from pricing.held_prices import HeldPrice
 from pricing.merge import KnownPrices, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.sources import aws, aws_account, azure, gcp
-from pricing.tables import Source, Tables, read_tables
+from pricing.table_text import Source
+from pricing.tables import Tables, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
-    from pricing.tables import Source
+    from pricing.table_text import Source
 
 SIDE_RATES, REGION_GROUPS = "side_rates.csv", "region_groups.csv"
 SIDE_RATE_COLUMNS = ("provider", "kind", "region", "to", "usd", "per", "as_of", "source")

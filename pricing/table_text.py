@@ -12,6 +12,19 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+from dataclasses import dataclass
+
+from pricing.grades import PriceGrade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where prices were read, and what kind of price that makes them."""
+
+    id: str
+    kind: PriceGrade
+    text: str
+
 
 T = TypeVar("T")
 K = TypeVar("K")

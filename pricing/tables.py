@@ -15,7 +15,7 @@ from pricing.grades import PriceGrade
 from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
 from pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
-from pricing.table_text import TableError, date_of, look_up, member, number, read_table, table_rows, usd, whole
+from pricing.table_text import Source, TableError, date_of, look_up, member, number, read_table, table_rows, usd, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,15 +41,6 @@ RESTRICTED_COLUMNS = ("provider", "region", "as_of", "source")
 CPU_ARCHITECTURES = frozenset({"x86_64", "arm64"})
 
 _KINDS = frozenset(kind for kind in PriceGrade if kind is not PriceGrade.STALE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Where prices were read, and what kind of price that makes them."""
-
-    id: str
-    kind: PriceGrade
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeVar
-
-from providers.errors import BadRequestError
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +25,3 @@ class Resolution:
     The journal keeps a resolution by the names of its fields. A field that is added later needs a default and an old
     one keeps its name, or a create that an older version recorded cannot be read.
     """
-
-
-Own = TypeVar("Own", bound=Resolution)
-
-
-def resolution_of(request: LaunchRequest, kind: type[Own]) -> Own:
-    """The request's resolution, of the cloud that asks. Raises BadRequestError for a request that was not resolved."""
-    if isinstance(request.resolution, kind):
-        return request.resolution
-    raise BadRequestError(
-        f"run {request.run_id}: what its machine needs at {request.offer.provider} was not looked up",
-        hint="launch the job again",
-    )

@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from planner.forecast.choose import Filters, World, choose
-from planner.forecast.plan import MachineEstimate, Plan, RankedOffer, Reason, RunTime
+from planner.forecast.plan import MachineEstimate, Plan, RankedOffer, Reason
+from planner.forecast.times import RunTime
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target
 from planner.throughput.values import Basis, Throughput

@@ -23,9 +23,18 @@ from pydantic import (
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
 from workloads.layers import ImageTooSmallError, Net, figures
-from workloads.model_spec import ModelSpec, check_fine_tuning
-from workloads.recipe import AugmentSpec, OptimizerSpec, ScheduleSpec, ValidationSpec, uses_recipe, without_unused
+from workloads.model_spec import ModelSpec
+from workloads.recipe import (
+    _LATER_PARTS,
+    _RECIPE,
+    AugmentSpec,
+    OptimizerSpec,
+    ScheduleSpec,
+    ValidationSpec,
+    without_unused,
+)
 from workloads.terms import (
+    IMAGENET,
     MAX_DATA_BYTES,
     MAX_IMAGE_SIZE_PX,
     MAX_IMAGES,
@@ -44,6 +53,28 @@ from workloads.terms import (
 )
 from workloads.values import Value, not_a_truth
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
+
+
+def uses_recipe(job: TrainingJob) -> bool:
+    """Whether the job uses any key of a recipe, or adamw: what the trainer can do with Keras 3 only."""
+    if job.optimizer.name is OptimizerName.ADAMW:
+        return True
+    if any(getattr(job, part) != unused for part, unused in _LATER_PARTS.items()):
+        return True
+    return any(getattr(getattr(job, part), key) != keys[key] for part, keys in _RECIPE.items() for key in keys)
+
+
+def check_fine_tuning(job: TrainingJob) -> None:
+    """Raises ValueError where the weights to begin with do not go with the rest of the job."""
+    if job.model.weights == IMAGENET and job.channels != 3:
+        raise ValueError("weights: imagenet are for colour images; these have one channel")
+    if job.optimizer.base_rate_share == 1:
+        return
+    if job.model.weights is None:
+        raise ValueError("optimizer.base_rate_share needs model.weights: without them all layers are new")
+    if job.framework is Framework.TORCH:
+        raise ValueError("on torch Keras trains all layers at one rate; leave out optimizer.base_rate_share")
+
 
 __all__ = [
     "MAX_DATA_BYTES",

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workloads.terms import IMAGENET, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Framework, Preset
+from workloads.terms import IMAGENET, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
 from workloads.values import Number, Value
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
 
 # Whole numbers are strict: `classes: yes` is a slip, not one class.
 Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
@@ -66,15 +63,3 @@ class ModelSpec(Value):
         if self.weights is not None and self.preset is Preset.MNIST_CNN:
             raise ValueError("the preset mnist-cnn has no blocks to begin with; weights is for VGG nets")
         return self
-
-
-def check_fine_tuning(job: TrainingJob) -> None:
-    """Raises ValueError where the weights to begin with do not go with the rest of the job."""
-    if job.model.weights == IMAGENET and job.channels != 3:
-        raise ValueError("weights: imagenet are for colour images; these have one channel")
-    if job.optimizer.base_rate_share == 1:
-        return
-    if job.model.weights is None:
-        raise ValueError("optimizer.base_rate_share needs model.weights: without them all layers are new")
-    if job.framework is Framework.TORCH:
-        raise ValueError("on torch Keras trains all layers at one rate; leave out optimizer.base_rate_share")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
 from workloads.values import Number, Value
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
 
 EpochNumber = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
@@ -166,15 +163,6 @@ def without_unused(values: dict[str, Any]) -> dict[str, Any]:
     for part in _LATER.keys() & values.keys():
         used[part] = {key: value for key, value in values[part].items() if not _is_unused(part, key, value)}
     return used
-
-
-def uses_recipe(job: TrainingJob) -> bool:
-    """Whether the job uses any key of a recipe, or adamw: what the trainer can do with Keras 3 only."""
-    if job.optimizer.name is OptimizerName.ADAMW:
-        return True
-    if any(getattr(job, part) != unused for part, unused in _LATER_PARTS.items()):
-        return True
-    return any(getattr(getattr(job, part), key) != keys[key] for part, keys in _RECIPE.items() for key in keys)
 
 
 def _is_unused_part(part: str, value: object) -> bool:

@@ -20,9 +20,9 @@ from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, Reason
 from planner.forecast.processor import read_cpuinfo
 from planner.forecast.ranked_offers import first_of_each, in_full, in_numbers
 from planner.forecast.this_machine import Processor, quote_this_machine
-from planner.throughput.predict import Predictor, Question
+from planner.throughput.predict import Predictor
 from planner.throughput.table import MissingTableError
-from planner.throughput.values import Basis, Throughput
+from planner.throughput.values import Basis, Question, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
 from planner.forecast.feeding import Feed, feed_images_per_second, pace
 from planner.forecast.interruption import checkpoint_count
-from planner.forecast.plan import Estimate, RunTime
+from planner.forecast.plan import Estimate
 from planner.forecast.side_costs import RegionClasses, SideCosts
 from planner.forecast.spot import (
     CHECKPOINT_BYTES_PER_SECOND,
@@ -20,6 +20,7 @@ from planner.forecast.spot import (
     spot_time,
     with_checkpoints,
 )
+from planner.forecast.times import RunTime
 from planner.forecast.whole_run import whole_run_half_width, widened
 from pricing.cost import RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk

@@ -6,15 +6,14 @@ smaller share of it, and after each step all sum their gradients over the networ
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.allowances import allowances
 from planner.forecast.choose import at_place
 from planner.forecast.estimate import apply_feed, device_kind, free_seconds, rented_time
-from planner.forecast.plan import Estimate, Reason
+from planner.forecast.plan import Estimate, Group, Reason
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import spot_rate, spot_time, with_checkpoints
 from planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
@@ -27,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from planner.forecast.estimate import Workload
-    from planner.forecast.plan import Candidate, RankedOffer, RunTime
+    from planner.forecast.plan import Candidate, RankedOffer
     from planner.forecast.spot import SpotRate
+    from planner.forecast.times import RunTime
     from planner.throughput.values import Throughput
     from pricing.cost import RunUsage
     from workloads.job import TrainingJob
@@ -40,45 +40,6 @@ OFFERS = 3
 SLOWEST_START_SECONDS = {"cpu": 60, "gpu": 120}
 # Gradients travel in 32 bits: mixed precision keeps weights in 32.
 _GRADIENT_BYTES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """A number of equal machines that train one job together, at the place of the offer in `rank`.
-
-    `left_out` says why such a number cannot be used; then the rest is None. `is_worth_it`: time times cost is lower
-    than that of every smaller number; None for one machine.
-    """
-
-    rank: int
-    machines: int
-    rental: Rental
-    region: str
-    network: Network
-    estimate: Estimate | None = None
-    cost_micro_usd: tuple[int, int, int] | None = None
-    is_worth_it: bool | None = None
-    left_out: str = ""
-
-    @property
-    def devices(self) -> int:
-        """Accelerators of all machines."""
-        return self.machines * self.rental.device_count
-
-    @property
-    def balance(self) -> float:
-        """Time times expected cost, by which numbers are compared (as the objective `balanced`); the time alone where
-        machines cost nothing, as on a person's own cluster."""
-        if self.estimate is None or self.cost_micro_usd is None:
-            return math.inf
-        return self.estimate.time.total.total_seconds() * max(1, self.cost_micro_usd[0])
-
-    def compared_with(self, other: Group) -> tuple[float, float]:
-        """Its time and its cost over those of another number; infinite where either cannot be used."""
-        if not (self.estimate and other.estimate and self.cost_micro_usd and other.cost_micro_usd):
-            return math.inf, math.inf
-        time = self.estimate.time.total / other.estimate.time.total
-        return time, self.cost_micro_usd[0] / max(1, other.cost_micro_usd[0])
 
 
 class GroupQuery(NamedTuple):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from planner.forecast.plan import MemoryNeed
 from pricing.devices import CPU_DEVICE, Architecture, UsableMemory, cores_of
-from workloads.memory import FRAMEWORK_BYTES, GIB, is_tight
+from workloads.memory import FRAMEWORK_BYTES, GIB
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
@@ -15,30 +16,6 @@ if TYPE_CHECKING:
     from pricing.devices import Device
     from pricing.offers import Rental
     from workloads.runtimes import ChosenSoftware
-
-
-class MemoryNeed(NamedTuple):
-    """What `images` at once need of one device (or core of a TPU chip that is two), and what is usable of it."""
-
-    images: int
-    allocated_bytes: int
-    usable: UsableMemory
-
-    @property
-    def fits(self) -> bool:
-        """Whether the most that a framework has been seen to get is enough."""
-        return self.allocated_bytes <= self.usable.high_gib * GIB
-
-    @property
-    def is_tight(self) -> bool:
-        """Whether it fits, but for so little that a driver or framework that takes more would stop it."""
-        return self.fits and is_tight(self.allocated_bytes, self.usable.high_gib)
-
-    @property
-    def usable_text(self) -> str:
-        """`13.3 to 13.6 GiB`, or `7.0 GiB` where one figure is known."""
-        low, high, _ = self.usable
-        return f"{high:.1f} GiB" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f} GiB"
 
 
 def usable_memory(

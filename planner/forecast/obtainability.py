@@ -25,7 +25,7 @@ from pricing.obtainability import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from planner.forecast.plan import RunTime
+    from planner.forecast.times import RunTime
     from pricing.offers import Placement, Rental
 
 PAUSES = (timedelta(minutes=15), timedelta(minutes=30))

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.feeding import Feed
-from planner.forecast.memory import MemoryNeed
 from planner.forecast.obtainability import ExpectedSearch
 from planner.forecast.queue_wait import QueueWait
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import SpotTime
+from planner.forecast.times import RunTime
+from planner.throughput.machines import Network
 from planner.throughput.values import Throughput
 from pricing.money import from_micro, to_micro
 from pricing.obtainability import UNKNOWN, Obtainability
@@ -23,14 +23,79 @@ from pricing.offers import Offer, Placement, Rental
 from pricing.offers import Quote as PlacePrice
 from pricing.planning import AS_LISTED, PriceSpread
 from providers.cloud.images import table
+from workloads.memory import GIB, is_tight
+from workloads.runtimes import ChosenSoftware
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
-    from planner.forecast.machines import Group
     from pricing.cost import RunCost
+    from pricing.devices import UsableMemory
     from workloads.job import TrainingJob
-from workloads.runtimes import ChosenSoftware
+
+
+class MemoryNeed(NamedTuple):
+    """What `images` at once need of one device (or core of a TPU chip that is two), and what is usable of it."""
+
+    images: int
+    allocated_bytes: int
+    usable: UsableMemory
+
+    @property
+    def fits(self) -> bool:
+        """Whether the most that a framework has been seen to get is enough."""
+        return self.allocated_bytes <= self.usable.high_gib * GIB
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether it fits, but for so little that a driver or framework that takes more would stop it."""
+        return self.fits and is_tight(self.allocated_bytes, self.usable.high_gib)
+
+    @property
+    def usable_text(self) -> str:
+        """`13.3 to 13.6 GiB`, or `7.0 GiB` where one figure is known."""
+        low, high, _ = self.usable
+        return f"{high:.1f} GiB" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f} GiB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A number of equal machines that train one job together, at the place of the offer in `rank`.
+
+    `left_out` says why such a number cannot be used; then the rest is None. `is_worth_it`: time times cost is lower
+    than that of every smaller number; None for one machine.
+    """
+
+    rank: int
+    machines: int
+    rental: Rental
+    region: str
+    network: Network
+    estimate: Estimate | None = None
+    cost_micro_usd: tuple[int, int, int] | None = None
+    is_worth_it: bool | None = None
+    left_out: str = ""
+
+    @property
+    def devices(self) -> int:
+        """Accelerators of all machines."""
+        return self.machines * self.rental.device_count
+
+    @property
+    def balance(self) -> float:
+        """Time times expected cost, by which numbers are compared (as the objective `balanced`); the time alone where
+        machines cost nothing, as on a person's own cluster."""
+        if self.estimate is None or self.cost_micro_usd is None:
+            return math.inf
+        return self.estimate.time.total.total_seconds() * max(1, self.cost_micro_usd[0])
+
+    def compared_with(self, other: Group) -> tuple[float, float]:
+        """Its time and its cost over those of another number; infinite where either cannot be used."""
+        if not (self.estimate and other.estimate and self.cost_micro_usd and other.cost_micro_usd):
+            return math.inf, math.inf
+        time = self.estimate.time.total / other.estimate.time.total
+        return time, self.cost_micro_usd[0] / max(1, other.cost_micro_usd[0])
 
 
 class Reason(StrEnum):
@@ -80,39 +145,6 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.OVER_DEADLINE: "past the deadline",
     Reason.OVER_BUDGET: "over the budget",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunTime:
-    """How long the whole run takes: `setup` to the first step, `train` the epochs, `after` to the model at home.
-
-    `train_low` and `train_high` come from the ends of the throughput's 80 % interval.
-    """
-
-    setup: timedelta
-    train: timedelta
-    train_low: timedelta
-    train_high: timedelta
-    after: timedelta
-
-    @property
-    def total(self) -> timedelta:
-        """Setup, training, and what follows it."""
-        return self.setup + self.train + self.after
-
-    def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
-        """The same around another training time."""
-        return RunTime(setup=self.setup, train=train, train_low=low, train_high=high, after=self.after)
-
-    @property
-    def low(self) -> timedelta:
-        """The low end of the interval of the whole run."""
-        return self.setup + self.train_low + self.after
-
-    @property
-    def high(self) -> timedelta:
-        """The high end of the interval of the whole run."""
-        return self.setup + self.train_high + self.after
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from workloads.durations import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.forecast.plan import RunTime
+    from planner.forecast.times import RunTime
     from providers.cloud.queue_wait import QueueAnswer
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.forecast.estimate import Workload
-from planner.forecast.machines import Group, GroupQuery, best_of_each_machine, groups_of, numbers_up_to
-from planner.forecast.plan import RankedOffer
+from planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
+from planner.forecast.plan import Group, RankedOffer
 from pricing.money import from_micro
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from providers.registry import vendor
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import RunTime
+    from planner.forecast.times import RunTime
 
 _HOUR = 3600.0
 _MONTH = 730 * _HOUR

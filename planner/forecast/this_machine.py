@@ -23,11 +23,11 @@ from planner.forecast.calibration import (
 from planner.forecast.estimate import Workload, run_time
 from planner.forecast.load import Load, under_load
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
-from planner.forecast.plan import MachineEstimate, RunTime
+from planner.forecast.plan import MachineEstimate
 from planner.forecast.processor import Cores, cores_of
+from planner.forecast.times import RunTime
 from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS
-from planner.throughput.predict import Question
-from planner.throughput.values import THIS_MACHINE, Basis, Throughput
+from planner.throughput.values import THIS_MACHINE, Basis, Question, Throughput
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.hardware import canonical_device

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from decimal import Decimal
 
-    from planner.forecast.memory import MemoryNeed
-    from planner.forecast.plan import Candidate, MachineEstimate, Plan, RunTime
+    from planner.forecast.plan import Candidate, MachineEstimate, MemoryNeed, Plan
+    from planner.forecast.times import RunTime
     from planner.throughput.values import Throughput
     from workloads.job_changes import Difference
 

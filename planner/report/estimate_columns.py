@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from datetime import date
     from decimal import Decimal
 
-    from planner.forecast.memory import MemoryNeed
-    from planner.forecast.plan import Candidate, Estimate, RankedOffer
+    from planner.forecast.plan import Candidate, Estimate, MemoryNeed, RankedOffer
     from planner.throughput.values import Throughput
     from pricing.offers import PriceStamp, Rental
 

@@ -13,8 +13,7 @@ from workloads.durations import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.forecast.machines import Group
-    from planner.forecast.plan import Plan
+    from planner.forecast.plan import Group, Plan
 
 LAUNCH_TEXT = (
     "a launch rents one machine; several are for a cluster with a scheduler of its own, such as Slurm; rented at a "

@@ -11,7 +11,7 @@ from planner.throughput.values import Basis, Measurement, Throughput
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from planner.throughput.predict import Question
+    from planner.throughput.values import Question
 
 # The same run on the same machine: its repeats differ by some per cent (cache, clock, neighbours).
 _REPEAT_FACTOR = 1.07

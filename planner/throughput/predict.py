@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.throughput.evidence import Evidence, Nearness, basis_of, evidence, seen_of
@@ -25,8 +25,16 @@ from planner.throughput.setup import (
     setup_of_row,
 )
 from planner.throughput.table import SHIPPED_TABLE, open_table, seen_on
-from planner.throughput.values import CPU, THIS_MACHINE, Basis, Measurement, Parallelism, Throughput, Unpredicted
-from workloads.layers import Net
+from planner.throughput.values import (
+    CPU,
+    THIS_MACHINE,
+    Basis,
+    Measurement,
+    Parallelism,
+    Question,
+    Throughput,
+    Unpredicted,
+)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,25 +44,6 @@ if TYPE_CHECKING:
     from planner.throughput.evidence import EvidenceRow
     from planner.throughput.model import Model
     from planner.throughput.rates import DeviceRow, Rates
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What is to be trained on what.
-
-    `device` is a canonical device name, `cpu` for a rented host without accelerator, or `this-machine`; `vcpus` is
-    needed for both of these. `framework` and `precision` are a job's.
-    """
-
-    net: Net
-    device: str
-    device_count: int
-    interconnect: str | None
-    vcpus: int | None
-    batch_per_device: int
-    precision: str
-    xla: bool
-    framework: str
 
 
 class Predictor:

@@ -5,6 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workloads.layers import Net
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is to be trained on what.
+
+    `device` is a canonical device name, `cpu` for a rented host without accelerator, or `this-machine`; `vcpus` is
+    needed for both of these. `framework` and `precision` are a job's.
+    """
+
+    net: Net
+    device: str
+    device_count: int
+    interconnect: str | None
+    vcpus: int | None
+    batch_per_device: int
+    precision: str
+    xla: bool
+    framework: str
+
 
 class Basis(StrEnum):
     """What a prediction rests on; never mixed up."""

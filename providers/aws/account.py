@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
-from providers.aws.permissions import POLICY, Document, policy
+from providers.aws.permissions import POLICY, Document, Identity, policy
 from providers.aws.settings import PROVIDER, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
 from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
@@ -46,15 +46,6 @@ _BY_NAME: Mapping[str, tuple[str, str]] = {
         "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-*",
     ),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """The signed-in identity. `partition` is `aws`, or another for separate clouds."""
-
-    account: str
-    arn: str
-    partition: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

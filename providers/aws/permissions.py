@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from providers.aws.account import Identity
+from typing import Any
 
 Document = dict[str, Any]
 POLICY = "trainplan"
 """The name of the one policy that each role has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The signed-in identity. `partition` is `aws`, or another for separate clouds."""
+
+    account: str
+    arn: str
+    partition: str
 
 
 def policy(name: str, who: Identity, bucket: str) -> Document:

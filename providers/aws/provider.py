@@ -40,7 +40,7 @@ from providers.base import (
     Timers,
 )
 from providers.cloud.data_files import finder
-from providers.cloud.launch import Rented, mirrors_of
+from providers.cloud.launch import Rented, mirrors_of, resolution_of
 from providers.cloud.server_time import ServerClock
 from providers.errors import (
     BadRequestError,
@@ -51,7 +51,6 @@ from providers.errors import (
 )
 from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.obtainability import MachinePlace, Obtainability

@@ -18,7 +18,7 @@ from providers.base import (
     LABEL_RUN,
     VendorRequest,
 )
-from providers.values import resolution_of
+from providers.cloud.launch import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.account import NO_NETWORK, Account, Identity
+from providers.aws.account import NO_NETWORK, Account
 from providers.aws.api import CONNECTIONS
 from providers.aws.errors import NO_SUCH_THING
-from providers.aws.permissions import POLICY, Document, policy, trust
+from providers.aws.permissions import POLICY, Document, Identity, policy, trust
 from providers.aws.settings import INSTANCE_PROFILE, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
 from providers.aws.store import lifecycle
 from providers.base import SetupStep, VendorRequest

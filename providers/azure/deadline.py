@@ -14,7 +14,7 @@ from providers.azure.names import (
     unique,
 )
 from providers.azure.resolution import AzureResolution
-from providers.values import resolution_of
+from providers.cloud.launch import resolution_of
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest

@@ -24,10 +24,9 @@ from providers.azure.resolution import AzureResolution, resolve
 from providers.azure.settings import AzureSettings, with_account
 from providers.base import Instance, Preflight, RunId, Timers
 from providers.cloud.data_files import finder
-from providers.cloud.launch import Rented, mirrors_of
+from providers.cloud.launch import Rented, mirrors_of, resolution_of
 from providers.cloud.server_time import ServerClock
 from providers.errors import InstanceNotFoundError
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.obtainability import MachinePlace, Obtainability

@@ -20,8 +20,8 @@ from providers.azure.names import (
 )
 from providers.azure.reply import DISK, tags_of
 from providers.azure.resolution import AzureResolution, DiskController, TrustedLaunch
+from providers.cloud.launch import resolution_of
 from providers.errors import BadRequestError
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

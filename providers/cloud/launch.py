@@ -29,7 +29,7 @@ from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
 from providers.errors import AnotherVersionError, BadRequestError
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
-from providers.values import Resolution, resolution_of
+from providers.values import Resolution
 from workloads.pretrained import weights_address, weights_file
 
 if TYPE_CHECKING:
@@ -39,6 +39,24 @@ if TYPE_CHECKING:
     from providers.agent.spec import File
     from providers.base import LaunchRequest, ProviderSettings
     from workloads.job import TrainingJob
+from typing import TypeVar
+
+if TYPE_CHECKING:
+    from providers.base import LaunchRequest
+
+
+Own = TypeVar("Own", bound=Resolution)
+
+
+def resolution_of(request: LaunchRequest, kind: type[Own]) -> Own:
+    """The request's resolution, of the cloud that asks. Raises BadRequestError for a request that was not resolved."""
+    if isinstance(request.resolution, kind):
+        return request.resolution
+    raise BadRequestError(
+        f"run {request.run_id}: what its machine needs at {request.offer.provider} was not looked up",
+        hint="launch the job again",
+    )
+
 
 BOOT_ALLOWANCE = timedelta(minutes=45)
 """The limit from the create request to the first step: a machine that does not train by then ends itself."""

@@ -36,10 +36,9 @@ from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
 from providers.gcp.account import Account
 from providers.gcp.errors import OFF
-from providers.gcp.part import PROVIDER
 from providers.gcp.prices import usd_per_hour_of
 from providers.gcp.reply import last_of, region_in, region_of
-from providers.gcp.settings import GcpSettings
+from providers.gcp.settings import PROVIDER, GcpSettings
 from providers.gcp.store import bucket_name
 from providers.stores.settings import StoreSettings
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN, Instance, InstanceRef, InstanceState, RunId, Timers
-from providers.cloud.launch import Rented
+from providers.cloud.launch import Rented, resolution_of
 from providers.cloud.propagation import pause, settled
 from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, InstanceNotFoundError
@@ -17,13 +17,14 @@ from providers.gcp import reply
 from providers.gcp import request as insert
 from providers.gcp.account import Account
 from providers.gcp.api import Api
-from providers.gcp.errors import EXISTS, IN_USE, INSERT, error_of_operation, too_new_for_machine
+from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
 from providers.gcp.kinds import TPU_API
 from providers.gcp.listing import Lists
-from providers.gcp.part import PROVIDER, TOKEN_MEMORY
 from providers.gcp.preflight import Quotas
-from providers.gcp.resolution import ComputeResolution, resolve
-from providers.values import resolution_of
+from providers.gcp.request import ComputeResolution
+from providers.gcp.resolution import resolve
+from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
+from providers.gcp.too_new import INSERT, too_new_for_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.cloud.propagation import Pair, pair_of
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -23,12 +22,9 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.part import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from providers.gcp.account import Account
 
 
 SIGN_IN = "gcloud auth application-default login"
@@ -45,9 +41,6 @@ _GRANT = "ask whoever owns the project for the role in docs/permissions/gcp"
 _WAIT = "wait a little"
 _AGAIN = "try again"
 _LOOK = "look at the machine type, the image and the network named, then launch it again"
-POLICY = "projects.setIamPolicy"
-INSERT, CREATE_TPU, CREATE_TASK = "instances.insert", "queuedResources.create", "tasks.create"
-_ABSENT = ("does not exist", "not found")
 
 
 class Reaction(NamedTuple):
@@ -272,54 +265,3 @@ def _elsewhere(error: ErrorDetail) -> tuple[str, ...]:
     """The zones that a stockout recommends."""
     text = str((error.info.get("metadatas") or {}).get("zonesAvailable", ""))
     return tuple(zone.strip() for zone in text.split(",") if zone.strip())
-
-
-def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
-    """Return the pair of a set-up call that failed because the resource of an earlier step is not visible yet."""
-    if error.code in OFF:
-        return pair_of(PROVIDER, "API", operation)
-    words = error.message.lower()
-    if operation != POLICY or not isinstance(error, BadRequestError) or not any(text in words for text in _ABSENT):
-        return None
-    # Of a role Google also says where it looked for it; an account is named by its address.
-    return pair_of(PROVIDER, "role" if "role (" in words else "service account", operation)
-
-
-def too_new_for_machine(operation: str, error: ProviderError, account: Account, disk: str = "") -> Pair | None:
-    """For the create of a machine: what it names is too new where another API of Google's has it, else it is wrong.
-    `disk` is the full name of its data disk, "" for none."""
-    if not isinstance(error, (BadRequestError, InstanceNotFoundError)):
-        return None
-    words = error.message.lower()
-    if not any(text in words for text in _ABSENT):
-        return None
-    if "serviceaccount" in words or "service account" in words:
-        path = f"/v1/projects/{account.project}/serviceAccounts/{account.machine_account}"
-        return pair_of(PROVIDER, "service account", operation) if _may_be_there(account, "iam", path) else None
-    if "networks/" in words:
-        path = f"/compute/v1/projects/{account.project}/global/networks/{account.settings.network}"
-        return pair_of(PROVIDER, "network", operation) if _may_be_there(account, "compute", path) else None
-    if operation == CREATE_TPU and "subnetwork" in words:
-        # The API names the subnetwork alone; one in auto mode is made with its network.
-        path = f"/compute/v1/projects/{account.project}/global/networks/{account.settings.network}"
-        return pair_of(PROVIDER, "network", operation) if _may_be_there(account, "compute", path) else None
-    if disk and "disk" in words:
-        path = f"/compute/v1/{disk}"
-        return pair_of(PROVIDER, "data disk", operation) if _may_be_there(account, "compute", path) else None
-    return None
-
-
-def too_new_for_task(error: ProviderError) -> Pair | None:
-    """Return the pair of a TPU timer's create that failed because its queue, just created, is not visible yet."""
-    return pair_of(PROVIDER, "queue", CREATE_TASK) if isinstance(error, InstanceNotFoundError) else None
-
-
-def _may_be_there(account: Account, service: str, path: str) -> bool:
-    """False where the API that has such things does not have it; nobody may be let look, which tells nothing."""
-    try:
-        account.ask("GET", service, path)
-    except InstanceNotFoundError:
-        return False
-    except ProviderError:
-        return True
-    return True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
 
     from pricing.offers import Offer
     from providers.base import (
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
         VendorRequest,
     )
     from providers.cloud.checks import Look
-    from providers.gcp.resolution import GoogleResolution
-
-PROVIDER = "gcp"
-TOKEN_MEMORY = timedelta(minutes=60)
-"""How long Google is taken to remember a requestId. Compute Engine's and Cloud TPU's references state no time; where
-other references of Google's do, it is at least 60 minutes since the first request (https://google.aip.dev/155)."""
+    from providers.gcp.request import GoogleResolution
 
 
 class GcpPart(Protocol):

@@ -13,8 +13,8 @@ from pricing.money import HOURS_PER_MONTH
 from pricing.offers import Market, OfferQuery
 from providers.cloud.labels import instant
 from providers.gcp.kinds import instance_type_of
-from providers.gcp.part import PROVIDER
 from providers.gcp.reply import last_of, region_in, region_of
+from providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

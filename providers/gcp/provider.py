@@ -22,9 +22,9 @@ from providers.gcp.compute import Machines
 from providers.gcp.doctor import examine
 from providers.gcp.listing import LISTS
 from providers.gcp.obtainability import CapacityAdvice
-from providers.gcp.part import PROVIDER, GcpPart
+from providers.gcp.part import GcpPart
 from providers.gcp.preflight import checks
-from providers.gcp.settings import GcpSettings
+from providers.gcp.settings import PROVIDER, GcpSettings
 from providers.gcp.setup import GcpSetUp
 from providers.gcp.setup_steps import Home, StandingResources
 from providers.gcp.tpu import provider as tpu
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         Timers,
         VendorRequest,
     )
-    from providers.gcp.resolution import GoogleResolution
+    from providers.gcp.request import GoogleResolution
     from providers.stores.store import ObjectStore
 
 

@@ -18,8 +18,8 @@ from providers.base import (
 )
 from providers.cloud.labels import instant, number
 from providers.gcp.errors import error_of_operation
-from providers.gcp.part import PROVIDER
 from providers.gcp.request import instant_of
+from providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

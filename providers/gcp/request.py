@@ -10,18 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, VendorRequest
-from providers.cloud.launch import BOOT_ALLOWANCE
+from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
 from providers.gcp.account import SCOPE
 from providers.gcp.kinds import kind_of
 from providers.gcp.permissions import PREFIX
-from providers.gcp.resolution import ComputeResolution, GoogleResolution
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from providers.base import LaunchRequest
     from providers.gcp.settings import GcpSettings
+from dataclasses import dataclass
+
+from providers.cloud.launch import MachineResolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleResolution(MachineResolution):
+    """What both of Google's ways to a machine need. `machine_account` is the service account of the machine."""
+
+    project: str
+    machine_account: str
+    zone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeResolution(GoogleResolution):
+    """`image` is a path from `projects/` on, `image_gib` its size, `least_disk_gib` what its documentation asks for."""
+
+    image: str
+    image_gib: int = 0
+    least_disk_gib: int = 0
+
 
 SERVICE = "compute"
 INSERT = "instances.insert"

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.cloud.images import host_image
-from providers.cloud.launch import MachineResolution, hardware
+from providers.cloud.launch import hardware
 from providers.errors import BadRequestError, CapacityError
 from providers.gcp.kinds import kind_of
+from providers.gcp.request import ComputeResolution
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
     from providers.cloud.launch import Rented
     from providers.gcp.api import Api, Json
     from providers.gcp.listing import Lists
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GoogleResolution(MachineResolution):
-    """What both of Google's ways to a machine need. `machine_account` is the service account of the machine."""
-
-    project: str
-    machine_account: str
-    zone: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeResolution(GoogleResolution):
-    """`image` is a path from `projects/` on, `image_gib` its size, `least_disk_gib` what its documentation asks for."""
-
-    image: str
-    image_gib: int = 0
-    least_disk_gib: int = 0
 
 
 def resolve(request: LaunchRequest, rented: Rented, lists: Lists) -> ComputeResolution:

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 from providers.cloud.launch import known_options
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
-from providers.gcp.part import PROVIDER
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
+from datetime import timedelta
+
+PROVIDER = "gcp"
+
+
+TOKEN_MEMORY = timedelta(minutes=60)
+"""How long Google is taken to remember a requestId. Compute Engine's and Cloud TPU's references state no time; where
+other references of Google's do, it is at least 60 minutes since the first request (https://google.aip.dev/155)."""
+
 
 OPTIONS = (
     "project",

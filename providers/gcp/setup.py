@@ -17,7 +17,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.errors import POLICY, too_new_in_set_up
 from providers.gcp.permissions import CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.setup_steps import (
@@ -28,6 +27,7 @@ from providers.gcp.setup_steps import (
     with_grants,
     without_grants,
 )
+from providers.gcp.too_new import POLICY, too_new_in_set_up
 from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
 
 if TYPE_CHECKING:

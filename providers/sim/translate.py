@@ -24,6 +24,7 @@ from providers.base import (
 )
 from providers.cloud.exit_codes import how_it_ended
 from providers.cloud.labels import labels_of, number
+from providers.cloud.launch import resolution_of
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -39,7 +40,7 @@ from providers.errors import (
 from providers.sim.api import DisconnectedError, RefusedError
 from providers.sim.catalogue import PROVIDER
 from providers.sim.values import Code, MachineState, Why
-from providers.values import Resolution, resolution_of
+from providers.values import Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,10 +12,11 @@ from urllib.parse import quote
 
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, RunId, VendorRequest
 from providers.cloud.labels import labels_of
+from providers.cloud.launch import resolution_of
 from providers.errors import BadRequestError
 from providers.slurm.offers import gres_in
 from providers.slurm.settings import PROVIDER
-from providers.values import Resolution, resolution_of
+from providers.values import Resolution
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest

@@ -10,7 +10,7 @@ from workloads.trainer.errors import BadInputError
 from workloads.trainer.workers import over_processes
 
 if TYPE_CHECKING:
-    from workloads.trainer.tester import Confusion
+    from workloads.trainer.counts import Confusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

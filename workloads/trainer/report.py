@@ -14,7 +14,8 @@ from workloads.trainer.history import Epoch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workloads.trainer.tester import Confusion, HoldOutResult
+    from workloads.trainer.counts import Confusion
+    from workloads.trainer.tester import HoldOutResult
 
 _MOST_ROWS = 20
 """Classes whose whole table fits a page; of more, the ones with the lowest recall are named."""

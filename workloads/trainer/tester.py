@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from workloads.trainer.counts import Confusion
 from workloads.trainer.model import MOST_LIKELY
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MOST_CLASSES = 1_000
 """Of a net whose classes are counted one by one; the count of pairs takes 4 MB then."""
-Confusion = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pricing.devices import MOST_DATA_DISK_GIB, data_disk_gib
 from providers.agent.spec import bytes_on_disk
 from providers.base import LABEL_ATTEMPT, LABEL_RUN, VendorRequest
+from providers.cloud.launch import resolution_of
 from providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
@@ -20,7 +21,6 @@ from providers.gcp.api import Api
 from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
 from providers.gcp.request import SERVICE, labels_of, token_of
 from providers.gcp.tpu.resolution import TpuResolution
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, PreflightState, Timers
-from providers.cloud.launch import Rented
+from providers.cloud.launch import Rented, resolution_of
 from providers.cloud.listing import ListedResources, whole
 from providers.cloud.propagation import pause, settled
 from providers.cloud.regions import check_region
@@ -23,9 +23,10 @@ from providers.errors import (
 )
 from providers.gcp import quotas
 from providers.gcp.account import Account
-from providers.gcp.errors import CREATE_TPU, too_new_for_machine, too_new_for_task
-from providers.gcp.part import PROVIDER, TOKEN_MEMORY, word_of
+from providers.gcp.part import word_of
 from providers.gcp.request import label_text
+from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
+from providers.gcp.too_new import CREATE_TPU, too_new_for_machine, too_new_for_task
 from providers.gcp.tpu import data_disk, deadline
 from providers.gcp.tpu import preflight as checks
 from providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls
@@ -35,7 +36,6 @@ from providers.gcp.tpu.listing import Each, TpuLists, threads
 from providers.gcp.tpu.reply import NODE, TASK, WORD, TpuLocation, asked_for, dead, instance, place_of, said_of
 from providers.gcp.tpu.request import CREATE, as_shell, create_call, made_by, place_for, takes, trainable
 from providers.gcp.tpu.resolution import TpuResolution, resolve
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer

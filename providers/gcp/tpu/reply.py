@@ -22,8 +22,8 @@ from providers.errors import (
     CapacityError,
     QuotaError,
 )
-from providers.gcp.part import PROVIDER
 from providers.gcp.request import instant_of
+from providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ import yaml
 from pricing.devices import cores_of
 from pricing.offers import Market
 from providers.base import VendorRequest
-from providers.cloud.launch import BOOT_ALLOWANCE
+from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
 from providers.gcp.kinds import TPU_API
@@ -21,7 +21,6 @@ from providers.gcp.tpu.api import TPU
 from providers.gcp.tpu.deadline import resource_id, rfc3339
 from providers.gcp.tpu.reply import TpuLocation
 from providers.gcp.tpu.resolution import TpuResolution
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from providers.cloud.images import host_image
 from providers.cloud.launch import hardware
 from providers.errors import BadRequestError
-from providers.gcp.resolution import GoogleResolution
+from providers.gcp.request import GoogleResolution
 from providers.gcp.tpu.api import PAGE, TPU, pages
 
 if TYPE_CHECKING:

@@ -26,11 +26,10 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.launch import MachineResolution, Rented
+from providers.cloud.launch import MachineResolution, Rented, resolution_of
 from providers.cloud.machine import SPEC, MachinePart, StoredObject
 from providers.errors import InstanceNotFoundError
 from providers.stores import registry
-from providers.values import resolution_of
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery

@@ -21,12 +21,11 @@ from planner.throughput.nets import model_key
 from pricing.catalog import Catalog
 from providers.errors import BadRequestError
 from tests.builders import a_job, a_plan, small_catalog
-from workloads.job import job_from_json
+from workloads.job import job_from_json, uses_recipe
 from workloads.jobfile import JobFileError, read_job
 from workloads.layers import MaxPool, figures, parameters, trained_parameters
 from workloads.memory import footprint, largest_batch
 from workloads.pretrained import PUBLISHED_WEIGHTS, weights_address, weights_file, weights_lines
-from workloads.recipe import uses_recipe
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,8 @@ import pytest
 
 from planner.forecast.advice import Findings, advice
 from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import MachineEstimate, RunTime
+from planner.forecast.plan import MachineEstimate
+from planner.forecast.times import RunTime
 from planner.throughput.values import Basis
 from pricing.money import format_usd
 from pricing.offers import Market

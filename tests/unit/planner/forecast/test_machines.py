@@ -13,7 +13,6 @@ from planner.forecast.choose import Filters, choose
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import (
     SLOWEST_START_SECONDS,
-    Group,
     GroupQuery,
     advice_on_machines,
     best_of_each_machine,
@@ -22,7 +21,7 @@ from planner.forecast.machines import (
     numbers_up_to,
     of_any,
 )
-from planner.forecast.plan import Plan, RankedOffer, Reason
+from planner.forecast.plan import Group, Plan, RankedOffer, Reason
 from planner.forecast.spot import spot_rate
 from planner.report.machines import machines_json, machines_page
 from planner.throughput.machines import UNKNOWN_NETWORK, on_machines

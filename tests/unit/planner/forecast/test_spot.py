@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from planner.forecast.interruption import Spells, SpotPlace
-from planner.forecast.plan import RunTime
 from planner.forecast.spot import (
     Checkpoints,
     CostAndTime,
@@ -25,6 +24,7 @@ from planner.forecast.spot import (
     with_checkpoints,
     with_quantiles,
 )
+from planner.forecast.times import RunTime
 
 HOURS = 3600.0
 TIME = RunTime(

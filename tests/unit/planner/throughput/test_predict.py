@@ -10,9 +10,9 @@ import pytest
 
 from planner.throughput.model import load_model
 from planner.throughput.nets import model_key, net_of
-from planner.throughput.predict import Predictor, Question
+from planner.throughput.predict import Predictor
 from planner.throughput.table import MissingTableError
-from planner.throughput.values import Basis, Measurement, Throughput, Unpredicted
+from planner.throughput.values import Basis, Measurement, Question, Throughput, Unpredicted
 from tests.doubles.calls import calls_of
 from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 

@@ -12,9 +12,8 @@ import pytest
 from planner.cli.main import run as plan
 from providers import registry
 from providers.aws import deadline, store
-from providers.aws.account import Identity
 from providers.aws.api import SdkApi
-from providers.aws.permissions import policy, trust
+from providers.aws.permissions import Identity, policy, trust
 from providers.base import InstanceRef, OwnedResource, RunId
 from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer

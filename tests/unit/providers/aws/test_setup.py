@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.aws.account import Identity
-from providers.aws.permissions import trust
+from providers.aws.permissions import Identity, trust
 from providers.aws.settings import AwsSettings
 from providers.aws.setup import SETTLES_SECONDS
 from providers.aws.setup_steps import packed

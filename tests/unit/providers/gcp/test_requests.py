@@ -20,8 +20,7 @@ from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
 from providers.gcp.account import Account
 from providers.gcp.compute import Machines
-from providers.gcp.request import attempt_of, instant_of, name_of, token_of
-from providers.gcp.resolution import ComputeResolution
+from providers.gcp.request import ComputeResolution, attempt_of, instant_of, name_of, token_of
 from providers.gcp.settings import GcpSettings
 from tests.builders import TODAY, a_job
 from tests.doubles.clock import NOON
