@@ -190,7 +190,7 @@ def _steps(tools: Tools, runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 def _secrets(tools: Tools, runs: Sequence[Run]) -> set[str]:
     """Names in the journal and the settings that identify the account."""
-    secrets = {tools.client.id, *tools.client.ids, *tools.runs, str(tools.settings.home)}
+    secrets = {tools.client.id, *tools.runs, str(tools.settings.home)}
     for run in runs:
         secrets |= {attempt.ref.id for attempt in run.attempts if attempt.ref is not None}
     for option in tools.settings.options_of(tools.provider.name).values():

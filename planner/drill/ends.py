@@ -43,7 +43,7 @@ def ours(tools: Tools) -> Sweep:
     def time() -> datetime | None:
         return tools.now() if tells_time(tools.provider) else None
 
-    return look(tools.provider, lambda: runs, tools.client.ids, time)
+    return look(tools.provider, lambda: runs, {tools.client.id}, time)
 
 
 def keys_of(sweep: Sweep) -> frozenset[_Key]:

@@ -1,7 +1,7 @@
 """Which client of the cloud accounts this home is: a random id, kept in the home beside the computer it is used on.
 
-Machines carry the id as a label. A home keeps the ids that it had before; a home that was copied takes a new one and
-inherits none, so that a copy never takes the original's machines for its own.
+Machines carry the id as a label. A home that was copied takes a new one, so that a copy never takes the original's
+machines for its own.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,41 +18,31 @@ from typing import TYPE_CHECKING, Any
 from planner.home.computer import Computer, this_computer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.runs.run import Run
     from planner.settings import Settings
 
 FILE = "client.json"
 _FORMAT = 1
 _LOCK_SECONDS = 10.0
-_LAST_WITH_HASHES = 3
-"""The last version of the journal's schema whose runs were labelled with a hash of host name and home."""
 _UNKEPT: dict[Path, Client] = {}
 """What could not be written down is at least the same until this process ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """`id` labels what is made from now on; `former` are earlier ids of this very home.
+    """`id` labels what this home makes.
 
     `others` are ids of other homes that are known here (those this one was copied from), with the names of their
     computers. `notice` is for the person; only the call that made the id has one, or could not keep it.
     """
 
     id: str
-    former: tuple[str, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)
     notice: str = ""
 
-    @property
-    def ids(self) -> frozenset[str]:
-        """Every label that means this home."""
-        return frozenset((self.id, *self.former))
-
     def owns(self, run: Run) -> bool:
         """Whether a run of the journal is this home's to act on: a copied journal has others' runs too."""
-        return run.taken_over or run.client is None or run.client in self.ids
+        return run.taken_over or run.client is None or run.client == self.id
 
     def whose(self, client: str | None) -> str:
         """Another client in words."""
@@ -66,7 +55,6 @@ class _Entry:
     """One home on one computer."""
 
     id: str
-    former: tuple[str, ...]
     computer: Computer
 
 
@@ -102,14 +90,7 @@ def client_of(home: Path, computer: Computer) -> Client:
                 return _new_client(path, computer)
         return _client(client_file, entry)
     except OSError as error:
-        return _unkept(home, computer, error)
-
-
-def hash_of(home: Path, host_name: str) -> str:
-    """The label of homes up to schema 3 of the journal: it is the same in containers of one host name."""
-    import hashlib
-
-    return hashlib.sha256(f"{host_name}/{home}".encode()).hexdigest()[:16]
+        return _unkept(home, error)
 
 
 def _kept_entry(path: Path, computer: Computer) -> tuple[_ClientFile, _Entry] | None:
@@ -151,8 +132,7 @@ def _added(path: Path, computer: Computer, *, first: bool = False) -> Client:
             return _client(client_file, entry)
         notice, others = "", tuple(other for other in others if other != entry)  # the home was moved
     else:
-        former = _former(path.parent, computer) if client_file is None and not damaged else ()
-        entry = _Entry(id=secrets.token_hex(8), former=former, computer=computer)
+        entry = _Entry(id=secrets.token_hex(8), computer=computer)
         notice = _notice(entry, client_file, path, damaged)
     client_file = _write(path, (entry, *others), first=first)
     return replace(_client(client_file, entry), notice=notice)
@@ -172,27 +152,6 @@ def _notice(entry: _Entry, before: _ClientFile | None, path: Path, damaged: str)
         f"{path.parent} is a copy of {where}: it has the new client id {entry.id}; runs of client {old.id} in its "
         "journal are left to that client"
     )
-
-
-def _former(home: Path, computer: Computer) -> tuple[str, ...]:
-    """The hash that labelled what an older version launched from this home; () for a home that is new."""
-    old = hash_of(home, computer.host_name)
-    return (old,) if _launched_under(old, home) else ()
-
-
-def _launched_under(old: str, home: Path) -> bool:
-    journal = home / "journal.sqlite"
-    if not journal.exists():
-        return (home / "locks").is_dir()  # its journal was lost
-    try:
-        with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            version = int(db.execute("PRAGMA user_version").fetchone()[0])
-            if version <= _LAST_WITH_HASHES:
-                return version > 0
-            # Another command may have brought it to the newer schema a moment ago.
-            return db.execute("SELECT 1 FROM attempts WHERE client = ? LIMIT 1", (old,)).fetchone() is not None
-    except sqlite3.Error:
-        return True  # the journal of a home that existed; who lost it needs its label most
 
 
 def _entry_of(client_file: _ClientFile, path: Path, computer: Computer) -> _Entry | None:
@@ -222,30 +181,20 @@ def _has_original(client_file: _ClientFile, path: Path, entry: _Entry) -> bool:
     return original is not None and any(one.id == entry.id for one in original.entries)
 
 
-def _unkept(home: Path, computer: Computer, error: OSError) -> Client:
-    """The home cannot be written: an id for this command alone, and what can be known of the former ones."""
+def _unkept(home: Path, error: OSError) -> Client:
+    """The home cannot be written: an id for this command alone."""
     if home in _UNKEPT:
         return _UNKEPT[home]
-    former: tuple[str, ...] = ()
-    with suppress(OSError):
-        former = () if (home / FILE).exists() else _former(home, computer)
     why = error.strerror or str(error)
-    name = f"machines labelled {former[0]} are known as ours" if former else "no machine is known as ours by its label"
-    notice = f"the id of this client cannot be kept in {home / FILE}: {why}; {name}"
-    client = Client(id=secrets.token_hex(8), former=former, notice=notice)
+    notice = f"the id of this client cannot be kept in {home / FILE}: {why}; no machine is known as ours by its label"
+    client = Client(id=secrets.token_hex(8), notice=notice)
     _UNKEPT[home] = replace(client, notice="")
     return client
 
 
 def _client(client_file: _ClientFile, entry: _Entry) -> Client:
-    own = {entry.id, *entry.former}
-    others = {
-        name: known_entry.computer.host_name
-        for known_entry in reversed(client_file.entries)
-        for name in (known_entry.id, *known_entry.former)
-        if name not in own
-    }
-    return Client(id=entry.id, former=entry.former, others=others)
+    others = {one.id: one.computer.host_name for one in reversed(client_file.entries) if one.id != entry.id}
+    return Client(id=entry.id, others=others)
 
 
 def _place(path: Path) -> tuple[int, str | None]:
@@ -281,8 +230,7 @@ def _read(path: Path) -> _ClientFile | None:
 
 
 def _entry(row: dict[str, Any]) -> _Entry:
-    former: Sequence[object] = row["former"]
-    return _Entry(id=str(row["id"]), former=tuple(str(name) for name in former), computer=Computer(**row["computer"]))
+    return _Entry(id=str(row["id"]), computer=Computer(**row["computer"]))
 
 
 def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFile:
@@ -306,10 +254,7 @@ def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFi
 
 
 def _text(client_file: _ClientFile) -> str:
-    rows = [
-        {"id": entry.id, "former": list(entry.former), "computer": entry.computer.to_json()}
-        for entry in client_file.entries
-    ]
+    rows = [{"id": entry.id, "computer": entry.computer.to_json()} for entry in client_file.entries]
     reply = {
         "format": _FORMAT,
         "home": client_file.home,

@@ -80,7 +80,7 @@ class Table:
 
     @property
     def clients(self) -> frozenset[str]:
-        return own_client(self.settings).ids
+        return frozenset({own_client(self.settings).id})
 
     def provider(self) -> Provider:
         return self.cloud.provider(self.cloud.answer, Points())

@@ -60,7 +60,7 @@ class Holding:
         cloud.mend()
         cloud.pass_time(cloud.now() + cloud.listing_lag)
         provider = self.computer.asks(Command(None))
-        found = look(provider, dict, own_client(self.computer.settings).ids, cloud.now)
+        found = look(provider, dict, {own_client(self.computer.settings).id}, cloud.now)
         assert not found.unanswered, f"nothing is wrong any more, and there is no answer: {found.unanswered}"
         names = {cloud.name_of(known.resource) for known in found.resources}
         rows = [row for row in cloud.ledger() if row.run is not None]

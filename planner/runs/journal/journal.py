@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
 from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
 from planner.runs.journal.rows import NO_ROW, RunSummary, aware, merged_record, run_of, run_record, save_run, text_of
-from planner.runs.journal.schema import LIVE, migrate, pack_run
+from planner.runs.journal.schema import LIVE, make_tables, pack_run
 from planner.runs.receipt import receipt_record
 from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
@@ -43,8 +43,8 @@ class Journal:
         self._path = path
 
     @classmethod
-    def open(cls, path: Path, say: Callable[[str], None] = lambda _: None) -> Journal:
-        """Open the journal, made on first use; `say` is told when one of an older version takes long to migrate."""
+    def open(cls, path: Path) -> Journal:
+        """Open the journal, made on first use. Raises StateError for one that another version wrote."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as on_failure:
@@ -54,8 +54,7 @@ class Journal:
                 db.row_factory = sqlite3.Row
                 # A create is sent right after a commit: the record has to survive a power cut too.
                 db.execute("PRAGMA synchronous = FULL")
-                migrate(db, path, say)
-                # Only after the migration, in which new tables take the place of old ones.
+                make_tables(db, path)
                 db.execute("PRAGMA foreign_keys = ON")
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:

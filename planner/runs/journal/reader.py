@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import StateError, ThisMachineError
 from planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
-from planner.runs.journal.schema import SCHEMA_VERSION
+from planner.runs.journal.schema import check_version
 from planner.runs.run import Run
 from providers.base import RunId
 from workloads.job import TrainingJob, job_from_json
@@ -87,14 +87,12 @@ class RecordedRuns(Mapping[str, Run]):
 
 def readable_runs(path: Path) -> RecordedRuns | None:
     """The runs of the journal at `path`; none where there is no journal yet, None where there is one that nobody can
-    read. A journal of an older version is migrated first."""
+    read."""
     if not path.exists():
         return RecordedRuns(None)
     try:
         with closing(_connected(path)) as db:
-            # A read-only connection cannot migrate a journal: a writing one does it first.
-            if int(db.execute("PRAGMA user_version").fetchone()[0]) < SCHEMA_VERSION:
-                Journal.open(path).close()
+            check_version(db, path)
             Journal(db, path).providers()
     except (sqlite3.Error, ThisMachineError):
         return None

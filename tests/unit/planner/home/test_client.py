@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 import shutil
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Barrier
@@ -14,12 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import BadInputError
-from planner.home.client import FILE, Client, client_of, hash_of, own_client
+from planner.home.client import FILE, Client, client_of, own_client
 from planner.home.computer import Computer, this_computer
-from planner.runs.journal.journal import Journal
 from planner.settings import load_settings
-from tests.builders import a_run, an_attempt
-from tests.unit.planner.runs.journal.old_journal import as_of_the_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +52,7 @@ def test_an_id_is_made_once_and_kept(home: Path, computer: Computer) -> None:
     first = client_of(home, computer)
     assert len(first.id) == 16
     assert int(first.id, 16) >= 0
-    assert (first.ids, first.notice) == ({first.id}, "")
+    assert first.notice == ""
     assert client_of(home, computer) == first
 
 
@@ -64,8 +60,7 @@ def test_two_containers_of_one_host_name_and_home_are_two_clients(tmp_path: Path
     """A new home does not inherit the hash of host name and path, which is the same in both."""
     homes = [tmp_path / name / "root" for name in ("one", "two")]
     clients = [client_of(home, CONTAINER) for home in homes]
-    assert not clients[0].ids & clients[1].ids
-    assert all(hash_of(home, "trainer") not in client.ids for home, client in zip(homes, clients, strict=True))
+    assert clients[0].id != clients[1].id
 
 
 def test_first_commands_at_once_get_one_id(home: Path) -> None:
@@ -91,7 +86,7 @@ def test_a_copy_on_another_computer_takes_a_new_id_and_says_so_once(home: Path, 
     before = client_of(home, ALPHA)
     shutil.copytree(home, tmp_path / "copy")
     copied = client_of(tmp_path / "copy", BETA)
-    assert not copied.ids & before.ids
+    assert copied.id != before.id
     assert copied.notice == (
         f"{tmp_path / 'copy'} is a copy of {home} on alpha: it has the new client id {copied.id}; runs of client "
         f"{before.id} in its journal are left to that client"
@@ -203,56 +198,14 @@ def test_the_id_of_the_system_is_not_written_down_as_it_is(tmp_path: Path) -> No
     assert this_computer(root=tmp_path) == here
 
 
-def test_a_home_of_the_version_before_keeps_its_hash(home: Path) -> None:
-    as_of_the_hash(home, [a_run(attempts=1)], ALPHA)
-    first = client_of(home, ALPHA)
-    old = hash_of(home, "alpha")
-    assert first.former == (old,)
-    assert first.id != old
-    Journal.open(home / "journal.sqlite").close()  # of the newest schema from now on
-    assert client_of(home, ALPHA) == first
-
-
-def test_it_keeps_it_where_another_command_has_changed_the_schema_already(home: Path) -> None:
-    old = hash_of(home, "alpha")
-    as_of_the_hash(home, [a_run(made=(an_attempt(client=old),))], ALPHA)
-    Journal.open(home / "journal.sqlite").close()
-    assert client_of(home, ALPHA).former == (old,)
-
-
-@pytest.mark.parametrize("damage", ["no journal", "not a journal"])
-def test_it_keeps_it_without_its_journal(home: Path, damage: str) -> None:
-    (home / "locks").mkdir(parents=True)
-    if damage == "not a journal":
-        (home / "journal.sqlite").write_text(damage * 100)
-    assert client_of(home, ALPHA).former == (hash_of(home, "alpha"),)
-
-
-def test_a_journal_of_this_version_does_not_bring_the_hash_back(home: Path) -> None:
-    Journal.open(home / "journal.sqlite").close()
-    assert client_of(home, ALPHA).former == ()
-
-
-def test_a_copy_inherits_no_hash_either(home: Path, tmp_path: Path) -> None:
-    as_of_the_hash(home, [a_run(attempts=1)], ALPHA)
-    before = client_of(home, ALPHA)
-    shutil.copytree(home, tmp_path / "copy")
-    copied = client_of(tmp_path / "copy", BETA)
-    assert copied.former == ()
-    assert set(copied.others) == before.ids
-
-
-def test_a_home_that_cannot_be_written_says_so_and_uses_what_can_be_known(home: Path) -> None:
-    as_of_the_hash(home, [a_run(attempts=1)], ALPHA)
+def test_a_home_that_cannot_be_written_says_so(home: Path) -> None:
+    home.mkdir(parents=True)
     with full_disk():
         client = client_of(home, ALPHA)
         again = client_of(home, ALPHA)
-    old = hash_of(home, "alpha")
-    assert client.former == (old,)
     assert f"cannot be kept in {home / FILE}: " in client.notice
-    assert f"machines labelled {old} are known as ours" in client.notice
-    assert (again.id, again.former, again.notice) == (client.id, (old,), "")
-    assert {path.name for path in home.iterdir()} <= {"journal.sqlite", "client.lock"}
+    assert (again.id, again.notice) == (client.id, "")
+    assert {path.name for path in home.iterdir()} <= {"client.lock"}
 
 
 def test_a_known_home_that_is_mounted_elsewhere_and_cannot_be_written_keeps_its_id(home: Path, tmp_path: Path) -> None:
@@ -291,15 +244,3 @@ def test_a_file_of_a_newer_version_is_left_as_it_is(home: Path) -> None:
 def test_the_settings_name_the_home(tmp_path: Path) -> None:
     settings = load_settings({"PLAN_HOME": str(tmp_path / "home")}, tmp_path / "none")
     assert own_client(settings) == own_client(settings)
-
-
-def test_an_older_journal_learns_whose_its_attempts_are(home: Path) -> None:
-    """A request that is no JSON is no reason to lose the journal."""
-    as_of_the_hash(home, [a_run(made=(an_attempt(1), an_attempt(2)))], ALPHA)
-    with sqlite3.connect(home / "journal.sqlite") as db:
-        db.execute("UPDATE attempts SET request_json = '{' WHERE number = 1")
-    db.close()
-    with Journal.open(home / "journal.sqlite") as journal:
-        (run,) = journal.runs()
-    assert [attempt.client for attempt in run.attempts] == [None, hash_of(home, "alpha")]
-    assert not run.taken_over

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.errors import ExitCode
-from planner.home.client import FILE, hash_of, own_client
+from planner.home.client import own_client
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.journal.reader import readable_runs
 from planner.runs.run import Outcome, Phase
@@ -24,7 +24,6 @@ from tests.contract.sim import DirectApi, NamedTrainer
 from tests.desk import signed_out
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import CommandResult, plan
-from tests.unit.planner.runs.journal.old_journal import relabel, to_schema
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +118,7 @@ def test_a_sweep_leaves_the_other_homes_live_machine_alone(person: Person, optio
     person.launches()
     person.passes(hours=1)
     theirs = person.sits_at("trainer", "two/root")
-    assert not ours.ids & theirs.ids
+    assert ours.id != theirs.id
     assert fates(person.sweeps(*options)) == ["foreign"]
     assert len(person.machines) == 1
     person.sits_at("trainer", "one/root")
@@ -271,55 +270,3 @@ def test_a_copy_does_not_go_on_from_the_originals_checkpoint(person: Person) -> 
     said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
     assert f"run {name} of this job is of client " in said.err
     assert len(readable_runs(person.settings.journal) or {}) == 2
-
-
-def _of_the_version_before(person: Person) -> str:
-    """A run that trains, launched by commit b318286; its id."""
-    import platform
-
-    home = person.folder / "home"
-    person._set("PLAN_HOME", str(home))
-    label = hash_of(home, platform.node())
-    # That version labelled with the hash; everything else of its requests is the same.
-    (home).mkdir()
-    (home / FILE).write_text(_file_with(label, home))
-    person.launches()
-    (home / FILE).unlink()
-    relabel(person.settings.journal, label)
-    to_schema(person.settings.journal, 3)
-    return label
-
-
-def _file_with(label: str, home: Path) -> str:
-    import json
-
-    from planner.home.computer import this_computer
-
-    rows = [{"id": label, "former": [], "computer": this_computer().to_json()}]
-    return json.dumps({"format": 1, "home": str(home), "inode": 0, "volume": None, "clients": rows})
-
-
-@pytest.mark.parametrize("first", ["sweep", "status", "stop"])
-def test_machines_of_the_version_before_are_ours_after_the_upgrade(person: Person, first: str) -> None:
-    label = _of_the_version_before(person)
-    person.passes(minutes=10)
-    if first == "sweep":
-        assert fates(person.sweeps()) == ["live"]
-    elif first == "status":
-        said = plan("status")
-        assert (said.code, "running" in said.out) == (0, True)
-    else:
-        assert plan("stop", person.run().run_id).code in (0, ExitCode.INTERRUPTED)
-        assert person.machines == []
-    client = own_client(person.settings)
-    assert client.former == (label,)
-    assert person.run().client == label
-
-
-def test_without_its_journal_the_version_befores_machine_is_an_orphan_of_ours(person: Person) -> None:
-    _of_the_version_before(person)
-    own_client(person.settings)
-    person.settings.journal.unlink()
-    person.passes(minutes=15)
-    assert fates(person.sweeps()) == ["orphan"]
-    assert person.machines == []
