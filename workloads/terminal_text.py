@@ -8,6 +8,7 @@ logs and harmless.
 from __future__ import annotations
 
 import re
+import textwrap
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 # C0 without tab and newline, DEL, C1 (among them CSI, OSC and DCS in their 8-bit form), marks that change the direction
@@ -26,6 +27,29 @@ def visible(text: str) -> str:
 def one_line(text: str) -> str:
     """The text as `visible` gives it, its line breaks and tabs as spaces: it cannot pass for lines of the command."""
     return visible(" ".join(text.split("\n")).replace("\t", " "))
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """The lines broken between words where they are longer than `width` characters (None: nowhere, below 20: as 20).
+
+    What continues a line is indented by two more. A word that is longer than the width stays whole, and so do
+    the blanks behind the last word: an answer is typed after them.
+    """
+    if width is None:
+        return text
+    return "\n".join(_wrapped_line(line, max(width, 20)) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    if len(line) <= width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip(" ")) + 2)
+    text = line.rstrip(" ")
+    blanks = len(line) - len(text)
+    # As part of the last word they are kept, and have room on its line.
+    text += "\xa0" * blanks
+    parts = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(parts)[: -blanks or None] + " " * blanks
 
 
 def has_control_characters(text: str) -> bool:

@@ -18,7 +18,7 @@ from planner.runs.run import Phase, Run
 from pricing.money import format_usd, format_usd_per_hour
 from providers.registry import is_simulated
 from workloads.durations import format_duration
-from workloads.terminal_text import visible
+from workloads.terminal_text import visible, wrapped
 
 BAR_WIDTH = 16
 QUIET_INTERVAL = timedelta(seconds=10)
@@ -38,8 +38,7 @@ class LiveView:
     """Shows events. Without a terminal a line every ten seconds takes the place of the bar."""
 
     def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
-        # A terminal gets lines that end between words; what goes to a file stays on one line.
-        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=not stream.isatty())
+        self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
         self._now = now
         self._progress = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=BAR_WIDTH), TextColumn("{task.fields[said]}"),
@@ -88,7 +87,9 @@ class LiveView:
                 assert_never(event)
 
     def _say(self, text: str) -> None:
-        self._console.print(visible(text), markup=False)
+        # A terminal gets lines that end between words; what goes to a file stays on one line.
+        width = self._console.width if self._console.is_terminal else None
+        self._console.print(wrapped(visible(text), width), markup=False)
 
     def _advance(self, event: Progressed) -> None:
         if self._console.is_terminal:

@@ -9,6 +9,7 @@ import typer
 
 from planner.cli.live_view import bills_line
 from planner.cli.person import hang_up_detaches
+from planner.cli.screen import show
 from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
 from planner.runs.execution.create import MakeRequest
 from planner.runs.execution.executor import Detached, ended_error
@@ -35,7 +36,10 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
 
 def print_receipt(receipt: Receipt, as_json: bool) -> None:
     """Write the receipt to stdout, as text or as one JSON object."""
-    sys.stdout.write((json.dumps(receipt.to_json()) if as_json else receipt_text(receipt)) + "\n")
+    if as_json:
+        sys.stdout.write(json.dumps(receipt.to_json()) + "\n")
+    else:
+        show([receipt_text(receipt)])
 
 
 def print_left(run: Run, as_json: bool) -> None:

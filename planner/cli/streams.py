@@ -1,7 +1,8 @@
 """The standard streams of a command: filtered for the terminal, and no reason to end a command where they break.
 
 Text of a machine, a job file or a vendor may hold characters that a terminal obeys. `guarded` puts a filter before
-stdout and stderr, so that no command can forget it. The two views that move the cursor themselves
+stdout and stderr, so that no command can forget it. Messages on stderr break between words at a terminal; what goes
+to stdout may be read by a program and is left as it is. The two views that move the cursor themselves
 (planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pages in colour (planner.cli.screen) are
 written by `write_styled`; all three pass what they show through `workloads.terminal_text.visible`.
 
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from workloads.terminal_text import visible
+from workloads.terminal_text import visible, wrapped
 
 
 class GuardedStream:
@@ -28,8 +29,12 @@ class GuardedStream:
     `is_empty` until something is written.
     """
 
-    def __init__(self, stream: TextIO | None, clean: Callable[[str], str] = visible) -> None:
+    def __init__(
+        self, stream: TextIO | None, clean: Callable[[str], str] = visible, *, breaks_lines: bool = False
+    ) -> None:
+        """`breaks_lines`: at a terminal, lines that are longer than it is wide are broken between words."""
         self.stream = stream
+        self._breaks_lines = breaks_lines
         self.failure = ""
         self.reader_has_gone = False
         self.is_empty = True
@@ -41,7 +46,10 @@ class GuardedStream:
         if self.stream is None:
             self.failure = "it is closed"
         elif not self.failure:
-            self._attempt(self.stream.write, _encodable(self._clean(text), self.stream))
+            text_to_show = self._clean(text)
+            if self._breaks_lines and self.isatty():
+                text_to_show = wrapped(text_to_show, terminal_size(self.stream).columns)
+            self._attempt(self.stream.write, _encodable(text_to_show, self.stream))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -84,13 +92,31 @@ def _encodable(text: str, stream: TextIO) -> str:
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
+def terminal_size(stream: TextIO) -> os.terminal_size:
+    """Columns and lines of the terminal behind a stream: $COLUMNS and $LINES, else what it says, else 80 by 24."""
+    try:
+        columns, lines = os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):  # no terminal of this system, or a closed one
+        columns = lines = 0
+    return os.terminal_size((_number_in("COLUMNS") or columns or 80, _number_in("LINES") or lines or 24))
+
+
+def _number_in(variable: str) -> int:
+    text = os.environ.get(variable, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0
+
+
+def _for_messages(stream: TextIO | None) -> GuardedStream:
+    return GuardedStream(stream, breaks_lines=True)
+
+
 @contextmanager
 def guarded() -> Iterator[None]:
     """stdout and stderr behind the filter; a closed stdin is an empty one."""
     before = sys.stdin, sys.stdout, sys.stderr
     if cast("TextIO | None", sys.stdin) is None:
         sys.stdin = io.StringIO()
-    sys.stdout, sys.stderr = cast("TextIO", GuardedStream(before[1])), cast("TextIO", GuardedStream(before[2]))
+    sys.stdout, sys.stderr = cast("TextIO", GuardedStream(before[1])), cast("TextIO", _for_messages(before[2]))
     try:
         yield
     finally:

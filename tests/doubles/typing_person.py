@@ -34,7 +34,9 @@ def command_line(*arguments: object) -> list[str]:
 def own_environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
     """State below `folder`, nothing of this computer's own settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PLAN_")}
-    return kept | {"PLAN_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "TERM": "dumb"} | dict(more)
+    # So wide that a test finds a sentence on one line.
+    there = {"PLAN_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT), "TERM": "dumb", "COLUMNS": "400"}
+    return kept | there | dict(more)
 
 
 class AtPty:

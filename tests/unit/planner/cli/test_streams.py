@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli.streams import GuardedStream, guarded, has_failed, undelivered, unfiltered
+from planner.cli.streams import GuardedStream, guarded, has_failed, terminal_size, undelivered, unfiltered
 from tests.conftest import ROOT
 from tests.desk import TINY
 
@@ -145,3 +145,48 @@ def test_letters_that_the_encoding_lacks_are_escaped_and_nothing_else_is_lost() 
     stream.write("the next line\n")
     assert raw.getvalue() == b"gcp asia-southeas\\u2026\nthe next line\n"
     assert not stream.failure
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 133])
+def test_messages_break_between_words_at_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error with its hint, whose command is typed again from the screen; a question keeps its last blank."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    error, terminal = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stderr", error)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    long = "word and another " * 12
+    with guarded():
+        sys.stderr.write(f"error: {long}\nhint: {long}\n  {long.strip()}? [y/N]: ")
+        sys.stdout.write(f"{long}\n")
+    lines = error.getvalue().split("\n")
+    assert max(map(len, lines)) <= columns
+    assert {word for line in lines for word in line.split()} == {"word", "and", "another", "error:", "hint:"} | {
+        "another?",
+        "[y/N]:",
+    }
+    assert error.getvalue().endswith("[y/N]: ")
+    assert terminal.getvalue() == f"{long}\n", "a program may read it"
+
+
+def test_messages_in_a_file_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setattr(sys, "stderr", file)
+    with guarded():
+        sys.stderr.write("a sentence that is longer than twenty characters\n")
+    assert file.getvalue() == "a sentence that is longer than twenty characters\n"
+
+
+@pytest.mark.parametrize("variable", ["", "0", "-3", "many", "99999999"])
+def test_a_terminal_without_a_size_is_taken_to_have_80_by_24(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", variable)
+    monkeypatch.delenv("LINES", raising=False)
+    assert terminal_size(io.StringIO()) == (80, 24)
+    monkeypatch.setenv("COLUMNS", "97")
+    monkeypatch.setenv("LINES", "31")
+    assert terminal_size(io.StringIO()) == (97, 31)
