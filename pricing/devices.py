@@ -73,6 +73,15 @@ USABLE_SHARE_OF_JAX = 0.75
 (https://docs.jax.dev/en/latest/gpu_memory_allocation.html, read 2026-11-23)."""
 
 
+def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> str:
+    """`T4`, `4 x V100`, `1/8 L4`, `8 vCPU`."""
+    if device == "cpu":
+        return f"{vcpus} vCPU" if vcpus else "cpu"
+    if fraction < 1:
+        return f"1/{round(1 / fraction)} {device}"
+    return device if count == 1 else f"{count} x {device}"
+
+
 class UsableMemory(NamedTuple):
     """What a framework's allocator gets of one whole device, in GiB: the least and the most that was reported.
 

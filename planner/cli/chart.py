@@ -34,7 +34,7 @@ def drawn(chart: Chart, width: int) -> str:
         )
     )
     for column, row, text in sorted(places, key=lambda place: bool(place[2])):
-        grid[row][column] = "*" if text else "."
+        grid[row][column] = "o" if text else "."
     for column, row, text in places:
         if text:
             _name(grid[row], column, text)

@@ -56,10 +56,10 @@ def print_comparison(
 ) -> None:
     """Plan both jobs at one time and print them side by side. Raises NothingLeftError where nothing fits either."""
     query, now = planning.completed(query._replace(every_place=True, limit=0, prices=True), settings)
-    first, _ = planning.planned(jobs[0].job, query, settings, now, may_ask=False)
+    first, _ = planning.planned(jobs[0].job, query, settings, now)
     # Equal jobs have one plan: what else keeps this machine busy changes from look to look.
     is_equal = not differences(jobs[0].job, jobs[1].job)
-    second = first if is_equal else planning.planned(jobs[1].job, query, settings, now, may_ask=False)[0]
+    second = first if is_equal else planning.planned(jobs[1].job, query, settings, now)[0]
     comparison = compare(Side(jobs[0].source, first), Side(jobs[1].source, second))
     if as_json:
         sys.stdout.write(comparison_json(comparison) + "\n")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from planner.cli import job_options, options, planning
 from planner.cli.job_options import AskedJob
-from planner.cli.screen import show
+from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
 from planner.errors import BadInputError
 from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left
 from planner.report.page import joined
+from workloads.terminal_text import wrapped
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -51,7 +53,11 @@ def command(
     every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=1, help=f"The most rows (default: {DEFAULT_ROWS} in the table, all in JSON)"),
+        typer.Option(
+            "--limit",
+            min=1,
+            help=f"The most rows (default: what the screen holds, {DEFAULT_ROWS} in a pipe, all in JSON)",
+        ),
     ] = None,
     include_retired: Annotated[
         bool, typer.Option("--include-retired", help="Include retired machines, marked as such")
@@ -64,6 +70,9 @@ def command(
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Also draw cost against time with their intervals, as PNG")
     ] = None,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="At a terminal, also show the chart and every note on the rows")
+    ] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
@@ -77,9 +86,7 @@ def command(
     asked_job = job_options.job_of(job_file, values)
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
-    # How many rows are looked up in full: those of the table, or those of the JSON that are asked about.
-    rows = limit or DEFAULT_ROWS
-    rows_of_json, rows_of_table = rows if check else 0, None if every and not limit else max(rows, explain_row or 0)
+    form = _Form(limit, explain_row, every, check, notes, wide, as_json, plot)
     query = PlanQuery(
         providers=tuple(provider or ()),
         regions=tuple(region or ()),
@@ -88,7 +95,7 @@ def command(
         include_retired=include_retired,
         assume_available=assume_available,
         every_place=as_json or every,
-        limit=rows_of_json if as_json else rows_of_table,
+        limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
         prices=as_json or plot is not None,
         nodes=options.nodes(nodes),
         catalog=catalog,
@@ -97,26 +104,75 @@ def command(
         from planner.cli import compare
 
         beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
-        compare.refuse_beside(beside)
+        compare.refuse_beside({**beside, "notes": notes})
         other = compare.second_job(asked_job, comparison, values)
         other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
         compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
         return
-    query, now = planning.completed(query, settings)
-    plan, query = planning.planned(job, query, settings, now, may_ask=not as_json and catalog is None)
-    if check:
-        plan = _scored(plan, query, settings, now)
-    judged = _judged(plan, settings) if check else None
-    if as_json:
-        sys.stdout.write(_json(plan, judged, limit, asked_job) + "\n")
-    else:
-        show(joined([asked_job.page, _page(plan, explain_row, judged)]), wide=wide)
-    if plot is not None and plan.ranking:
-        from planner.cli.plot import draw_front
-
-        draw_front(plan, plot)
+    plan = _answered(asked_job._replace(job=job), query, settings, form, may_ask=not as_json and catalog is None)
     if not plan.ranking and not planning.is_answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
+
+
+class _Form(NamedTuple):
+    """How the answer is wanted; the options of these names."""
+
+    limit: int | None
+    explain_row: int | None
+    every: bool
+    check: bool
+    notes: bool
+    wide: bool
+    as_json: bool
+    plot: Path | None
+
+    def rows_looked_up(self, screen: Screen) -> int | None:
+        """How many rows are looked up in full; None: all. Of the JSON those alone that are asked about."""
+        fitting = screen.terminal.lines if screen.terminal is not None and not self.check else DEFAULT_ROWS
+        rows = self.limit or fitting
+        if self.as_json:
+            return rows if self.check else 0
+        return None if self.every and not self.limit else max(rows, self.explain_row or 0)
+
+    def is_brief(self, screen: Screen) -> bool:
+        """Whether the answer is to fit the screen: at a terminal, unless everything is asked for."""
+        return screen.terminal is not None and not self.every
+
+
+def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _Form, *, may_ask: bool) -> Plan:
+    """Plan and show; the plan.
+
+    `may_ask`: a person who sits there is asked, once in a home and below the answer, whether the price lists may be
+    read. Where they were read, the answer is given again.
+    """
+    full_query, now = planning.completed(query, settings)
+    plan, full_query = planning.planned(asked_job.job, full_query, settings, now)
+    if form.check:
+        plan = _scored(plan, full_query, settings, now)
+    judged = _judged(plan, settings) if form.check else None
+    regions = _regions_to_ask_about(plan, settings) if may_ask else {}
+    if form.as_json:
+        sys.stdout.write(_json(plan, judged, form.limit, asked_job) + "\n")
+    else:
+        show(_page(plan, form, judged, asked_job.page, regions), wide=form.wide)
+    if form.plot is not None and plan.ranking:
+        from planner.cli.plot import draw_front
+
+        draw_front(plan, form.plot)
+    if regions:
+        from planner.cli.first_refresh import refreshed_at_first
+
+        if refreshed_at_first(regions, settings.home):
+            return _answered(asked_job, query, settings, form, may_ask=False)
+    return plan
+
+
+def _regions_to_ask_about(plan: Plan, settings: Settings) -> Mapping[str, frozenset[str]]:
+    if not sys.stdout.isatty():
+        return {}
+    from planner.cli.first_refresh import regions_to_ask_about
+
+    return regions_to_ask_about(plan._replace(candidates=plan.candidates[:DEFAULT_ROWS]), settings.home)
 
 
 def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
@@ -144,16 +200,62 @@ def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None, as
     return estimate_json(plan, judged, limit, asked_job.differences)
 
 
-def _page(plan: Plan, explain_row: int | None, judged: Mapping[int, Judged] | None) -> Page:
+def _page(
+    plan: Plan,
+    form: _Form,
+    judged: Mapping[int, Judged] | None,
+    above: Page,
+    regions: Mapping[str, frozenset[str]],
+) -> Page:
+    """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about
+    `regions`, unless more is asked for."""
     from planner.report.estimate_page import estimate_page
     from planner.report.machines import machines_page
     from planner.report.queue_lines import queue_text
 
-    if explain_row is None or not plan.ranking:
-        queue = queue_text(plan)
-        return joined([estimate_page(plan, judged), [queue] if queue else [], machines_page(plan)])
+    if form.explain_row is not None and plan.ranking:
+        return joined([above, _explanation(plan, form.explain_row)])
+    screen = screen_of(sys.stdout, os.environ, wide=form.wide)
+    if form.is_brief(screen):
+
+        def page_of(rows: int) -> Page:
+            return joined([above, _brief(_first(plan, rows), judged, screen)])
+
+        rows = form.limit or rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
+        if not form.notes:
+            return page_of(rows)
+        plan = _first(plan, rows)
+    queue = queue_text(plan)
+    return joined([above, estimate_page(plan, judged), [queue] if queue else [], machines_page(plan)])
+
+
+def _explanation(plan: Plan, explain_row: int) -> Page:
     if explain_row > len(plan.candidates):
         raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
     from planner.report.explain import explain
 
     return [explain(plan, plan.candidates[explain_row - 1])]
+
+
+def _first(plan: Plan, rows: int) -> Plan:
+    return plan._replace(candidates=plan.candidates[:rows])
+
+
+def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen) -> Page:
+    from planner.report.estimate_page import LeftOut, brief_page, ranking_table
+    from planner.report.machines import machines_page
+    from planner.report.queue_lines import queue_text
+
+    table = ranking_table(plan, judged)
+    columns = len(table.columns) - len(columns_that_fit(table, screen.width))
+    left_out = LeftOut(columns, lines=len(queue_text(plan).splitlines()))
+    return joined([brief_page(plan, judged, left_out), machines_page(plan)])
+
+
+def _lines_of(regions: Mapping[str, frozenset[str]], screen: Screen) -> int:
+    """The lines of the screen that the question about these lists takes."""
+    if not regions or screen.terminal is None:
+        return 0
+    from planner.cli.first_refresh import question_text
+
+    return lines_on(wrapped(f"{question_text(regions)} [y/N]: ", screen.terminal.columns), screen.terminal.columns) - 1

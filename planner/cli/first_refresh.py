@@ -1,7 +1,7 @@
-"""At the first estimate of a home: whether to read the price lists that the shown rows would need.
+"""Below the first estimate of a home: whether to read the price lists that its rows would need.
 
-Asked once, of somebody who sits at a terminal and reads the table there. Where nothing can be read, the estimate goes
-on with the known prices.
+Asked once, of somebody who sits at a terminal and reads the table there. Where nothing can be read, the estimate that
+was shown stands.
 """
 
 from __future__ import annotations
@@ -33,19 +33,23 @@ def may_ask() -> bool:
     return StandardTerminal().is_there() and sys.stdout.isatty() and not os.environ.get("CI")
 
 
-def refreshed_at_first(plan: Plan, home: Path) -> bool:
-    """Ask, and read the lists where somebody agrees; whether prices may have changed.
+def regions_to_ask_about(plan: Plan, home: Path) -> dict[str, frozenset[str]]:
+    """Whose lists of which regions a person is to be asked about, by provider; empty where nobody is to be asked.
 
     Nothing is asked a second time, nor where prices were refreshed here before or no list could settle a row.
     """
+    if not may_ask():
+        return {}
     regions = _regions_to_read(plan, os.environ)
-    if not regions or is_asked(home, REFRESH) or (home / REFRESHED).is_file():
-        return False
+    return {} if is_asked(home, REFRESH) or (home / REFRESHED).is_file() else regions
+
+
+def refreshed_at_first(regions: Mapping[str, frozenset[str]], home: Path) -> bool:
+    """Ask, and read the lists where somebody agrees; whether prices may have changed."""
     clock = SystemClock()
-    if not note_asked(home, REFRESH, clock.now().date()):
+    if not regions or not note_asked(home, REFRESH, clock.now().date()):
         return False
-    terminal = StandardTerminal()
-    reply = ask(_question_text(regions), terminal, clock, default=False)
+    reply = ask(question_text(regions), StandardTerminal(), clock, default=False)
     if reply is not Reply.YES:
         return False
     # A list, which `any` cannot cut short: the lists of every provider are read.
@@ -68,15 +72,13 @@ def _regions_to_read(plan: Plan, environment: Mapping[str, str]) -> dict[str, fr
     }
 
 
-def _question_text(regions: Mapping[str, frozenset[str]]) -> str:
+def question_text(regions: Mapping[str, frozenset[str]]) -> str:
+    """`Some prices above are old or computed. Read the current lists of azure eastus now (asked once)?`."""
     lists = "; ".join(
         f"{provider} {', '.join(sorted(names))}{f' ({SIZES[provider]})' if provider in SIZES else ''}"
         for provider, names in regions.items()
     )
-    return (
-        f"Some prices are old or computed; plan prices refresh reads the current lists (this is asked once). "
-        f"Read those of {lists} now?"
-    )
+    return f"Some prices above are old or computed. Read the current lists of {lists} now (asked once)?"
 
 
 def _is_read(provider: str, regions: frozenset[str], home: Path) -> bool:

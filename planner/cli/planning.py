@@ -32,18 +32,9 @@ def completed(query: PlanQuery, settings: Settings) -> tuple[PlanQuery, datetime
     return query._replace(evidence=_evidence(settings, now)), now
 
 
-def planned(
-    job: TrainingJob, query: PlanQuery, settings: Settings, now: datetime, *, may_ask: bool
-) -> tuple[Plan, PlanQuery]:
-    """The plan for a completed query, and the query with the waits of a cluster's queue.
-
-    `may_ask`: where a person sits, whether the price lists may be read is asked once in a home.
-    """
+def planned(job: TrainingJob, query: PlanQuery, settings: Settings, now: datetime) -> tuple[Plan, PlanQuery]:
+    """The plan for a completed query, and the query with the waits of a cluster's queue."""
     plan = make_plan(job, query, settings, now, tell)
-    # Asked after the first plan: its rows tell which price lists would settle them.
-    if may_ask and _is_refreshed(plan, settings):
-        # At the time of now: the question and the lists took theirs.
-        plan = make_plan(job, query, settings, SystemClock().now(), tell)
     return with_queue(plan, query, settings, now, (lambda name: _provider(name, settings), tell))
 
 
@@ -71,12 +62,3 @@ def _evidence(settings: Settings, now: datetime) -> tuple[Evidence, ...]:
     from planner.runs.journal.evidence import read_evidence
 
     return read_evidence(settings.journal, now, tell)
-
-
-def _is_refreshed(plan: Plan, settings: Settings) -> bool:
-    """Whether somebody was asked, once in a home, and has let the price lists be read."""
-    if not sys.stdout.isatty():
-        return False
-    from planner.cli.first_refresh import may_ask, refreshed_at_first
-
-    return may_ask() and refreshed_at_first(plan, settings.home)

@@ -7,30 +7,33 @@ are those of no-color.org and force-color.org (read on 2026-11-24): set and not 
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sys
-import textwrap
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import NamedTuple, TextIO
 
 from planner.cli.chart import LEAST_WIDTH, drawn
-from planner.cli.streams import write_styled
+from planner.cli.streams import terminal_size, write_styled
 from planner.report.page import Cell, Chart, Column, Page, Table, Tone, cell_text
-from workloads.terminal_text import one_line, visible
+from workloads.terminal_text import one_line, visible, wrapped
 
 GAP = 2
 """Blanks between two columns; one where the needed columns do not fit otherwise."""
 _LEAST_SHRUNK = 8
 """Characters that a shrunk column keeps."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _STYLES = {Tone.SPOT: "cyan", Tone.WARNING: "yellow", Tone.BAD: "red", Tone.FAINT: "dim"}
 
 
 class Screen(NamedTuple):
-    """`width` in characters, None: as wide as the page wants to be."""
+    """`width` in characters, None: as wide as the page wants to be. `terminal` is the size of the terminal, None for a
+    pipe or a file."""
 
     width: int | None
     has_colour: bool
+    terminal: os.terminal_size | None = None
 
 
 PLAIN = Screen(width=None, has_colour=False)
@@ -38,12 +41,30 @@ PLAIN = Screen(width=None, has_colour=False)
 
 def screen_of(stream: TextIO, environ: Mapping[str, str], *, wide: bool = False) -> Screen:
     """The screen behind a stream: a terminal has a width (none with `wide`), a pipe or a file has none."""
-    is_terminal = stream.isatty()
-    width = shutil.get_terminal_size().columns if is_terminal and not wide else None
+    terminal = terminal_size(stream) if stream.isatty() else None
+    width = terminal.columns if terminal is not None and not wide else None
     if environ.get("NO_COLOR"):
-        return Screen(width, has_colour=False)
-    has_colour = is_terminal and environ.get("TERM") not in ("dumb", "unknown")
-    return Screen(width, has_colour or bool(environ.get("FORCE_COLOR")))
+        return Screen(width, has_colour=False, terminal=terminal)
+    has_colour = terminal is not None and environ.get("TERM") not in ("dumb", "unknown")
+    return Screen(width, has_colour or bool(environ.get("FORCE_COLOR")), terminal)
+
+
+def rows_that_fit(page_of: Callable[[int], Page], most: int, screen: Screen, reserved: int = 0) -> int:
+    """How many rows of a table, at least 1 and at most `most`, let its whole page stand on the terminal.
+
+    `page_of` is the page with so many rows. A line stays free for the prompt that follows, and `reserved` more.
+    """
+    if screen.terminal is None:
+        return most
+    columns, lines = screen.terminal
+    room = lines - 1 - reserved
+    fitting = bisect_right(range(1, most + 1), room, key=lambda rows: lines_on(render(page_of(rows), screen), columns))
+    return max(1, fitting)
+
+
+def lines_on(text: str, columns: int) -> int:
+    """The lines that a text takes on a terminal, which breaks those that are wider than it."""
+    return sum(max(1, -(-len(line) // columns)) for line in _COLOURS.sub("", text).split("\n"))
 
 
 def show(page: Page, *, wide: bool = False, stream: TextIO | None = None) -> None:
@@ -65,15 +86,15 @@ def render(page: Page, screen: Screen) -> str:
             columns = columns_that_fit(block, screen.width)
             lines.append(_table_text(_of_columns(block, columns), screen))
             left_out = [column.title for column in block.columns if column not in columns]
-            if left_out:
+            if left_out and block.names_left_out:
                 text = f"columns left out to fit: {', '.join(left_out)}; --wide shows them"
-                lines.append(_wrapped(text, screen.width))
+                lines.append(wrapped(text, screen.width))
         elif isinstance(block, Chart):
             if screen.width is not None and screen.width >= LEAST_WIDTH:
-                title = _wrapped(block.title, screen.width)
+                title = wrapped(block.title, screen.width)
                 lines.append(visible(drawn(block._replace(title=title), screen.width)))
         else:
-            text = _wrapped(visible(cell_text(block)), screen.width)
+            text = wrapped(visible(cell_text(block)), screen.width)
             lines.append(_coloured(text, block, screen) if isinstance(block, Cell) else text)
     return "\n".join(lines)
 
@@ -156,17 +177,3 @@ def _coloured(text: str, cell: Cell, screen: Screen) -> str:
 
 def _style(cell: str | Cell) -> str:
     return "" if isinstance(cell, str) else _STYLES[cell.tone]
-
-
-def _wrapped(text: str, width: int | None) -> str:
-    """Lines no longer than the screen, broken between words; what continues a line is indented by two more."""
-    if width is None:
-        return text
-    lines: list[str] = []
-    for line in text.split("\n"):
-        indent = " " * (len(line) - len(line.lstrip(" ")) + GAP)
-        broken = textwrap.wrap(
-            line, max(width, 20), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-        )
-        lines += broken or [""]
-    return "\n".join(lines)

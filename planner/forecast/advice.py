@@ -1,4 +1,4 @@
-"""Advice a friend would give: one line each, and only where the row say so."""
+"""Advice a friend would give: one line each, and only where the rows say so."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planner.forecast.accumulation import parts_text
 from planner.forecast.estimate import device_kind
 from planner.forecast.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
-from pricing.devices import cores_of
+from pricing.devices import cores_of, device_text
 from pricing.money import format_usd, from_micro, to_micro
 from workloads.durations import format_duration
 from workloads.layers import moving_statistics
@@ -53,7 +53,11 @@ class Findings:
 
 
 def advice(findings: Findings) -> tuple[str, ...]:
-    """The lines, most useful first; none where there is nothing to say."""
+    """The lines, the one that changes most first (a screen shows that alone); none where there is nothing to say.
+
+    They name devices and rows as the table does. None contradicts another: what a job gains by a change is told of the
+    change, never that the job is right as it is.
+    """
     in_parts = parts_text(
         findings.in_parts, findings.choice.rejections, normed=moving_statistics(findings.job.net()) > 0
     )
@@ -61,15 +65,15 @@ def advice(findings: Findings) -> tuple[str, ...]:
         return tuple(line for line in (in_parts, findings.retired) if line)
     best = findings.choice.candidates[0]
     lines = [
-        early_end_text(findings.job),
         _this_machine(findings.machine, best),
         _processor(best),
-        _tensor_unit(findings, best),
-        _input_bound(best),
-        _far_bucket(best),
-        *_cheaper_jobs(findings, best),
-        in_parts,
         _within_noise(findings.choice.candidates) if findings.job.objective is Objective.COST else None,
+        *_cheaper_jobs(findings, best),
+        _far_bucket(best),
+        _input_bound(best),
+        _tensor_unit(findings, best),
+        in_parts,
+        early_end_text(findings.job),
     ]
     return tuple(line for line in lines if line)
 
@@ -94,19 +98,19 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
     if not cheaper or (here > PATIENCE and here > there * AS_GOOD):
         return None
     return (
-        f"this machine is good enough: {format_duration(here)} here for {format_usd(machine.cost_usd)}, "
-        f"{format_duration(there)} on the cheapest rental"
+        f"this machine is good enough: {format_duration(here)} for {format_usd(machine.cost_usd)} here, "
+        f"{format_duration(there)} on row 1"
     )
 
 
 def _processor(best: Candidate) -> str | None:
     if best.estimate.rental.device != "cpu":
         return None
-    return f"no accelerator needed: {best.estimate.rental.instance_type} without one is the cheapest that fits"
+    return f"no accelerator needed: row 1 has none ({_device(best)}) and is the cheapest that fits"
 
 
 def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
-    """Whether a TPU is right or wrong for this job; says nothing where none is offered."""
+    """Whether a TPU is wrong for this job, or its batch for the TPU; says nothing where none is offered."""
     tpus = [one for one in findings.choice.candidates if device_kind(one.estimate.rental.device) == "tpu"]
     if not tpus:
         return None
@@ -117,14 +121,18 @@ def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
         return f"a TPU is wrong for this job: {millions:.0f} M multiply-accumulates an image are too few for it"
     first = tpus[0].estimate.rental
     cores = first.device_count * cores_of(first.device)
-    if findings.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
-        return (
-            f"on {first.instance_type} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
-            f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {findings.job.micro_batch_size} wastes part of it"
-        )
-    if tpus[0] is best:
-        return f"a TPU is right for this job: {first.instance_type} comes first, with a batch that fills it"
-    return None
+    if not findings.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
+        return None
+    return (
+        f"on {_device(tpus[0])} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
+        f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {findings.job.micro_batch_size} wastes part of it"
+    )
+
+
+def _device(candidate: Candidate) -> str:
+    """The devices as the table calls them."""
+    rental = candidate.estimate.rental
+    return device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus)
 
 
 def _input_bound(best: Candidate) -> str | None:
@@ -155,16 +163,25 @@ def _cheaper_jobs(findings: Findings, best: Candidate) -> list[str]:
     changes = []
     if job.precision is Precision.FP32:
         changes.append(("mixed precision (precision: amp_fp16)", job.model_copy(update={"precision": "amp_fp16"})))
-    bigger = job.model_copy(update={"global_batch_size": 2 * job.global_batch_size})
-    changes.append((f"a batch of {bigger.global_batch_size} (and a learning rate to match)", bigger))
-    lines = []
+    bigger = job.model_copy(update={"global_batch_size": _bigger_batch(job, best)})
+    changes.append((f"a batch of {bigger.global_batch_size} (learning rate to match)", bigger))
+    lines: list[tuple[Decimal, str]] = []
     for text, changed in changes:
         candidate = findings.on_same(changed, best)
         saved = _saved(candidate, best)
         if candidate is not None and saved >= WORTH_SAYING:
             cost = format_usd(from_micro(candidate.cost_micro_usd))
-            lines.append(f"{text} would cut the bill of row 1 by {saved:.0%}, to {cost}")
-    return lines
+            lines.append((saved, f"{text} cuts row 1 by {saved:.0%}, to {cost}"))
+    return [line for _, line in sorted(lines, key=lambda one: -one[0])]
+
+
+def _bigger_batch(job: TrainingJob, best: Candidate) -> int:
+    """Twice the batch; on a TPU so much more that each core gets a multiple of TPU_BATCH_MULTIPLE."""
+    rental = best.estimate.rental
+    if device_kind(rental.device) != "tpu":
+        return 2 * job.global_batch_size
+    step = rental.device_count * cores_of(rental.device) * TPU_BATCH_MULTIPLE * job.accumulate
+    return -(-2 * job.global_batch_size // step) * step
 
 
 def _saved(candidate: Candidate | None, best: Candidate) -> Decimal:
@@ -183,7 +200,7 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
             return (
-                f"row {rank} may cost no more than row 1 (it lies within its interval) and takes "
+                f"row {rank} may cost no more than row 1 and takes "
                 f"{format_duration(other.estimate.time.total)} instead of {format_duration(first.estimate.time.total)}"
             )
     return None

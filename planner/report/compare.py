@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.forecast.plan import REASON_TEXTS, Reason
-from planner.report.estimate_columns import device_text
 from planner.report.estimate_json import candidate_rows, changed_json, machine_json
+from pricing.devices import device_text
 from pricing.money import from_micro
 from pricing.offers import Market
 from workloads.job_changes import differences

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planner.forecast.price_notes import is_computed, price_word
 from planner.report.page import Cell, Column, Table, Tone
 from planner.report.queue_lines import queue_json
+from pricing.devices import device_text
 from pricing.grades import is_old
 from pricing.money import format_usd_interval, to_micro, two_digits
 from pricing.offers import LifecycleState, Market
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from pricing.offers import PriceStamp, Rental
 
 MICRO = 1_000_000
+UNPROVEN_MARK = "*"
+"""Behind the cost of an offer on whose device no run of the machine's image and driver is known."""
 
 
 class Priced(NamedTuple):
@@ -72,15 +75,6 @@ class EstimateColumn(NamedTuple):
     of_place: Mapping[str, Callable[[Priced], Any]] = {}
 
 
-def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> str:
-    """`T4`, `4 x V100`, `1/8 L4`, `8 vCPU`."""
-    if device == "cpu":
-        return f"{vcpus} vCPU" if vcpus else "cpu"
-    if fraction < 1:
-        return f"1/{round(1 / fraction)} {device}"
-    return device if count == 1 else f"{count} x {device}"
-
-
 def speed_text(throughput: Throughput) -> str:
     """`735 (600-900)`: images per second in three digits and their 80 % interval in two."""
     return f"{_rounded(throughput.images_per_second)} ({two_digits(throughput.low)}-{two_digits(throughput.high)})"
@@ -121,7 +115,9 @@ def _basis(ranked: RankedOffer, _: date) -> str:
 
 
 def _cost(ranked: RankedOffer, _: date) -> str:
-    return format_usd_interval(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd)
+    """The mark stands where the offer is ranked at more than its cost: rows below it may cost less."""
+    text = format_usd_interval(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd)
+    return text.replace(" ", f"{UNPROVEN_MARK} ", 1) if ranked.candidate.estimate.unproven else text
 
 
 def _rate(ranked: RankedOffer, _: date) -> str:
@@ -293,7 +289,8 @@ COLUMNS = (
     ),
     EstimateColumn(
         "the whole run in USD, with both ends; `cost_parts`: compute, disk, address, transfer, "
-        "between_regions, and `elsewhere`: what going to another region adds where the place may refuse",
+        "between_regions, and `elsewhere`: what going to another region adds where the place may refuse; in the table "
+        "with a `*` where the offer is ranked at more than its cost, since nobody is known to have run it (`unproven`)",
         "cost (80 %)", _cost, right=True,
         of_place={
             "cost_usd": lambda row: row.candidate.cost_micro_usd / MICRO,

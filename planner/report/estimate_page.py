@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.forecast.price_notes import is_trusted, price_notes
 from planner.forecast.spot import CostAndTime, spot_verdict
-from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, device_text, speed_text, table_of
+from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
 from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
+from pricing.devices import device_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState
 from providers.cloud.images import table as table_of_images
@@ -18,7 +19,7 @@ from providers.registry import is_estimated_only, is_simulated
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters, trained_parameters
 from workloads.pretrained import weights_text
-from workloads.terms import Objective
+from workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,51 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 
+class LeftOut(NamedTuple):
+    """What of the answer a brief page has no room for: how many columns, and lines beside those of the plan."""
+
+    columns: int = 0
+    lines: int = 0
+
+
+NOTHING_LEFT_OUT = LeftOut()
+
+
+def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out: LeftOut = NOTHING_LEFT_OUT) -> Page:
+    """What a terminal gets: the job, the ranking, this machine, one line of advice, and how to see the rest.
+
+    A plan without candidates has its whole page: why there are none is the answer.
+    """
+    if not plan.candidates:
+        return estimate_page(plan, checked)
+    ranking = ranking_table(plan, checked)._replace(names_left_out=False)
+    below = [*_mark_lines(plan), *_why_not(checked or {}), *plan.own_notes]
+    if plan.this_machine:
+        below.append(_brief_machine_line(plan.this_machine))
+    below += [f"advice: {line}" for line in plan.advice[:1]]
+    return joined(
+        [[_job_line(plan.job), _limits(plan.job)], [ranking], [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)]]
+    )
+
+
+def _not_shown(plan: Plan, left_out: LeftOut) -> str:
+    """`not shown: 118 rows (--limit N), 4 columns (--wide), chart, 15 notes (--notes)`."""
+    parts = []
+    rows = len(plan.ranking) - len(plan.candidates)
+    if rows > 0:
+        parts.append(f"{_counted(rows, 'row')} (--limit N)")
+    if left_out.columns:
+        parts.append(f"{_counted(left_out.columns, 'column')} (--wide)")
+    notes = len(_notes(plan)) + len(plan.advice[1:]) + bool(plan.rejections) + len(_weights(plan.job)) + left_out.lines
+    parts += ["chart"] if front_chart(plan) else []
+    parts.append(f"{_counted(notes, 'note')} (--notes)")
+    return f"not shown: {', '.join(parts)}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def estimate_page(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Page:
     """The whole answer: what is asked, the ranking, this machine, what was rejected and why.
 
@@ -35,11 +81,12 @@ def estimate_page(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Pa
     """
     if not plan.candidates:
         return joined([_heading(plan), _under(plan)])
-    ranking: Page = [_ranking(plan, checked), *front_chart(plan)]
+    ranking: Page = [ranking_table(plan, checked), *front_chart(plan)]
     return joined([_heading(plan), ranking, _why_not(checked or {}), _under(plan)])
 
 
-def _ranking(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
+def ranking_table(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
+    """The ranking, with a column for what credits leave to pay and one for what the account could launch."""
     ranking = table_of(plan.candidates, plan.made_at.date())
     columns, rows = list(ranking.columns), [list(row) for row in ranking.rows]
     if plan.credit_usd:
@@ -80,16 +127,19 @@ _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 def _heading(plan: Plan) -> list[str]:
     job = plan.job
     net = job.net()
-    data = job.data.name or job.data.path or job.data.url
     trained = f", {trained_parameters(net) / 1e6:.1f} M of them trained" if net.frozen else ""
     size = f"{parameters(net) / 1e6:.1f} M parameters{trained}, {2 * macs(net) / 1e9:.2f} GFLOPs forward"
-    return [
-        f"{job.name}: {net.name} ({size}) "
-        f"on {data} at {job.image_size} px, {job.epochs} epochs, batch {job.global_batch_size}, {job.precision}"
-        f"{', xla' if job.xla else ''}, {job.framework}",
-        *_weights(job),
-        _limits(job),
-    ]
+    return [_job_line(job, f" ({size})"), *_weights(job), _limits(job)]
+
+
+def _job_line(job: TrainingJob, size: str = "") -> str:
+    """The job in a line. With the `size` of its net all is said; without, TensorFlow goes without saying."""
+    data = job.data.name or job.data.path or job.data.url
+    framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""
+    return (
+        f"{job.name}: {job.net().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "
+        f"batch {job.global_batch_size}, {job.precision}{', xla' if job.xla else ''}{framework}"
+    )
 
 
 def _weights(job: TrainingJob) -> list[str]:
@@ -122,15 +172,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
-        lines.extend(_simulated_lines(plan))
-        lines.extend(price_notes(plan))
-        lines.extend(_data_lines(plan))
-        lines.extend(_spot_verdicts(plan))
-        lines.extend(_obtainability_lines(plan))
-        lines.extend(_unproven_lines(plan))
-        lines.extend(_tight_lines(plan))
-        lines.extend(_lifecycle_lines(plan))
-        lines.extend(_estimate_only_lines(plan))
+        lines += [*_mark_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(f"advice: {line}" for line in plan.advice)
@@ -139,6 +181,29 @@ def _under(plan: Plan) -> list[str]:
         lines.append(f"rejected, of {plan.offers_seen:,} offers:")
         lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
     return lines
+
+
+def _notes(plan: Plan) -> list[str]:
+    """What is to be known of the rows that are shown, a line each."""
+    return [
+        *_simulated_lines(plan),
+        *price_notes(plan),
+        *_data_lines(plan),
+        *_spot_verdicts(plan),
+        *_obtainability_lines(plan),
+        *_unproven_lines(plan),
+        *_tight_lines(plan),
+        *_lifecycle_lines(plan),
+        *_estimate_only_lines(plan),
+    ]
+
+
+def _mark_lines(plan: Plan) -> list[str]:
+    """What the mark behind a cost means, where a row has it."""
+    if not any(ranked.candidate.estimate.unproven for ranked in plan.candidates):
+        return []
+    factor = table_of_images().unproven_cost_factor
+    return [f"{UNPROVEN_MARK} ranked at {factor:g} times its cost: no run of its image and driver is known"]
 
 
 def _data_lines(plan: Plan) -> list[str]:
@@ -229,6 +294,15 @@ def unproven_text(ranked: RankedOffer) -> str:
     factor = table_of_images().unproven_cost_factor
     why = ranked.candidate.estimate.unproven
     return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
+
+
+def _brief_machine_line(machine: MachineEstimate) -> str:
+    device = device_text(machine.device, machine.device_count, 1.0, None)
+    if machine.time is None or machine.throughput is None or machine.cost_usd is None:
+        return f"this machine ({device}): no, {machine.reason}"
+    speed = f"{speed_text(machine.throughput)} images/s, {machine.throughput.basis}"
+    time, cost = format_duration(machine.time.total), format_usd(machine.cost_usd)
+    return f"this machine ({device}): {time}, {cost} at {speed}"
 
 
 def machine_line(machine: MachineEstimate) -> str:

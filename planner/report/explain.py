@@ -22,10 +22,9 @@ from planner.forecast.obtainability import explain_obtainability
 from planner.forecast.price_notes import explain_price
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from planner.forecast.whole_run import whole_run_half_width
-from planner.report.estimate_columns import device_text
 from planner.report.estimate_page import TIGHT_TEXT, unproven_text
 from planner.report.queue_lines import queue_lines
-from pricing.devices import cores_of, has_fixed_disk
+from pricing.devices import cores_of, device_text, has_fixed_disk
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState
 from pricing.planning import AS_LISTED

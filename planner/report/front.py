@@ -6,8 +6,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.report.estimate_columns import device_text
 from planner.report.page import Chart, Mark, Page
+from pricing.devices import device_text
 from pricing.money import format_usd
 from pricing.offers import Market
 from pricing.planning import AS_LISTED
@@ -83,7 +83,7 @@ def front_chart(plan: Plan) -> Page:
     ]
     far = len(offers) - len(shown)
     title = (
-        "cost against time, both axes logarithmic; *: no other offer is faster and cheaper (with its rank), .: the "
+        "cost against time, both axes logarithmic; o: no other offer is faster and cheaper (with its rank), .: the "
         f"others{f', but for {far} farther away' if far else ''}"
     )
     times, costs = [mark.x for mark in marks], [mark.y for mark in marks]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from planner.forecast.machines import advice_on_machines
-from planner.report.estimate_columns import device_text, speed_json, speed_text
+from planner.report.estimate_columns import speed_json, speed_text
 from planner.report.page import Column, Page, Table
+from pricing.devices import device_text
 from pricing.money import format_usd_interval, from_micro
 from workloads.durations import format_duration
 

@@ -44,10 +44,11 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Columns, and rows with a cell for each."""
+    """Columns, and rows with a cell for each. `names_left_out`: a line below names the columns that do not fit."""
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[str | Cell]]
+    names_left_out: bool = True
 
 
 class Mark(NamedTuple):

@@ -1,4 +1,4 @@
-"""The first estimate of a home asks once whether to read the price lists: of a person at a terminal alone."""
+"""Below the first estimate of a home: whether to read the price lists, asked once of a person at a terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ESTIMATE = (
     "eastus",
 )
 T4 = (*ESTIMATE, "--device", "T4", "--market", "on_demand", "--limit", "1")
-QUESTION = "Read those of azure eastus now?"
+QUESTION = "Read the current lists of azure eastus now (asked once)?"
 NOBODY_THERE = {"CI": "", "PLAN_GCP_API_KEY": "", "GOOGLE_API_KEY": ""}
 
 
@@ -43,9 +43,12 @@ def no_network() -> dict[str, str]:
         return NOBODY_THERE | variables(f"http://127.0.0.1:{one.getsockname()[1]}")
 
 
-def test_an_empty_line_declines_and_nobody_is_asked_again(tmp_path: Path, no_network: dict[str, str]) -> None:
+def test_the_answer_comes_first_an_empty_line_declines_and_nobody_is_asked_again(
+    tmp_path: Path, no_network: dict[str, str]
+) -> None:
     with AllAtPty(tmp_path, *T4, **no_network) as first:
         first.wait_for(f"{QUESTION} [y/N]:")
+        assert "Standard_NC4as_T4_v3" in first.screen, "the answer stands above the question"
         first.type("\n")
         assert first.wait_for_end()[0] == 0
     assert "Standard_NC4as_T4_v3" in first.screen
@@ -65,12 +68,15 @@ def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> N
         assert world.requests == [], "nothing is read before somebody agrees"
         person.type("y\n")
         assert person.wait_for_end()[0] == 0
-    assert "0.555" in person.screen, person.screen
+    before, _, after = person.screen.partition(QUESTION)
+    assert "Standard_NC4as_T4_v3" in before
+    assert "0.555" not in before
+    assert "0.555" in after, "the answer is given again with the prices that were read"
     assert all("eastus" in path for path in world.requests)
     assert (tmp_path / "home" / REFRESHED).is_file()
 
 
-def test_without_a_network_a_line_says_so_and_the_estimate_goes_on(tmp_path: Path, no_network: dict[str, str]) -> None:
+def test_without_a_network_a_line_says_so_and_the_estimate_stands(tmp_path: Path, no_network: dict[str, str]) -> None:
     with AllAtPty(tmp_path, *T4, **no_network) as person:
         person.wait_for(QUESTION)
         person.type("y\n")
@@ -102,7 +108,19 @@ def test_nobody_is_asked(
 
 
 def test_a_list_that_needs_a_key_is_not_asked_about(tmp_path: Path) -> None:
-    command = ("estimate", "--wide", "--model", "vgg16", "--dataset", "cifar10", "--provider", "gcp", "--limit", "1")
+    command = (
+        "estimate",
+        "--wide",
+        "--model",
+        "vgg16",
+        "--dataset",
+        "cifar10",
+        "--provider",
+        "gcp",
+        "--limit",
+        "1",
+        "--notes",
+    )
     with AllAtPty(tmp_path, *command, **NOBODY_THERE) as person:
         assert person.wait_for_end()[0] == 0
     assert QUESTION not in person.screen

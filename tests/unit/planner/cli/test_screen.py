@@ -5,25 +5,28 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 from os import terminal_size
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli import screen
-from planner.cli.screen import PLAIN, Screen, columns_that_fit, render, screen_of, show
+from planner.cli import estimate, screen
+from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, render, rows_that_fit, screen_of, show
 from planner.cli.streams import GuardedStream, undelivered
 from planner.report.estimate_columns import TABLE
-from planner.report.estimate_page import estimate_page
+from planner.report.estimate_page import LeftOut, brief_page, estimate_page
 from planner.report.page import Cell, Column, Table, Tone, cell_text, joined
 from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
+from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
+    from planner.forecast.plan import Plan
     from planner.report.page import Page
     from tests.conftest import Golden
 
@@ -41,10 +44,69 @@ class Tty(io.StringIO):
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The estimate of a small catalog: a retired and a legacy machine, spot, prices that were computed."""
+def whole_plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
+    """Over a small catalog: a retired and a legacy machine, spot, prices that were computed, one that is unproven."""
     with Catalog.open(small_catalog(tmp_path_factory.mktemp("screens"))) as catalog:
-        yield estimate_page(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
+        made = a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate())
+        second = made.candidates[1]
+        unproven = replace(second.candidate.estimate, unproven="nobody was seen to run it")
+        marked = second._replace(candidate=second.candidate._replace(estimate=unproven))
+        advice = ("a batch of 256 (learning rate to match) cuts row 1 by 22%, to $0.0605", "a line of less use")
+        yield made._replace(candidates=(made.candidates[0], marked, *made.candidates[2:]), advice=advice)
+
+
+@pytest.fixture(scope="module")
+def page(whole_plan: Plan) -> Page:
+    return estimate_page(whole_plan)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (80, 16), (120, 40), (40, 24)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("has_colour", [False, True], ids=["plain", "colour"])
+def test_the_answer_fits_the_screen(whole_plan: Plan, golden: Golden, size: tuple[int, int], has_colour: bool) -> None:
+    columns, lines = size
+    a_screen = Screen(columns, has_colour, terminal_size(size))
+
+    def page_of(rows: int) -> Page:
+        return brief_page(whole_plan._replace(candidates=whole_plan.candidates[:rows]), None, LeftOut(columns=5))
+
+    rows = rows_that_fit(page_of, len(whole_plan.candidates), a_screen)
+    text = render(page_of(rows), a_screen)
+    golden.check(f"screens/brief-{columns}x{lines}{'-colour' if has_colour else ''}.txt", text + "\n")
+    assert len(text.splitlines()) < lines, "a line is left for the prompt"
+    if rows < len(whole_plan.candidates):
+        assert lines_on(render(page_of(rows + 1), a_screen), columns) >= lines, "there is room for another row"
+
+
+def test_what_the_screen_does_not_hold_is_counted(whole_plan: Plan) -> None:
+    """Every line that --notes adds to the brief page is a note, the rest of the rows and of the columns are told."""
+    few = whole_plan._replace(candidates=whole_plan.candidates[:3])
+    brief, whole = (render(page, PLAIN).splitlines() for page in (brief_page(few), estimate_page(few)))
+    rest = len(few.ranking) - 3
+    (line,) = [line for line in brief if line.startswith("not shown: ")]
+    under = whole[whole.index(f"{rest} more rows: --limit N, or --all for every offer of every place") + 1 :]
+    added = [line for line in under if line not in brief and not line.startswith(("  ", "this machine: "))]
+    assert line == f"not shown: {rest} rows (--limit N), chart, {len(added)} notes (--notes)"
+
+
+def test_a_cost_that_the_order_does_not_follow_has_a_mark_that_is_explained(whole_plan: Plan) -> None:
+    text = render(brief_page(whole_plan), PLAIN)
+    rows = [line for line in text.splitlines() if re.match(r" *\d+  ", line)]
+    assert ["* (" in row for row in rows] == [False, True, *[False] * (len(rows) - 2)]
+    assert "* ranked at 1.2 times its cost: " in text
+    assert "* ranked" not in render(brief_page(whole_plan._replace(candidates=whole_plan.candidates[:1])), PLAIN)
+
+
+def test_rows_are_all_kept_where_there_is_no_terminal() -> None:
+    assert rows_that_fit(lambda rows: ["line"] * rows, 500, PLAIN) == 500
+
+
+def test_a_screen_of_a_few_lines_shows_one_row() -> None:
+    tiny = Screen(40, has_colour=False, terminal=terminal_size((40, 3)))
+    assert rows_that_fit(lambda rows: ["line"] * (rows + 9), 500, tiny) == 1
+
+
+def test_a_row_that_the_terminal_breaks_counts_as_its_lines() -> None:
+    assert lines_on("a" * 81 + "\n\n" + "\x1b[31m" + "b" * 80 + "\x1b[0m", 80) == 4
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -110,14 +172,15 @@ def test_a_cell_cannot_write_to_the_terminal() -> None:
 def test_the_screen_is_what_the_stream_and_the_environment_say(
     environ: Mapping[str, str], is_terminal: bool, expected: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(screen, "shutil", SimpleNamespace(get_terminal_size=lambda: terminal_size((97, 20))))
+    monkeypatch.setattr(screen, "terminal_size", lambda _: terminal_size((97, 20)))
     stream = Tty() if is_terminal else io.StringIO()
+    expected = expected._replace(terminal=terminal_size((97, 20)) if is_terminal else None)
     assert screen_of(stream, environ) == expected
     assert screen_of(stream, environ, wide=True) == expected._replace(width=None)
 
 
 def test_colours_pass_the_filter_of_the_stream_and_its_failures_stay_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(screen, "shutil", SimpleNamespace(get_terminal_size=lambda: terminal_size((80, 20))))
+    monkeypatch.setattr(screen, "terminal_size", lambda _: terminal_size((80, 20)))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     inner = Tty()
@@ -158,3 +221,16 @@ def test_a_simulated_offer_says_so_on_its_row_and_below() -> None:
     assert rows
     assert all(", simulated" in row for row in rows)
     assert "its machines, speeds and prices are made up, and nothing bills" in out
+
+
+@pytest.mark.parametrize("job", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_fits_a_terminal_of_24_lines(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole command, with what this computer does and today's prices in it."""
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    for module in (screen, estimate):
+        monkeypatch.setattr(module, "screen_of", lambda *_, **__: Screen(80, False, terminal_size((80, 24))))
+    lines = plan("estimate", job).out.splitlines()
+    assert 20 < len(lines) < 24
+    assert max(map(len, lines)) <= 80
+    assert len([line for line in lines if re.match(r" *\d+  ?[a-z]+ ", line)]) >= 11
+    assert lines[-1].startswith("not shown: ")

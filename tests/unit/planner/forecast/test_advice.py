@@ -86,7 +86,7 @@ def test_this_machine_is_named_where_it_is_cheaper_and_not_much_slower(hours: fl
 
 def test_a_rental_without_accelerator_is_said_to_be_enough() -> None:
     host = a_rental(device="cpu", instance_type="c6i.large", device_memory_gib=None)
-    assert advice(findings_of(rented(host)))[0].startswith("no accelerator needed: c6i.large")
+    assert advice(findings_of(rented(host)))[0].startswith("no accelerator needed: row 1 has none (4 vCPU)")
 
 
 def tpu(count: int = 1) -> Rental:
@@ -97,15 +97,40 @@ def tpu(count: int = 1) -> Rental:
 
 
 @pytest.mark.parametrize(
-    ("batch", "macs", "text"),
+    ("batch", "lines"),
     [
-        (128, MANY_MACS, "a TPU is right for this job: tpu-v2"),
-        (100, MANY_MACS, "make the batch a multiple of 16 (8 for each of 2 cores); 100 wastes"),
+        (128, ()),
+        (100, ("on TPU v2 make the batch a multiple of 16 (8 for each of 2 cores); 100 wastes part of it",)),
     ],
 )
-def test_a_tpu_is_told_from_the_job(batch: int, macs: int, text: str) -> None:
+def test_a_batch_that_does_not_fill_a_tpu_is_told_with_the_name_in_the_table(batch: int, lines: tuple[str]) -> None:
     job = a_job(precision="amp_bf16", global_batch_size=batch)
-    assert text in " ".join(advice(findings_of(rented(tpu()), job=job, macs=macs)))
+    assert advice(findings_of(rented(tpu()), job=job)) == lines
+
+
+@pytest.mark.parametrize(("batch", "bigger"), [(128, 256), (100, 208)])
+def test_a_bigger_batch_for_a_tpu_is_one_that_fills_it(batch: int, bigger: int) -> None:
+    """The line on the batch for a TPU and the line on a bigger batch do not contradict each other."""
+    findings = findings_of(rented(tpu()), job=a_job(precision="amp_bf16", global_batch_size=batch))
+    best = findings.choice.candidates[0]
+    half = best._replace(cost_micro_usd=best.cost_micro_usd // 2)
+    lines = advice(replace(findings, on_same=lambda *_: half))
+    assert lines[0].startswith(f"a batch of {bigger} (learning rate to match) cuts row 1 by 50%")
+
+
+def test_what_changes_most_comes_first() -> None:
+    """A screen shows the first line alone: what costs nothing, then the larger saving, and what only explains last."""
+    job = a_job(precision="fp32", epochs=40, validation={"every_epochs": 1, "patience": 3})
+    findings = findings_of(job=job)
+    best = findings.choice.candidates[0]
+
+    def cheaper(changed: TrainingJob, _: Candidate) -> Candidate:
+        share = 2 if changed.precision == "amp_fp16" else 4
+        return best._replace(cost_micro_usd=best.cost_micro_usd // share)
+
+    lines = advice(replace(findings, on_same=cheaper, machine=here(0.5)))
+    starts = ["this machine is good enough", "a batch of 256", "mixed precision", "early stopping"]
+    assert [line.startswith(start) for line, start in zip(lines, starts, strict=True)] == [True] * 4, lines
 
 
 def test_a_tpu_is_wrong_for_a_small_net_unless_it_comes_first_all_the_same() -> None:
@@ -126,7 +151,7 @@ def test_a_cheaper_job_is_named_with_what_it_saves() -> None:
         return best._replace(cost_micro_usd=best.cost_micro_usd // 2) if job.precision == "amp_fp16" else None
 
     lines = advice(replace(findings, on_same=half_the_bill))
-    assert [line.split(" would")[0] for line in lines] == ["mixed precision (precision: amp_fp16)"]
+    assert [line.split(" cuts")[0] for line in lines] == ["mixed precision (precision: amp_fp16)"]
     assert "by 50%" in lines[0]
 
 

@@ -17,7 +17,7 @@ from planner.forecast.price_notes import unsettled_prices
 from planner.report import estimate_columns
 from planner.report import estimate_json as estimate_json_module
 from planner.report import estimate_page as estimate_page_module
-from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE, device_text
+from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE
 from planner.report.estimate_json import estimate_json
 from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from planner.report.explain import explain
@@ -25,6 +25,7 @@ from planner.report.page import Column, Table
 from planner.runs.proposal import rented as rented_proposal
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
+from pricing.devices import device_text
 from pricing.grades import Market, PriceGrade
 from pricing.money import format_usd
 from pricing.planning import PlannedAs
