@@ -136,7 +136,7 @@ class DataSpec(Value):
     )
     url: str | None = Field(default=None, pattern=r"^(s3|gs|az|https)://.+", description="where the machine fetches it")
     images: Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGES)] | None = Field(
-        default=None, description="training images, where the set cannot tell"
+        default=None, description="training images, held-out ones not counted; a folder is counted"
     )
     channels: Literal[1, 3] | None = Field(default=None, description="1 grey, 3 colour")
     first_label: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = Field(
@@ -144,6 +144,10 @@ class DataSpec(Value):
     )
     size_bytes: Annotated[int, Field(strict=True, ge=1, le=MAX_DATA_BYTES)] | None = Field(
         default=None, description="what is fetched, for the estimate, where nobody has looked yet"
+    )
+    duplicates: Literal["refuse", "allow"] = Field(
+        default="refuse",
+        description="equal images that are trained on and held out, or in two classes, where they are more than 1 %",
     )
 
     @model_validator(mode="after")
@@ -267,6 +271,8 @@ class TrainingJob(Value):
         values = without_unused(dump(self))
         if self.nodes == 1:  # A later key: the trainer of an earlier version can read a job that does without it.
             values.pop("nodes", None)
+        if self.data.duplicates == "refuse":
+            values.get("data", {}).pop("duplicates", None)
         return values
 
     @property
@@ -366,6 +372,7 @@ class TrainingJob(Value):
         left_out = {"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
         trained = self.model_dump(mode="json", exclude=left_out)
         del trained["data"]["size_bytes"]
+        trained["data"].pop("duplicates", None)
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
             del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]

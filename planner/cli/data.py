@@ -39,7 +39,8 @@ from providers.stores import registry
 from providers.stores.bucket import DATA
 from providers.stores.pending_uploads import Unfinished
 from providers.stores.store import ObjectStore, data_store
-from workloads.data_folder.check import Report, check_folder, problems_of_job
+from workloads.data_folder.check import Report, check_folder
+from workloads.data_folder.problems import duplicate_texts, problems_of_job
 from workloads.data_folder.sheet import write_sheet
 from workloads.data_folder.values import DataFolderError
 from workloads.job import TrainingJob
@@ -135,7 +136,13 @@ def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> 
         raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
     except OSError as error:
         raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
-    return report if job is None else replace(report, problems=(*report.problems, *problems_of_job(report, job)))
+    of_job = problems_of_job(report, job) if job is not None else ()
+    twice = duplicate_texts(report, are_allowed=job is not None and job.data.duplicates == "allow")
+    return replace(
+        report,
+        problems=(*report.problems, *of_job, *twice.problems),
+        warnings=(*report.warnings, *twice.warnings),
+    )
 
 
 def _write_sheet(report: Report, file: Path) -> None:

@@ -172,7 +172,7 @@ def _of_elsewhere(job: TrainingJob, provider: str, settings: ProviderSettings, s
 
 def _with_data(job: TrainingJob, url: str, size_bytes: int) -> TrainingJob:
     # An empty file is no data, but nothing that an estimate must fail on.
-    data = DataSpec(url=url, images=job.data.images, channels=job.data.channels, size_bytes=size_bytes or None)
+    data = job.data.model_copy(update={"path": None, "url": url, "size_bytes": size_bytes or None})
     return job.model_copy(update={"data": data})
 
 

@@ -10,6 +10,7 @@ from workloads.terminal_text import visible
 
 if TYPE_CHECKING:
     from workloads.data_folder.check import Report, Sizes
+    from workloads.data_folder.duplicates import Duplicates
 
 _COLUMNS = (
     Column("label", right=True),
@@ -35,6 +36,7 @@ def data_page(report: Report) -> Page:
     lines.append(_sizes_text(report))
     lines += [visible(left_out_text(item)) for item in report.left_out]
     lines += [f"cannot be decoded: {visible(row.path)} ({visible(row.reason)})" for row in report.unreadable]
+    lines += [f"warning: {visible(warning)}" for warning in report.warnings]
     lines.append("for the job: " + ", ".join(f"{key}: {value}" for key, value in job_keys(report).items()))
     lines += [f"problem: {visible(problem)}" for problem in report.problems]
     return lines
@@ -43,7 +45,8 @@ def data_page(report: Report) -> Page:
 def launch_lines(report: Report) -> list[str]:
     """What a launch says of a local folder that it has looked at."""
     lines = [f"data: {_counts_text(report)}; {_sizes_text(report) or report.kind}"]
-    return lines + [f"data: {visible(left_out_text(item))}" for item in report.left_out]
+    lines += [f"data: {visible(left_out_text(item))}" for item in report.left_out]
+    return lines + [f"data: {visible(warning)}" for warning in report.warnings]
 
 
 def data_json(report: Report) -> dict[str, object]:
@@ -67,8 +70,16 @@ def data_json(report: Report) -> dict[str, object]:
         "channels": report.channels,
         "left_out": [{"reason": row.reason, "entries": row.entries, "example": row.example} for row in report.left_out],
         "job": job_keys(report),
+        "duplicates": _duplicates_json(report.duplicates),
+        "warnings": list(report.warnings),
         "problems": list(report.problems),
     }
+
+
+def _duplicates_json(duplicates: Duplicates | None) -> dict[str, int] | None:
+    if duplicates is None:
+        return None
+    return {"held_out_also_trained_on": duplicates.in_both, "in_two_classes": duplicates.in_two_classes}
 
 
 def job_keys(report: Report) -> dict[str, int]:

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 HIDDEN = "hidden, or made by the computer itself"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"
-_OF_THE_COMPUTER = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir"})
+# Left by macOS, Windows, Linux' file systems, Android, network disks of Synology and QNAP, and Python.
+_OF_THE_COMPUTER = frozenset(
+    {
+        *("__macosx", "icon\r", "network trash folder", "temporary items"),
+        *("thumbs.db", "ehthumbs.db", "desktop.ini", "$recycle.bin", "recycler", "recycled", "found.000"),
+        *("system volume information", "lost+found", "lost.dir", "aquota.user", "aquota.group"),
+        *("@eadir", "#recycle", "#snapshot", "@recycle", "@recently-snapshot", "__pycache__"),
+    }
+)
 
 
 class Tally:
@@ -23,16 +31,28 @@ class Tally:
         self._folder = folder
         self._entries: dict[str, int] = {}
         self._examples: dict[str, str] = {}
+        self._loose: dict[str, str] = {}
 
     def add(self, reason: str, path: Path) -> None:
         """Count a file under the reason why it is left out, and keep the first such path as the example."""
         self._entries[reason] = self._entries.get(reason, 0) + 1
         self._examples.setdefault(reason, path.relative_to(self._folder).as_posix())
 
+    def add_loose(self, path: Path) -> None:
+        """Count an image that lies in no class folder, by the folder that it lies in."""
+        place = path.parent.relative_to(self._folder).as_posix()
+        name = "the data folder itself" if place == "." else f"{place}/"
+        reason = f"move each into the sub-folder of its class, {'' if place == '.' else name}CLASS/"
+        self._loose[reason] = name
+        self.add(reason, path)
+
     def left_out(self) -> tuple[LeftOut, ...]:
         """Return what is left out by reason, the most entries first."""
         ordered = sorted(self._entries.items(), key=lambda row: (-row[1], row[0]))
-        return tuple(LeftOut(reason=why, entries=count, example=self._examples[why]) for why, count in ordered)
+        return tuple(
+            LeftOut(reason=why, entries=count, example=self._examples[why], loose_in=self._loose.get(why, ""))
+            for why, count in ordered
+        )
 
 
 def is_hidden(name: str) -> bool:

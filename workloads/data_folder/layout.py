@@ -1,119 +1,126 @@
-"""Which files of a data folder are trained on and which are held out; what can be read in two ways is refused."""
+"""Which images of a folder are trained on and which are held out; what can be read in two ways is refused."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 from workloads.data_folder.entries import Tally, files_below, files_in, folders_in
-from workloads.data_folder.values import HOLD_OUT_EVERY, DataFolderError, ImageLayout, RecordLayout
+from workloads.data_folder.hold_out import chosen_by_name, rank
+from workloads.data_folder.nothing import nothing_text
+from workloads.data_folder.published import PublishedSet, published_set
+from workloads.data_folder.shards import record_layout
+from workloads.data_folder.unwrapped import holds_images, unwrapped
+from workloads.data_folder.uses import NamedUse, Use, named_use
+from workloads.data_folder.values import IMAGE_SUFFIXES, DataFolderError, ImageLayout, RecordLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
-TRAIN_NAMES = ("train", "training")
-HOLD_OUT_NAMES = ("validation", "valid", "val", "dev", "eval", "test", "testing")
-"""In this order: of a validation and a test set, the validation set is tested during the run."""
-_LABEL_NAMES = "label.labels.txt"
-"""Beside its files TensorFlow Datasets writes the names of the feature `label`, one a line."""
-_ABOUT_RECORDS = frozenset({_LABEL_NAMES, "dataset_info.json", "features.json"})
-# train.tfrecord, a.tfrecords, set-train.tfrecord-00000-of-00128, train-00000-of-01024.tfrecord.gz, train-00000-of-01024
-_RECORD_NAME = re.compile(r"\.tfrecords?(-\d+-of-\d+)?(\.gz|\.zlib)?$|^[^.]*-\d+-of-\d+$")
+_Classes = dict[str, list["Path"]]
+"""The folders of each class, by its name in composed Unicode (NFC): macOS writes names in decomposed form."""
 
 
-def read_layout(folder: Path) -> ImageLayout | RecordLayout:
-    """What the folder holds: TFRecords where there are any, else images. Raises DataFolderError."""
-    if not folder.is_dir():
-        raise DataFolderError(f"there is no folder {folder}; data.path must name one")
-    return record_layout(folder) or image_layout(folder)
+def read_layout(folder: Path) -> PublishedSet | RecordLayout | ImageLayout:
+    """What the folder holds: a published set, TFRecords where there are any, else images.
+
+    Raises DataFolderError where it can be read in two ways, and where nothing in it can be read.
+    """
+    refuse_no_folder(folder)
+    layout = published_set(folder) or record_layout(folder) or image_layout(folder)
+    if isinstance(layout, ImageLayout) and not layout.train and not layout.hold_out:
+        raise DataFolderError(nothing_text(folder))
+    return layout
 
 
-# --- a folder per class -------------------------------------------------------------------------------------------
+def refuse_no_folder(folder: Path) -> None:
+    """Raises DataFolderError where it is a file, or nothing."""
+    if os.path.isdir(folder):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
+        return
+    if os.path.exists(folder):  # noqa: PTH110
+        raise DataFolderError(f"{folder} is a file; name the folder that holds the data")
+    raise DataFolderError(f"there is no folder {folder}; data.path must name one")
 
 
 def image_layout(folder: Path) -> ImageLayout:
     """A sub-folder per class, or these below a training and a hold-out folder; other folders beside those are left out.
 
-    Without a hold-out folder one image in ten is held out, by a hash of its path. Raises DataFolderError where the
-    folders can be read in two ways.
+    Without a hold-out folder one image in ten of each class is held out, by a hash of its path. Names of classes that
+    differ only in their Unicode form are one class; those of the hold-out may differ in case too. Raises
+    DataFolderError where the folders can be read in two ways.
     """
     tally = Tally(folder)
     train_root, hold_out_root = _roots(folder, tally)
-    classes = tuple(path.name for path in folders_in(train_root, tally))
+    classes = _classes_in(train_root, tally)
+    names = tuple(sorted(classes))
     for path in files_in(train_root, tally):
-        tally.add("it is in no class folder", path)
-    train = _labelled(train_root, classes, tally)
+        _add_loose(path, tally)
+    train = _labelled(train_root, names, classes, tally)
     if hold_out_root is None:
-        hold_out = tuple(file for file in train if _is_held_out(file[0]))
-        train = tuple(file for file in train if not _is_held_out(file[0]))
+        held = chosen_by_name([rank(os.fsencode(relative)) for relative, _ in train], [label for _, label in train])
+        hold_out = tuple(file for file, is_held in zip(train, held, strict=True) if is_held)
+        train = tuple(file for file, is_held in zip(train, held, strict=True) if not is_held)
     else:
-        for path in folders_in(hold_out_root, tally):
-            if path.name not in classes:
-                tally.add(f"{train_root.name}/ has no class of that name", path)
-        hold_out = _labelled(hold_out_root, classes, tally)
+        for path in files_in(hold_out_root, tally):
+            _add_loose(path, tally)
+        in_hold_out = _same_classes(names, _classes_in(hold_out_root, tally), train_root.name, tally)
+        hold_out = _labelled(hold_out_root, names, in_hold_out, tally)
     return ImageLayout(
         train_root=train_root,
         hold_out_root=hold_out_root or train_root,
-        class_names=classes,
+        class_names=names,
         train=train,
         hold_out=hold_out,
         left_out=tally.left_out(),
     )
 
 
-def _roots(folder: Path, tally: Tally) -> tuple[Path, Path | None]:
-    """Where the training classes are, and those of the hold-out, if it has a folder."""
-    folders = {path.name: path for path in folders_in(folder)}
-    trains = [name for name in folders if name.lower() in TRAIN_NAMES]
-    helds = sorted((name for name in folders if name.lower() in HOLD_OUT_NAMES), key=_hold_out_rank)
-    if not trains and not helds:
-        return folder, None
-    _refuse_unclear(folder, folders, trains, helds)
-    if not helds:
-        return (folders[trains[0]] if len(folders) == 1 else folder), None
-    folders_in(folder, tally)
-    for name, path in folders.items():
-        if name not in (trains[0], helds[0]):
-            tally.add(f"beside {trains[0]}/ and {helds[0]}/ no other folder is read", path)
-    for path in files_in(folder, tally):
+def _add_loose(path: Path, tally: Tally) -> None:
+    if path.suffix.lower() in IMAGE_SUFFIXES:
+        tally.add_loose(path)
+    else:
         tally.add("it is in no class folder", path)
-    return folders[trains[0]], folders[helds[0]]
 
 
-def _refuse_unclear(folder: Path, folders: dict[str, Path], trains: list[str], helds: list[str]) -> None:
-    if len(trains) > 1:
-        raise DataFolderError(f"{folder} has {trains[0]}/ and {trains[1]}/; rename or move the one that is not meant")
-    others = [name for name in folders if name not in (*trains, *helds)]
-    if helds and not trains:
-        raise DataFolderError(
-            f"{folder} has {helds[0]}/ and no train/: it could be a hold-out or a class; put the training classes into "
-            f"train/ beside it, or rename it if it is a class"
-        )
-    # A class may be called train (beside bus and car); a training set has class folders of its own.
-    if trains and not helds and others and folders_in(folders[trains[0]]):
-        raise DataFolderError(
-            f"{folder} has {trains[0]}/ with sub-folders beside {others[0]}/, and no folder val/ or test/: name the "
-            "hold-out val/, or move what is no data elsewhere"
-        )
+# --- classes ------------------------------------------------------------------------------------------------------
 
 
-def _hold_out_rank(name: str) -> tuple[int, str]:
-    return HOLD_OUT_NAMES.index(name.lower()), name
+def _classes_in(root: Path, tally: Tally) -> _Classes:
+    classes: _Classes = {}
+    for path in folders_in(root, tally):
+        classes.setdefault(unicodedata.normalize("NFC", path.name), []).append(path)
+    return classes
 
 
-def _labelled(root: Path, classes: tuple[str, ...], tally: Tally) -> tuple[tuple[str, int], ...]:
+def _same_classes(names: tuple[str, ...], hold_out: _Classes, train_name: str, tally: Tally) -> _Classes:
+    """The hold-out's folders by the training classes' names: the same name, else the only one but for its case."""
+    by_lower_case: dict[str, list[str]] = {}
+    for name in names:
+        by_lower_case.setdefault(name.casefold(), []).append(name)
+    same: _Classes = {name: list(paths) for name, paths in hold_out.items() if name in names}
+    for name, paths in hold_out.items():
+        alike = by_lower_case.get(name.casefold(), [])
+        if name in names:
+            continue
+        if len(alike) == 1 and alike[0] not in hold_out:
+            same.setdefault(alike[0], []).extend(paths)
+        else:
+            for path in paths:
+                tally.add(f"{train_name}/ has no class of that name", path)
+    return same
+
+
+def _labelled(root: Path, names: tuple[str, ...], classes: _Classes, tally: Tally) -> tuple[tuple[str, int], ...]:
     """(path below root, label) of every image."""
     labelled = []
-    for label, name in enumerate(classes):
-        for path in files_below(root / name, tally) if (root / name).is_dir() else ():
-            if path.suffix.lower() in IMAGE_SUFFIXES:
-                labelled.append((path.relative_to(root).as_posix(), label))
-            else:
-                tally.add(_other_suffix(path), path)
+    for label, name in enumerate(names):
+        for place in classes.get(name, ()):
+            for path in files_below(place, tally):
+                if path.suffix.lower() in IMAGE_SUFFIXES:
+                    labelled.append((path.relative_to(root).as_posix(), label))
+                else:
+                    tally.add(_other_suffix(path), path)
     return tuple(labelled)
 
 
@@ -122,93 +129,103 @@ def _other_suffix(path: Path) -> str:
     return f"{what}; images are {', '.join(IMAGE_SUFFIXES)}"
 
 
-def _is_held_out(relative: str) -> bool:
-    digest = hashlib.sha256(os.fsencode(relative)).digest()
-    return int.from_bytes(digest[:8], "big") % HOLD_OUT_EVERY == 0
+# --- the folders of the splits --------------------------------------------------------------------------------------
 
 
-# --- TFRecords ----------------------------------------------------------------------------------------------------
+def _roots(folder: Path, tally: Tally) -> tuple[Path, Path | None]:
+    """Where the training classes are, and those of the hold-out, if it has a folder."""
+    folders = {path.name: path for path in folders_in(folder)}
+    uses = _uses(folder, folders)
+    trains = _named(uses, Use.TRAIN)
+    hold_outs = [*_named(uses, Use.VALIDATION), *_named(uses, Use.TEST)]
+    if not trains and not hold_outs:
+        _refuse_likely_splits(folder, folders)
+        return folder, None
+    _refuse_unclear(folder, folders, uses, trains, hold_outs)
+    if not hold_outs:
+        is_class = len(folders) > 1
+        return (folder if is_class else unwrapped(folders[trains[0]])), None
+    train = _the_only(folder, trains, uses)
+    hold_out = _hold_out(folder, folders, uses)
+    folders_in(folder, tally)
+    for name, path in folders.items():
+        if name not in (train, hold_out):
+            tally.add(f"beside {train}/ and {hold_out}/ no other folder is read", path)
+    for path in files_in(folder, tally):
+        tally.add("it is in no class folder", path)
+    train_root = unwrapped(folders[train])
+    classes = {unicodedata.normalize("NFC", path.name) for path in folders_in(train_root)}
+    return train_root, unwrapped(folders[hold_out], but=classes)
 
 
-def record_layout(folder: Path) -> RecordLayout | None:
-    """TFRecord files by their names; None where there are none.
-
-    A file is for training, validation or testing by any word of its path below the folder (`val/part-000.tfrecord`,
-    `toys-validation.tfrecord-00000-of-00001`). Beside a validation set a test set is left out: those of ImageNet and
-    of TensorFlow Datasets often have no labels. Raises DataFolderError where a path says both, or where some files say
-    what they are for and others do not.
-    """
-    tally = Tally(folder)
-    files = files_below(folder, tally)
-    records = [path for path in files if _RECORD_NAME.search(path.name.lower())]
-    if not records:
-        return None
-    for path in files:
-        if not _RECORD_NAME.search(path.name.lower()) and path.name not in _ABOUT_RECORDS:
-            tally.add("its name is none of TFRecords", path)
-    _refuse_two_sets(folder, files)
-    roles = {path: _role(path.relative_to(folder).as_posix()) for path in records}
-    train = tuple(path for path, role in roles.items() if role in (None, "train"))
-    _refuse_nameless(folder, roles)
-    hold_out_role = min((role for role in roles.values() if role not in (None, "train")), key=_role_rank, default=None)
-    for path, role in roles.items():
-        if role not in (None, "train", hold_out_role):
-            tally.add(f"the {hold_out_role} set is the hold-out", path)
-    return RecordLayout(
-        train=train,
-        hold_out=tuple(path for path, role in roles.items() if hold_out_role and role == hold_out_role),
-        left_out=tally.left_out(),
-        class_names=_label_names(files),
-    )
+def _uses(folder: Path, folders: dict[str, Path]) -> dict[str, NamedUse]:
+    """What the names say of folders that may be splits; folders of images beside classes are classes of such a name."""
+    uses = {name: use for name in folders if (use := named_use(name)).words}
+    beside_classes = any(holds_images(folders[name]) for name in folders if name not in uses)
+    for name, use in list(uses.items()):
+        is_flat = not folders_in(folders[name])
+        if is_flat and beside_classes and not use.is_plain:
+            del uses[name]
+        elif use.use is None:
+            raise DataFolderError(
+                f"{folder} has {name}/, which says {' and '.join(use.words.values())}: it could be trained on or held "
+                "out; rename it so that it says one of them, or none if it is a class"
+            )
+    return uses
 
 
-_ROLES = {
-    **dict.fromkeys(TRAIN_NAMES, "train"),
-    **dict.fromkeys(("validation", "valid", "val", "dev", "eval"), "validation"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
+def _named(uses: dict[str, NamedUse], use: Use) -> list[str]:
+    """The folders of a use; `train` before `train_masks`, which is read where nothing is called more plainly."""
+    names = [name for name, named in uses.items() if named.use is use]
+    exact, plain = [name for name in names if uses[name].is_exact], [name for name in names if uses[name].is_plain]
+    return exact or plain or names
 
 
-def _role_rank(role: str | None) -> int:
-    return ("validation", "test").index(role or "test")
-
-
-def _role(relative: str) -> str | None:
-    """What a file is for, by the words of its path; None where no word says it."""
-    roles = {word: _ROLES[word] for word in re.findall(r"[a-z]+", relative.lower()) if word in _ROLES}
-    if len(set(roles.values())) > 1:
+def _the_only(folder: Path, names: list[str], uses: dict[str, NamedUse]) -> str:
+    if len(names) > 1:
+        what = "training set" if uses[names[0]].use is Use.TRAIN else "hold-out"
         raise DataFolderError(
-            f"{relative} says {' and '.join(sorted(roles))}: it could be trained on or held out; rename it so that its "
-            "path says one of them"
+            f"{folder} has {names[0]}/ and {names[1]}/: either could be the {what}; rename or move the one that is not "
+            "meant"
         )
-    return next(iter(roles.values()), None)
+    return names[0]
 
 
-def _refuse_nameless(folder: Path, roles: dict[Path, str | None]) -> None:
-    nameless = [path for path, role in roles.items() if role is None]
-    paths = [path for path, role in roles.items() if role is not None]
-    if nameless and paths:
+def _hold_out(folder: Path, folders: dict[str, Path], uses: dict[str, NamedUse]) -> str:
+    """The validation set, else the test set; the first of them that has folders of classes, else the first."""
+    sets = [names for use in (Use.VALIDATION, Use.TEST) if (names := _named(uses, use))]
+    sorted_into_classes = [names for names in sets if any(folders_in(folders[name]) for name in names)]
+    return _the_only(folder, (sorted_into_classes or sets)[0], uses)
+
+
+def _refuse_unclear(
+    folder: Path, folders: dict[str, Path], uses: dict[str, NamedUse], trains: list[str], hold_outs: list[str]
+) -> None:
+    others = [name for name in folders if name not in uses]
+    if len(trains) > 1:
+        _the_only(folder, trains, uses)
+    if hold_outs and not trains:
         raise DataFolderError(
-            f"{_below(folder, paths)} says what it is for and {_below(folder, nameless)} does not; begin its name with "
-            "train- or validation-, or move it out of the folder"
+            f"{folder} has {hold_outs[0]}/ and no train/: it could be a hold-out or a class; put the training classes "
+            f"into train/ beside it, or rename it if it is a class"
         )
-
-
-def _refuse_two_sets(folder: Path, files: Iterable[Path]) -> None:
-    described = [path.parent for path in files if path.name == "dataset_info.json"]
-    if len(described) > 1:
+    # A class may be called train (beside bus and car); a training set has class folders of its own.
+    if trains and not hold_outs and others and (folders_in(folders[trains[0]]) or not uses[trains[0]].is_exact):
         raise DataFolderError(
-            f"{folder} holds {len(described)} data sets or versions of one ({_below(folder, described)} is one); "
-            "name a single one in data.path"
+            f"{folder} has {trains[0]}/ beside {others[0]}/, and no folder val/ or test/: {trains[0]}/ could be the "
+            "training set or a class; name the hold-out val/, or move what is no data elsewhere"
         )
 
 
-def _below(folder: Path, paths: list[Path]) -> str:
-    return paths[0].relative_to(folder).as_posix()
-
-
-def _label_names(files: Iterable[Path]) -> tuple[str, ...]:
-    file_path = next((path for path in files if path.name == _LABEL_NAMES), None)
-    if file_path is None:
-        return ()
-    return tuple(line for line in file_path.read_text(encoding="utf-8", errors="replace").splitlines() if line)
+def _refuse_likely_splits(folder: Path, folders: dict[str, Path]) -> None:
+    """Two folders of the same classes, one with `train` and the other with `test` or `val` within a word."""
+    trains = [name for name in folders if "train" in name.lower()]
+    hold_outs = [name for name in folders if "test" in name.lower() or "val" in name.lower()]
+    for train in trains:
+        for hold_out in hold_outs:
+            within = {path.name for path in folders_in(folders[train])}
+            if train != hold_out and within & {path.name for path in folders_in(folders[hold_out])}:
+                raise DataFolderError(
+                    f"{folder} has {train}/ and {hold_out}/ with sub-folders of the same names: they look like a "
+                    "training set and its hold-out; call them train/ and val/"
+                )

@@ -7,10 +7,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workloads.data_folder.hold_out import chosen_by_content, rank
 from workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _HEADER = struct.Struct("<QI")
@@ -30,18 +31,23 @@ class Keys:
 KEYS = (
     Keys(image="image/encoded", label="image/class/label"),
     Keys(image="image", label="label"),
+    Keys(image="image", label="class"),
 )
-"""ImageNet's, which most scripts write; those of TensorFlow Datasets."""
+"""ImageNet's, which most scripts write; those of TensorFlow Datasets; those of Kaggle's competitions for TPUs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordEntry:
-    """One record: its number in the file (from 0), its label, and where its encoded image lies in the file."""
+    """One record: its number in the file (from 0), its label, and where its encoded image lies in the file.
+
+    `checksum` are the four bytes that the file has for those of the record.
+    """
 
     number: int
     label: int
     begin: int
     end: int
+    checksum: bytes
 
 
 def count_records(file: Path) -> int:
@@ -78,7 +84,17 @@ def read_records(file: Path, keys: Keys) -> Iterator[RecordEntry]:
                     f"record {number} of {file} needs one text of bytes as {keys.image} and one whole number as "
                     f"{keys.label}; write the file again"
                 )
-            yield RecordEntry(number=number, label=label, begin=image[0], end=image[1])
+            checksum = bytes(data[end : end + _FOOTER_BYTES])
+            yield RecordEntry(number=number, label=label, begin=image[0], end=image[1], checksum=checksum)
+
+
+def held_out_of(records: Sequence[RecordEntry]) -> list[bool]:
+    """Whether each record is held out, of files without a hold-out of their own: by the checksum of its bytes.
+
+    The checksum stands in the file, so that no image is read for it.
+    """
+    ranks = [rank(record.checksum) for record in records]
+    return chosen_by_content(ranks, [record.label for record in records])
 
 
 def bytes_of(file: Path, resource: RecordEntry) -> bytes:
@@ -90,7 +106,7 @@ def bytes_of(file: Path, resource: RecordEntry) -> bytes:
 
 def _frames(file: Path) -> Iterator[int]:
     size = file.stat().st_size
-    with file.open("rb") as opened:
+    with file.open("rb", buffering=0) as opened:  # A buffer would read 8 KiB for each header of 12 bytes.
         position = 0
         while position < size:
             header = opened.read(_HEADER.size)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from workloads.data_folder.check import Report, Sample, spread
+from workloads.data_folder.check import Report, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from workloads.data_folder.samples import Sample
 
 MOST_CLASSES = 24
 COLUMNS = 8

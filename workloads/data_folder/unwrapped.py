@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from workloads.data_folder.entries import is_hidden
+from workloads.data_folder.values import IMAGE_SUFFIXES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 
-def unwrapped(folder: Path) -> Path:
-    """Return the folder inside the single one that many archives have around everything; a single folder cannot be the
-    only class.
+def unwrapped(folder: Path, but: Collection[str] = ()) -> Path:
+    """Return the folder inside the single one that many archives have around everything.
+
+    A single folder that holds images itself, or whose name is one of `but`, is a class and is not entered.
     """
     while folder.is_dir():
         inside = [path for path in folder.iterdir() if not is_hidden(path.name)]
-        if len(inside) != 1 or not inside[0].is_dir():
+        if len(inside) != 1 or not inside[0].is_dir() or inside[0].name in but or holds_images(inside[0]):
             break
         folder = inside[0]
     return folder
+
+
+def holds_images(folder: Path) -> bool:
+    """Whether a file of the folder itself, not deeper, has the suffix of an image."""
+    with os.scandir(folder) as entries:
+        return any(entry.name.lower().endswith(IMAGE_SUFFIXES) and not is_hidden(entry.name) for entry in entries)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-HOLD_OUT_EVERY = 10
-"""Of data without a hold-out of its own, one image in ten is held out."""
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
 
 
 class DataFolderError(ValueError):
@@ -15,11 +14,15 @@ class DataFolderError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Entries of the folder that a run does not read. `example` is the path of one of them, below the folder."""
+    """Entries of the folder that a run does not read. `example` is the path of one of them, below the folder.
+
+    `loose_in` is the folder whose images lie in no class folder, where that is the reason; else "".
+    """
 
     reason: str
     entries: int
     example: str
+    loose_in: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +42,7 @@ class ImageLayout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLayout:
-    """TFRecord files. Where `hold_out` is empty, every tenth record of each training file is held out.
+    """TFRecord files. Where `hold_out` is empty, one record in ten of each class is held out, by a hash of its bytes.
 
     `class_names` are those that TensorFlow Datasets wrote beside its files; () where there are none.
     """
@@ -52,5 +55,21 @@ class RecordLayout:
 
 def left_out_text(left_out: LeftOut) -> str:
     """One sentence: how many entries, why, and one of them."""
+    if left_out.loose_in:
+        return f"{loose_text(left_out)} and left out, for example {left_out.example}; {left_out.reason}"
     some = "entry of the data folder is" if left_out.entries == 1 else "entries of the data folder are"
     return f"{left_out.entries:,} {some} left out ({left_out.reason}), for example {left_out.example}"
+
+
+def loose_text(left_out: LeftOut) -> str:
+    """`20 images in val/ are in no class folder`."""
+    what = "1 image" if left_out.entries == 1 else f"{left_out.entries:,} images"
+    return f"{what} in {left_out.loose_in} {'is' if left_out.entries == 1 else 'are'} in no class folder"
+
+
+def wrong_count_text(written: int, train_images: int) -> str:
+    """What to write where `data.images` is not the number of images to train on."""
+    return (
+        f"there are {train_images:,} images to train on, and data.images says {written:,}; write data.images: "
+        f"{train_images}, or leave it out and they are counted"
+    )

@@ -54,10 +54,10 @@ def _records_text(images: RecordImages, text: str) -> str | None:
 
 
 def count_text(count: int, total: int) -> str:
-    """What to write where the training records are fewer than the job says."""
+    """What to do where the training records are fewer than were counted."""
     return (
-        f"the training records hold {total:,} images, and data.images says {count:,}; write data.images: {total}, or "
-        "leave it out and they are counted"
+        f"the training records hold {total:,} images, and {count:,} were counted before; see that nobody changes the "
+        "data during the run"
     )
 
 

@@ -7,14 +7,16 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from workloads.data_folder.layout import read_layout
-from workloads.data_folder.published import Part, PublishedSet, published_set
-from workloads.data_folder.records import KEYS, Keys, count_records, keys_of, read_records
-from workloads.data_folder.values import HOLD_OUT_EVERY, DataFolderError, ImageLayout, RecordLayout
+from workloads.data_folder.published import Part, PublishedSet
+from workloads.data_folder.records import KEYS, Keys, count_records, held_out_of, keys_of, read_records
+from workloads.data_folder.shards import refuse_no_training_files
+from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout, wrong_count_text
 from workloads.trainer.damage import label_text
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import FileImages, Images, Keep, RecordImages, Split, in_memory
+from workloads.trainer.images import FileImages, Images, RecordImages, Split, in_memory
 
 # Beside this each label is checked when it is trained on: that the first ones are told before the framework is loaded.
 _PROBED_FILES = 16
@@ -25,8 +27,8 @@ _PROBED_RECORDS = 256
 class FolderQuery:
     """What the job says of the images: `size` px a side to resize to, `channels`, number of `classes`.
 
-    `count` is the number of training images where the job gives it, which spares counting the records; `first_label`
-    is the label that records give to the first class.
+    `count` is the number of training images where the job gives it; `first_label` is the label that records give to
+    the first class.
     """
 
     size: int
@@ -44,17 +46,22 @@ def open_folder(folder: Path, query: FolderQuery) -> Split:
     Raises BadInputError where the folder holds neither, can be read in two ways, or is not what the job says.
     """
     try:
-        published = published_set(folder) if folder.is_dir() else None
-        if published is not None:
-            return published_split(published)
-        layout = read_layout(folder)
-        split = _images(layout, query) if isinstance(layout, ImageLayout) else _records(layout, query)
+        split = _opened(folder, query)
     except DataFolderError as error:
         raise BadInputError(str(error)) from error
     for part, name in ((split.train, "to train on"), (split.hold_out, "to hold out")):
         if part.count == 0:
             raise BadInputError(f"{folder} has no image {name}; it needs at least a few dozen of each class")
+    if query.count is not None and query.count != split.train.count:
+        raise BadInputError(wrong_count_text(query.count, split.train.count))
     return split
+
+
+def _opened(folder: Path, query: FolderQuery) -> Split:
+    layout = read_layout(folder)
+    if isinstance(layout, PublishedSet):
+        return published_split(layout)
+    return _images(layout, query) if isinstance(layout, ImageLayout) else _records(layout, query)
 
 
 def published_split(data: PublishedSet) -> Split:
@@ -96,28 +103,38 @@ def _file_images(root: Path, files: tuple[tuple[str, int], ...], query: FolderQu
 
 
 def _records(layout: RecordLayout, query: FolderQuery) -> Split:
-    if not layout.train:
-        raise DataFolderError(
-            f"{layout.hold_out[0]} and all other TFRecords are for validation or testing by their names; name the "
-            "training files train-*, or put them into train/"
-        )
+    refuse_no_training_files(layout, "TFRecords")
     keys = next(filter(None, map(keys_of, layout.train)), KEYS[0])
-    pair = (Keep.ALL, Keep.ALL) if layout.hold_out else (Keep.TRAIN, Keep.HOLD_OUT)
+    if layout.hold_out:
+        pair = tuple(_record_images(files, None, keys, query) for files in (layout.train, layout.hold_out))
+    else:
+        held = _held_out(layout.train, keys)
+        pair = tuple(_record_images(layout.train, kept, keys, query) for kept in (tuple(~mask for mask in held), held))
     return Split(
-        train=_record_images(layout.train, pair[0], keys, query, count=query.count),
-        hold_out=_record_images(layout.hold_out or layout.train, pair[1], keys, query, count=None),
+        train=pair[0],
+        hold_out=pair[1],
         class_names=layout.class_names if len(layout.class_names) == query.classes else (),
         left_out=layout.left_out,
     )
 
 
-def _record_images(
-    files: tuple[Path, ...], keep: Keep, keys: Keys, query: FolderQuery, *, count: int | None
-) -> RecordImages:
+_Kept = tuple[npt.NDArray[np.bool_], ...]
+
+
+def _held_out(files: tuple[Path, ...], keys: Keys) -> _Kept:
+    """Of each file, which of its records are held out."""
+    by_file = [list(read_records(file, keys)) for file in files]
+    held = np.array(held_out_of([record for records in by_file for record in records]), np.bool_)
+    ends = np.cumsum([len(records) for records in by_file])
+    return tuple(np.split(held, ends[:-1]))
+
+
+def _record_images(files: tuple[Path, ...], kept: _Kept | None, keys: Keys, query: FolderQuery) -> RecordImages:
+    counts = map(count_records, files) if kept is None else (int(mask.sum()) for mask in kept)
     return RecordImages(
         files=tuple(str(file) for file in files),
-        count=count if count is not None else sum(_kept_count(count_records(file), keep) for file in files),
-        keep=keep,
+        count=sum(counts),
+        kept=kept,
         size=query.size,
         channels=query.channels,
         classes=query.classes,
@@ -138,14 +155,3 @@ def check_records(images: Images) -> None:
                     raise BadInputError(label_text(f"record {record.number} of {name}", record.label, images))
         except (DataFolderError, OSError) as error:
             raise BadInputError(str(error)) from error
-
-
-def _kept_count(records: int, keep: Keep) -> int:
-    held_out = -(-records // HOLD_OUT_EVERY)
-    match keep:
-        case Keep.ALL:
-            return records
-        case Keep.TRAIN:
-            return records - held_out
-        case Keep.HOLD_OUT:
-            return held_out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +51,17 @@ class FileImages:
         return len(self.paths)
 
 
-class Keep(StrEnum):
-    """Which records of each file: of a set without a hold-out of its own, every tenth record is held out."""
-
-    ALL = "all"
-    TRAIN = "train"
-    HOLD_OUT = "hold_out"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordImages:
     """TFRecord files of tf.train.Example, whose features `keys` names. Labels run from `first_label` on, for `classes`
-    classes; they are read as 0 to classes - 1."""
+    classes; they are read as 0 to classes - 1.
+
+    `kept`: of each file, which of its records are these images; None for all of all files.
+    """
 
     files: tuple[str, ...]
     count: int
-    keep: Keep
+    kept: tuple[npt.NDArray[np.bool_], ...] | None
     size: int
     channels: int
     classes: int

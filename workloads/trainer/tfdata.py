@@ -8,11 +8,10 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from workloads.data_folder.values import HOLD_OUT_EVERY
 from workloads.trainer.damage import LABEL_MARK, count_text
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_orders
-from workloads.trainer.images import ArrayImages, FileImages, Images, Keep, RecordImages, in_memory
+from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, in_memory
 from workloads.trainer.seeds import derived_seed
 
 # Files read at once, and raw records among which the next is drawn: about 1 GB of JPEG at ImageNet's 110 kB.
@@ -53,7 +52,7 @@ def _in_order(tf: Any, images: Images, batch_size: int) -> Any:
         case FileImages():
             dataset = _decoded_files(tf, images, tf.data.Dataset.range(images.count)).batch(batch_size)
         case RecordImages():
-            dataset = _decoded_records(tf, images, _kept_records(tf, images, tf.constant(_names(images.files))))
+            dataset = _decoded_records(tf, images, _kept_records(tf, images, tf.range(len(images.files))))
             dataset = dataset.batch(batch_size)
         case _:
             assert_never(images)
@@ -71,7 +70,7 @@ def cached(tf: Any, images: Images, memory_bytes: int | None) -> Images:
     filled = 0
     for batch, batch_labels in _threaded(tf, _in_order(tf, images, 64)).as_numpy_iterator():
         if filled + len(batch) > images.count:
-            return images  # The job wants fewer than there are: each epoch draws its own from all of them.
+            raise BadInputError("there are more images than were counted: see that nobody changes the data meanwhile")
         room = slice(filled, filled + len(batch))
         pixels[room], labels[room] = batch, batch_labels
         filled = room.stop
@@ -201,10 +200,10 @@ def _holds(tf: Any, elements: int) -> Any:
 def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
     """Epoch e reads the files, and draws among the records, in an order of (seed, e) alone."""
     epoch_images = schedule.steps_per_epoch * schedule.batch_size
-    names = tf.constant(_names(images.files))
+    files = tf.range(len(images.files))
 
     def epoch_records(epoch: Any, seed: Any) -> Any:
-        order = tf.random.experimental.stateless_shuffle(names, seed=(schedule.seed, epoch))
+        order = tf.random.experimental.stateless_shuffle(files, seed=(schedule.seed, epoch))
         drawn = _kept_records(tf, images, order).shuffle(
             min(_SHUFFLED_RECORDS, images.count), seed=seed, reshuffle_each_iteration=False
         )
@@ -217,41 +216,24 @@ def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
     return epochs.flat_map(epoch_records).skip(schedule.skipped_steps * schedule.batch_size)
 
 
-def _kept_records(tf: Any, images: RecordImages, files: Any) -> Any:
-    # Chosen out here: what runs inside the pipeline is compiled, and must be plain.
-    match images.keep:
-        case Keep.ALL:
-            keep = _any_record
-        case Keep.TRAIN:
-            keep = _trained_record
-        case Keep.HOLD_OUT:
-            keep = _held_out_record
-        case _:
-            assert_never(images.keep)
+def _kept_records(tf: Any, images: RecordImages, numbers: Any) -> Any:
+    """The raw records of the files with these numbers."""
+    with tf.device("CPU:0"):
+        names = tf.constant(_names(images.files))
+        kept = tf.constant(np.concatenate([*(images.kept or ()), np.zeros(0, np.bool_)]))
+        begins = tf.constant(np.cumsum([0, *map(len, images.kept or ())]), tf.int64)
 
-    def of_file(file: Any) -> Any:
-        return tf.data.TFRecordDataset(file).enumerate().filter(keep).map(_without_number)
+    def all_of_file(file: Any) -> Any:
+        return tf.data.TFRecordDataset(names[file])
 
-    return tf.data.Dataset.from_tensor_slices(files).interleave(
-        of_file, cycle_length=_FILES_AT_ONCE, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+    def kept_of_file(file: Any) -> Any:
+        begin = begins[file]
+        numbered = tf.data.TFRecordDataset(names[file]).enumerate()
+        return numbered.filter(lambda number, _: kept[begin + number]).map(lambda _, raw: raw)
+
+    return tf.data.Dataset.from_tensor_slices(numbers).interleave(
+        all_of_file if images.kept is None else kept_of_file,
+        cycle_length=_FILES_AT_ONCE,
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
     )
-
-
-def _any_record(number: Any, raw: Any) -> Any:
-    del raw
-    return number >= 0
-
-
-def _trained_record(number: Any, raw: Any) -> Any:
-    del raw
-    return number % HOLD_OUT_EVERY != 0
-
-
-def _held_out_record(number: Any, raw: Any) -> Any:
-    del raw
-    return number % HOLD_OUT_EVERY == 0
-
-
-def _without_number(number: Any, raw: Any) -> Any:
-    del number
-    return raw

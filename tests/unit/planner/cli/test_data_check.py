@@ -24,7 +24,8 @@ def folder(tmp_path: Path) -> Path:
     for name in ("cat", "dog", "eel"):
         (tmp_path / "images" / name).mkdir(parents=True)
         for number in range(40):
-            Image.new("L", (12, 10), number).save(tmp_path / "images" / name / f"{number:03}.png")
+            grey = ("cat", "dog", "eel").index(name) * 40 + number
+            Image.new("L", (12, 10), grey).save(tmp_path / "images" / name / f"{number:03}.png")
     (tmp_path / "images/cat/notes.tif").write_bytes(b"x")
     return tmp_path / "images"
 

@@ -90,14 +90,14 @@ def own_job(**data: Any) -> TrainingJob:
 def test_a_folder_is_told_sent_and_found_by_the_machine(
     folder: Path, at_google: ProviderSettings, store: ObjectStore
 ) -> None:
-    job = own_job(path=str(folder), channels=1)
+    job = own_job(path=str(folder), channels=1, first_label=1, duplicates="allow")
     brought = plan_transfer(job, "gcp", at_google, store, silent)
     assert brought.bound
     assert brought.upload is not None
     content = brought.upload.data.content
     assert brought.job.data.model_dump() == {
         "name": None, "path": None, "url": f"gs://trainplan-p-us-central1/data/{content}", "images": 1000,
-        "channels": 1, "size_bytes": 10240, "first_label": 0,
+        "channels": 1, "size_bytes": 10240, "first_label": 1, "duplicates": "allow",
     }  # fmt: skip
     assert list(brought.lines) == [
         f"data images: 3 files, 10 kB stored, under $0.01 a month at gs://trainplan-p-us-central1/data/{content}",

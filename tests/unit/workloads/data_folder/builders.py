@@ -17,10 +17,33 @@ def files(folder: Path, *names: str, content: bytes = b"x") -> None:
 
 
 def frames(path: Path, records: Iterable[bytes]) -> Path:
-    """A TFRecord file; its checksums are zero, and nothing without TensorFlow looks at them."""
+    """A TFRecord file, with the checksums that TensorFlow writes and demands."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(struct.pack("<QI", len(data), 0) + data + bytes(4) for data in records))
+    path.write_bytes(b"".join(_frame(data) for data in records))
     return path
+
+
+def _frame(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + _checksum(length) + data + _checksum(data)
+
+
+def _checksum(data: bytes) -> bytes:
+    """The masked CRC-32C of tensorflow/tsl/lib/hash/crc32c.h."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value = _CRC_TABLE[(value ^ byte) & 0xFF] ^ value >> 8
+    value ^= 0xFFFFFFFF
+    return struct.pack("<I", ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def _crc_row(value: int) -> int:
+    for _ in range(8):
+        value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+    return value
+
+
+_CRC_TABLE = [_crc_row(byte) for byte in range(256)]
 
 
 def example(image: bytes, label: int, keys: tuple[str, str] = ("image/encoded", "image/class/label")) -> bytes:
@@ -30,8 +53,8 @@ def example(image: bytes, label: int, keys: tuple[str, str] = ("image/encoded", 
 
 
 def records(path: Path, labels: Iterable[int], image: bytes = b"no image") -> Path:
-    """A TFRecord file with an example for each label."""
-    return frames(path, [example(image, label) for label in labels])
+    """A TFRecord file with an example for each label; no two images are equal."""
+    return frames(path, [example(b"%s %d" % (image, number), label) for number, label in enumerate(labels)])
 
 
 def _entry(key: str, feature: bytes) -> bytes:

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.workloads.data_folder.builders import example, frames
 from tests.unit.workloads.data_folder.test_published import cifar10, mnist_idx
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.data_folder.check import check_folder, problems_of_job
+from workloads.data_folder.check import check_folder
+from workloads.data_folder.problems import problems_of_job
 from workloads.data_folder.sheet import write_sheet
 from workloads.data_folder.values import DataFolderError
 
@@ -62,9 +63,10 @@ def test_a_sample_is_spread_over_the_folder(folder: Path) -> None:
     assert (report.decoded, report.unreadable_images, heard) == (7, 0, [7])
 
 
-def records(folder: Path, *shards: list[int], names: str = "train-{:05}-of-00009") -> Path:
+def records(folder: Path, *shards: list[int], names: str = "train-{:05}.tfrecord") -> Path:
     for number, labels in enumerate(shards):
-        frames(folder / names.format(number), [example(png(), label) for label in labels])
+        grey = number * 100
+        frames(folder / names.format(number), [example(png(grey=grey + n), label) for n, label in enumerate(labels)])
     return folder
 
 
@@ -81,17 +83,18 @@ def test_labels_of_all_shards_are_looked_at(tmp_path: Path) -> None:
     assert problems_of_job(report, job) == (
         "the data has 3 classes, the job 4; write model.classes: 3",
         "the labels run from 1 to 3; write data.first_label: 1",
-        "there are 99 images to train on, and data.images says 500; write data.images: 99",
+        "there are 99 images to train on, and data.images says 500; write data.images: 99, or leave it "
+        "out and they are counted",
     )
 
 
 def test_a_shard_that_is_cut_short_is_named_and_the_others_count(tmp_path: Path) -> None:
     records(tmp_path, [0, 1] * 20, [0, 1] * 20)
-    second = tmp_path / "train-00001-of-00009"
+    second = tmp_path / "train-00001.tfrecord"
     second.write_bytes(second.read_bytes()[:-3])
     report = check_folder(tmp_path)
     assert report.train_images + report.hold_out_images == 79
-    assert "train-00001-of-00009: " in report.problems[0]
+    assert "train-00001.tfrecord: " in report.problems[0]
     assert "is cut short" in report.problems[0]
 
 
@@ -100,7 +103,7 @@ def test_a_shard_that_is_cut_short_is_named_and_the_others_count(tmp_path: Path)
     [
         ([0, 2] * 20, "the labels run to 2, and only 2 of them have images"),
         ([5, 6] * 20, "the labels begin at 5; they must run from 0, or from 1 with data.first_label: 1"),
-        ([0] * 20, "there are 1 classes; a run needs two or more"),
+        ([0] * 20, "there is 1 class; a run needs two or more"),
     ],
 )
 def test_labels_that_no_run_can_use_are_problems(tmp_path: Path, labels: list[int], problem: str) -> None:

@@ -19,7 +19,9 @@ def test_labels_and_images_are_found(tmp_path: Path) -> None:
     found = list(read_records(file, KEYS[0]))
     assert [record.label for record in found] == [0, 7, 1_000, -1, 300]
     assert [record.number for record in found] == [0, 1, 2, 3, 4]
-    assert {bytes_of(file, record) for record in found} == {b"\x89PNG" * 100}
+    assert {bytes_of(file, record) for record in found} == {
+        b"\x89PNG" * 100 + b" %d" % number for number in range(len(found))
+    }
     assert count_records(file) == 5
 
 

@@ -10,14 +10,14 @@ import pytest
 from tests.unit.workloads.data_folder.builders import example, files, frames
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.folders import FolderQuery, check_records, open_folder
-from workloads.trainer.images import FileImages, Keep, RecordImages, Split
+from workloads.trainer.images import FileImages, RecordImages, Split
 
 THREE = FolderQuery(size=8, channels=1, classes=3)
 
 
 def records(path: Path, lengths: list[int]) -> Path:
     """Examples whose images have so many bytes."""
-    return frames(path, [example(bytes(size), 0) for size in lengths])
+    return frames(path, [example(bytes([number]) * size, 0) for number, size in enumerate(lengths)])
 
 
 def left_out(split: Split) -> int:
@@ -56,9 +56,9 @@ def test_a_hold_out_folder_is_used_as_it_is(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([], "0 sub-folders, one per class, but the job has 3 classes"),
+        ([], "holds no file; read are images in a sub-folder for each class, TFRecords"),
         (["a/1.png", "b/2.png"], "write model.classes: 2"),
-        (["a/1.txt", "b/2.txt", "c/3.txt"], "has no image to train on"),
+        (["a/1.txt", "b/2.txt", "c/3.txt"], r"holds 3 \.txt files, and nothing that can be trained on"),
     ],
 )
 def test_a_folder_that_does_not_fit_the_job_is_refused(tmp_path: Path, names: list[str], message: str) -> None:
@@ -72,14 +72,17 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
         open_folder(tmp_path / "absent", THREE)
 
 
-def test_every_tenth_record_is_held_out(tmp_path: Path) -> None:
+def test_one_record_in_ten_is_held_out_by_its_content(tmp_path: Path) -> None:
     records(tmp_path / "a.tfrecord", [3] * 21)
     records(tmp_path / "b.tfrecord", [5] * 10)
     split = open_folder(tmp_path, THREE)
     assert isinstance(split.train, RecordImages)
     assert isinstance(split.hold_out, RecordImages)
-    assert (split.train.count, split.train.keep) == (27, Keep.TRAIN)
-    assert (split.hold_out.count, split.hold_out.keep) == (4, Keep.HOLD_OUT)
+    assert (split.train.count, split.hold_out.count) == (27, 4)
+    assert split.train.kept is not None
+    assert split.hold_out.kept is not None
+    for trained, held in zip(split.train.kept, split.hold_out.kept, strict=True):
+        assert (trained != held).all()
     assert split.train.files == split.hold_out.files
 
 
@@ -90,11 +93,17 @@ def test_validation_shards_are_the_hold_out(tmp_path: Path) -> None:
     assert (split.train.count, split.hold_out.count) == (21, 6)
 
 
-def test_records_that_the_job_counts_are_not_counted_again(tmp_path: Path) -> None:
-    frames(tmp_path / "train-0.tfrecord", [example(b"", 0)])
-    records(tmp_path / "validation-0.tfrecord", [3])
-    split = open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, count=1_281_167))
-    assert split.train.count == 1_281_167
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("kind", ["png", "tfrecord"])
+def test_data_images_means_the_training_images_of_every_layout(tmp_path: Path, kind: str, count: int) -> None:
+    if kind == "png":
+        files(tmp_path, "train/a/1.png", "train/b/2.png", "train/c/3.png", "val/c/4.png")
+    else:
+        frames(tmp_path / "train-0.tfrecord", [example(b"%d" % label, label) for label in range(3)])
+        frames(tmp_path / "val-0.tfrecord", [example(b"x", 2)])
+    with pytest.raises(BadInputError, match=r"there are 3 images to train on, and data\.images says"):
+        open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, count=count))
+    assert open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, count=3)).train.count == 3
 
 
 # --- what is no regular file, and names that are no text ----------------------------------------------------------
@@ -144,22 +153,22 @@ def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("labels", "first_label", "message"),
     [
-        ([1, 2, 3], 0, "record 2 of .*a.tfrecord has the label 3; .* 0 to 2: write data.first_label: 1"),
-        ([0, 1, 2], 1, "record 0 of .*a.tfrecord has the label 0; .* 1 to 3: write data.first_label: 0"),
+        ([1, 2, 3], 0, r"record \d+ of .*a.tfrecord has the label 3; .* 0 to 2: write data.first_label: 1"),
+        ([0, 1, 2], 1, r"record \d+ of .*a.tfrecord has the label 0; .* 1 to 3: write data.first_label: 0"),
         ([0, 1, 9], 0, "has the label 9; the 3 classes have the labels 0 to 2: correct the records or model.classes"),
     ],
 )
 def test_labels_out_of_range_are_told_with_the_remedy(
     tmp_path: Path, labels: list[int], first_label: int, message: str
 ) -> None:
-    frames(tmp_path / "a.tfrecord", [example(b"", label) for label in labels])
+    frames(tmp_path / "a.tfrecord", [example(b"%d" % number, labels[number % 3]) for number in range(30)])
     split = open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, first_label=first_label))
     with pytest.raises(BadInputError, match=message):
         check_records(split.train)
 
 
 def test_labels_may_begin_at_one(tmp_path: Path) -> None:
-    frames(tmp_path / "a.tfrecord", [example(b"", label) for label in (1, 2, 3)])
+    frames(tmp_path / "a.tfrecord", [example(b"%d" % number, 1 + number % 3) for number in range(30)])
     check_records(open_folder(tmp_path, FolderQuery(size=8, channels=1, classes=3, first_label=1)).train)
 
 
