@@ -15,6 +15,7 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
+from planner.cli.counted_images import with_images
 from planner.cli.screen import show
 from planner.datasets.pack import DataSet
 from planner.datasets.storage_costs import format_bytes, rates_of
@@ -214,7 +215,8 @@ def _remove(
 
 
 def check_at_launch(job: TrainingJob) -> TrainingJob:
-    """The job; to stderr a line of what its local folder holds, and of what is left out.
+    """The job with the number of its training images; to stderr a line of what its local folder holds, and of what is
+    left out.
 
     Raises BadInputError for the folder's problems.
     """
@@ -227,7 +229,7 @@ def check_at_launch(job: TrainingJob) -> TrainingJob:
             f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
         )
     sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
-    return job
+    return with_images(job, report.train_images)
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:

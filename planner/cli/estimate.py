@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from planner.cli import job_options, options, planning
+from planner.cli.counted_images import with_counted_images
 from planner.cli.job_options import AskedJob
 from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
 from planner.errors import BadInputError
@@ -84,6 +85,7 @@ def command(
         **{"image_size": image_size, "framework": framework, "xla": xla},
     }
     asked_job = job_options.job_of(job_file, values)
+    asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
     form = _Form(limit, explain_row, every, check, notes, wide, as_json, plot)
@@ -106,6 +108,8 @@ def command(
         beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
         compare.refuse_beside({**beside, "notes": notes})
         other = compare.second_job(asked_job, comparison, values)
+        if other.job.data.images is None:  # A number that was typed to compare with need not be that of the folder.
+            other = other._replace(job=with_counted_images(other.job))
         other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
         compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
         return

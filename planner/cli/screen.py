@@ -118,9 +118,11 @@ def _total(widths: Sequence[int], gap: int) -> int:
 
 
 def _natural_width(table: Table, index: int) -> int:
-    """Characters of the widest cell of a column, its title among them."""
+    """Places of the widest cell of a column, its title among them: a wide letter (CJK) takes two."""
+    from rich.cells import cell_len
+
     texts = [table.columns[index].title, *(cell_text(row[index]) for row in table.rows)]
-    return max(len(one_line(text)) for text in texts)
+    return max(cell_len(one_line(text)) for text in texts)
 
 
 def _of_columns(table: Table, columns: Sequence[Column]) -> Table:

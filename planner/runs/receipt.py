@@ -32,6 +32,7 @@ class Receipt:
     Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
     `top5` is the same for the five likeliest classes; `best_epoch` is the epoch whose weights the model has, where it
     is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
+    `trained_on`: held-out images that were trained on too, counted where all were told right.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
     estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
@@ -68,6 +69,7 @@ class Receipt:
     data_stored_usd_per_month: float | None = None
     places: list[dict[str, Any]] = field(default_factory=list)
     top5: float | None = None
+    trained_on: int | None = None
     best_epoch: int | None = None
     early_end_epoch: int | None = None
     list_usd: float | None = None
@@ -207,6 +209,7 @@ def write_receipt(
         model_folder=ending.model_folder,
         places=[leg.to_json() for leg in legs],
         top5=end.get("hold_out_top5"),
+        trained_on=end.get("hold_out_trained_on"),
         best_epoch=end.get("best_epoch"),
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
         list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
@@ -318,10 +321,7 @@ def receipt_text(receipt: Receipt) -> str:
     rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
     basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
     lines.append(_line("images/s", *rates) + basis)
-    if receipt.accuracy is not None:
-        lines.append(
-            f"  {'accuracy':12}{receipt.accuracy:>28.2%}   on {receipt.hold_out_images} held-out images{_more(receipt)}"
-        )
+    lines += _accuracy_lines(receipt)
     of = f" of {receipt.total_steps}" if receipt.total_steps else ""
     attempts_text = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
     early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
@@ -338,6 +338,17 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)
     return "\n".join(lines)
+
+
+def _accuracy_lines(receipt: Receipt) -> list[str]:
+    if receipt.accuracy is None:
+        return []
+    of = f"on {receipt.hold_out_images} held-out images{_more(receipt)}"
+    lines = [f"  {'accuracy':12}{receipt.accuracy:>28.2%}   {of}"]
+    if receipt.trained_on:
+        which = "1 of them was" if receipt.trained_on == 1 else f"{receipt.trained_on:,} of them were"
+        lines.append(f"  {'':12}{which} trained on too: what it is on new images is not known")
+    return lines
 
 
 def _more(receipt: Receipt) -> str:

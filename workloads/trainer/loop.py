@@ -12,6 +12,7 @@ from workloads.layers import moving_statistics, parameters
 from workloads.trainer import tfdata
 from workloads.trainer.agreement import Agreement, broadcast
 from workloads.trainer.backend import tensorflow_for_data
+from workloads.trainer.copies import count_copies
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
@@ -300,6 +301,14 @@ def _tell_start(ready: Ready, setting: Setting) -> None:
     )
 
 
+def _copies(ready: Ready, result: HoldOutResult | None) -> dict[str, int]:
+    """How many held-out images were trained on; counted where all of them were told right, which asks for it."""
+    if result is None or result.accuracy < 1:
+        return {}
+    copies = count_copies(ready.stored)
+    return {"hold_out_trained_on": copies} if copies else {}
+
+
 def _end(
     ready: Ready,
     setting: Setting,
@@ -322,6 +331,7 @@ def _end(
             {} if result is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}
         ),
         hold_out_images=ready.split.hold_out.count,
+        **_copies(ready, result),
         train_seconds=round(watch.meter.train_seconds, 3),
         total_seconds=round(setting.clock.monotonic() - began, 3),
         peak_memory_bytes=peak_memory_bytes(ready.toolkit, ready.devices),

@@ -57,13 +57,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Everything that training needs, built and restored. `together` are several devices of TensorFlow or several
+    """Everything that training needs, built and restored. `stored` is the split as it lies there, of which `split` may
+    be decoded into memory. `together` are several devices of TensorFlow or several
     processes of PyTorch; to Keras those of JAX are one."""
 
     job: TrainingJob
     toolkit: Toolkit
     devices: Devices
     split: Split
+    stored: Split
     models: Models
     averages: Averages
     validation: Validation
@@ -96,12 +98,13 @@ def prepare(job: TrainingJob, setting: Setting) -> Ready:
         devices = _devices(job, toolkit, setting)
         devices.check_batch(job.global_batch_size, job.accumulate)
     stop_between(setting)
+    stored = split
     if not isinstance(split.train, ArrayImages):
         with phase("data"):
             split = _readable(job, toolkit, split, setting)
         stop_between(setting)
     with phase("build"):
-        return _restored(_build(job, toolkit, devices, split, setting), setting)
+        return replace(_restored(_build(job, toolkit, devices, split, setting), setting), stored=stored)
 
 
 def _devices(job: TrainingJob, toolkit: Toolkit, setting: Setting) -> Devices:
@@ -167,6 +170,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
         toolkit=toolkit,
         devices=devices,
         split=split,
+        stored=split,
         models=models,
         averages=Averages(toolkit.keras, models.training),
         validation=Validation(toolkit.keras, job, models),

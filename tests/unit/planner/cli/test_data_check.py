@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.cli.counted_images import with_counted_images
 from planner.cli.data import check_at_launch
 from planner.errors import BadInputError
 from tests.unit.planner.cli.command import plan
@@ -117,3 +118,81 @@ def test_a_launch_does_not_look_at_what_is_not_here(tmp_path: Path, capsys: pyte
     check_at_launch(job(tmp_path / "elsewhere"))
     check_at_launch(a_job())
     assert capsys.readouterr().err == ""
+
+
+def test_equal_images_are_refused_unless_the_job_allows_them(folder: Path, tmp_path: Path) -> None:
+    for name in ("cat/000.png", "cat/001.png", "cat/002.png"):
+        (folder / f"dog/again-{name[4:]}").write_bytes((folder / name).read_bytes())
+    said = plan("data", "check", folder, "--json")
+    assert said.code == 2
+    assert said.json["duplicates"] == {"held_out_also_trained_on": 0, "in_two_classes": 3}
+    assert "write data.duplicates: allow" in said.json["problems"][0]
+    with pytest.raises(BadInputError, match=r"3 images are in two classes \(2\.4% of all\)"):
+        check_at_launch(job(folder))
+    allowed = job(folder, data={"path": str(folder), "duplicates": "allow"})
+    assert check_at_launch(allowed).data.duplicates == "allow"
+    (tmp_path / "job.yaml").write_text(allowed.to_json(), encoding="utf-8")
+    said = plan("data", "check", folder, "--job", tmp_path / "job.yaml")
+    assert said.code == 0
+    assert "warning: 3 images are in two classes" in said.out
+
+
+def test_a_class_without_a_held_out_image_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "fox").mkdir()
+    Image.new("L", (9, 9), 250).save(folder / "fox/1.png")
+    said = plan("data", "check", folder)
+    assert said.code == 0
+    assert "warning: the class fox has no held-out image: the accuracy says nothing of it" in said.out
+    check_at_launch(job(folder, model={"layers": [4], "image_size": 8, "classes": 4}))
+    assert "data: the class fox has no held-out image" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("images", [10, 109])
+def test_a_number_that_is_not_the_folders_is_refused_by_launch_and_estimate(
+    folder: Path, tmp_path: Path, images: int
+) -> None:
+    written = job(folder, data={"path": str(folder), "images": images, "channels": 1}, global_batch_size=8)
+    (tmp_path / "job.yaml").write_text(written.to_json(), encoding="utf-8")
+    for said in (
+        plan("estimate", tmp_path / "job.yaml", "--json"),
+        plan("launch", tmp_path / "job.yaml", "--provider", "local", "--dry-run"),
+    ):
+        assert said.code == 2
+        assert f"there are 108 images to train on, and data.images says {images}; write data.images: 108" in said.error
+
+
+def test_estimate_and_launch_count_the_same_images(folder: Path, tmp_path: Path) -> None:
+    written = job(folder, data={"path": str(folder), "channels": 1}, global_batch_size=8)
+    assert check_at_launch(written).data.images == with_counted_images(written).data.images == 108
+    records(tmp_path / "records/a.tfrecord", [number % 3 for number in range(50)])
+    of_records = job(tmp_path / "records", data={"path": str(tmp_path / "records")})
+    assert with_counted_images(of_records).data.images == 45
+    (tmp_path / "flat").mkdir()
+    Image.new("L", (9, 9), 250).save(tmp_path / "flat/1.png")
+    flat = {"path": str(tmp_path / "flat")}
+    assert with_counted_images(job(folder, data=flat | {"images": 500})).data.images == 500, "an estimate of its own"
+    with pytest.raises(BadInputError, match=r"holds 1 \.png file, none of them in a sub-folder of a class"):
+        with_counted_images(job(folder, data=flat))
+    elsewhere = job(tmp_path / "elsewhere")
+    assert with_counted_images(elsewhere) is elsewhere
+
+
+def test_what_is_no_data_folder_is_told_as_what_it_is(folder: Path, tmp_path: Path) -> None:
+    assert "is a file; name the folder" in plan("data", "check", folder / "cat/000.png").error
+    said = plan("data", "check", folder / "cat")
+    assert "holds 40 .png files and 1 .tif file, none of them in a sub-folder of a class" in said.error
+    assert "Pillow" not in said.out + said.err
+    (tmp_path / "one").mkdir()
+    (folder / "cat").rename(tmp_path / "one/cat")
+    said = plan("data", "check", tmp_path / "one")
+    assert "there is 1 class (cat); a run needs two or more" in said.error
+    assert "model.classes" not in said.error
+
+
+def test_names_in_wide_letters_are_not_cut(folder: Path) -> None:
+    name = "\u732b\u306e\u5199\u771f\u4e00\u89a7\u8868"
+    (folder / "cat").rename(folder / f"{name}\u7532")
+    (folder / "dog").rename(folder / f"{name}\u4e59")
+    said = plan("data", "check", folder)
+    assert f"{name}\u7532 " in said.out
+    assert "\u2026" not in said.out

@@ -421,6 +421,14 @@ def test_a_receipt_shows_what_validation_came_to() -> None:
     assert "steps       20 of 60, ended early after epoch 2" in text
 
 
+def test_a_receipt_says_how_many_held_out_images_were_trained_on() -> None:
+    end = END | {"hold_out_accuracy": 1.0, "hold_out_trained_on": 40}
+    receipt = write_receipt(a_done_run(), a_story(START, *EPOCHS, end), {}, an_ending())
+    assert "100.00%   on 360 held-out images\n" in receipt_text(receipt)
+    assert "40 of them were trained on too: what it is on new images is not known" in receipt_text(receipt)
+    assert "trained on too" not in receipt_text(replace(receipt, trained_on=None))
+
+
 def test_the_receipt_of_a_simulated_run_says_so() -> None:
     receipt = replace(a_receipt(), simulated=True, accuracy=None)
     assert "simulated: nothing was rented, no net was trained" in receipt_text(receipt)

@@ -228,10 +228,12 @@ def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workloads.trainer.prepare.available_bytes", lambda: 1_000)
 
 
-def test_data_that_is_less_than_the_job_says_ends_the_run_as_failed(
+def test_data_that_is_not_what_the_job_says_ends_the_run_as_failed(
     tmp_path: Path, record_folder: Path, little_memory: None
 ) -> None:
-    with pytest.raises(BadInputError, match=r"hold 60 images, and data\.images says 120; write data\.images: 60"):
+    with pytest.raises(
+        BadInputError, match=r"are 60 images to train on, and data\.images says 120; write data\.images: 60"
+    ):
         attempt(record_job(record_folder, images=120), tmp_path)
     assert not (tmp_path / "output").exists()
     assert events(tmp_path, name="end") == []
