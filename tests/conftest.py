@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.faults.seeds import seed_now
 from tests.suites import SUITES, Command, suite_of
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for report in reports:
             if isinstance(report, pytest.TestReport):
                 seconds[suite_of(_module(report.nodeid)).path] += report.duration
+    if any(path.startswith("tests/faults") for path in seconds):
+        terminalreporter.write_line(str(seed_now()))
     if len(seconds) < 2:
         return
     terminalreporter.section("minutes by suite")
