@@ -50,6 +50,7 @@ _OFTEN: dict[str, Any] = {"times": None, "chance": 0.2}
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "late replay": {},
     "failover": {
         "places": [{"region": _FIRST, "stock": 0}],
         "quotas": [{"region": "us-west-2", "code": "L-DB2E81BA", "vcpus": 0}],

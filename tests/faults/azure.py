@@ -67,6 +67,7 @@ _EXPIRED = {"code": "ExpiredAuthenticationToken", "start": "30s", "end": "150s",
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "late replay": {},
     "failover": {
         "full": (("eastus", "*", "*"),),
         "limits": {("westus3", "standardNCASv3_T4Family"): 0, ("westus3", "lowPriorityCores"): 0},

@@ -20,8 +20,7 @@ from providers.errors import IncompleteListingError
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in
 
-# A create goes out only where no machine of its attempt is, under names of run and attempt: another body adds none.
-AZURE = of_the_engine("a request is built anew for its replay")
+AZURE = of_the_engine()
 defect = planting("azure", AZURE)
 
 
@@ -39,8 +38,8 @@ def _unlisted(*kinds: str) -> None:
     real = listing._content
 
     def content(account: Any, group: Any) -> Any:
-        found, trouble = real(account, group)
-        return [one for one in found if one.kind not in kinds], trouble
+        found = real(account, group)
+        return replace(found, resources=tuple(one for one in found.resources if one.kind not in kinds))
 
     listing._content = content
 
@@ -104,9 +103,9 @@ def _() -> None:
 def _() -> None:
     real = rented.Rented.machine
 
-    def part(self: Any, request: Any, *given: Any) -> Any:
+    def part(self: Any, request: Any, end: Any, identity: str = "", data_disk_gib: int = 0) -> Any:
         request = replace(request, deadline=request.deadline + timedelta(days=30))
-        return real(self, request, *given)
+        return real(self, request, end, identity, data_disk_gib)
 
     rented.Rented.machine = part  # type: ignore[method-assign]
 

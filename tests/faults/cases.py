@@ -75,6 +75,9 @@ CASES = (
     Case(name="silent place", answers=False),
     Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="cloud's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
+    # What a machine may cost at the price of spot and at that of on demand, at which its budget is counted, differ.
+    Case(name="late replay", then=(Then.ATTACH,), market="spot", budget_usd="0.12", most_points=50),
+    Case(name="queued", then=(Then.STOP,), deadline="2h", most_points=40),
     Case(name="swept", then=(Then.SWEEP,), deadline="2h", most_points=50),
     Case(
         name="data disk",

@@ -248,9 +248,9 @@ def _() -> None:
         except CredentialsError as error:
             raise InstanceNotFoundError(error.message) from error
 
-    def fetched(self: Any, path: str, *, start: int = 0) -> bytes:
+    def fetched(self: Any, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         try:
-            return read(self, path, start=start)
+            return read(self, path, start=start, size=size)
         except CredentialsError as error:
             raise KeyError(path) from error
 

@@ -49,6 +49,7 @@ for _name in ("google.cloud.compute_v1", "google.cloud.tpu_v2", "google.auth.tra
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "late replay": {},
     "failover": {
         "stock": {"us-central1": 0},
         "quotas": {"us-east1": {"NVIDIA_T4_GPUS": 0}},

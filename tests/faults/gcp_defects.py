@@ -20,8 +20,7 @@ from tests.faults.shared_defects import only_powers_off
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Google takes a second insert under a requestId for the first, whatever is in it, and a name once: no other is made.
-GCP = of_the_engine("a request is built anew for its replay")
+GCP = of_the_engine()
 defect = planting("gcp", GCP)
 
 
@@ -54,7 +53,7 @@ def _() -> None:
 @defect("the name and the token of a run, without the number of the attempt")
 def _() -> None:
     insert.name_of = lambda request: f"plan-{request.run_id}-1"
-    insert.token_of = lambda request: str(uuid.uuid5(insert._SPACE, request.run_id))
+    insert.token_of = lambda request, what="": str(uuid.uuid5(insert._SPACE, f"{request.run_id}{what}"))
 
 
 @defect("what the machine fetches is sent after it was made")
@@ -67,7 +66,7 @@ def _() -> None:
             self._wait(project, zone, operation)
         for call in puts:
             self.rented.put(request.run_id, call)
-        return self._made(request, found.id_of("instances", zone, create.parameters["body"]["name"]))
+        return self._make(request, found.id_of("instances", zone, create.parameters["body"]["name"]))
 
     Machines.launch = send  # type: ignore[method-assign]
 

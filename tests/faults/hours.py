@@ -22,7 +22,7 @@ from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
 from tests.faults.health import FINISHED_GRACE, destroyed, useless_machines
 from tests.faults.points import Points
-from tests.faults.verdict import Trial, Verdict, at_once, without_receipt
+from tests.faults.verdict import Trial, Verdict, at_once, outlives_its_record, without_receipt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -239,7 +239,7 @@ class Scene:
             allowed = {Outcome.INTERRUPTED} | ({Outcome.STOPPED} if self.pressed else set())
         if run.outcome not in allowed:
             return f"{run.outcome} is recorded, not {' or '.join(sorted(allowed))} ({run.message})"
-        return without_receipt(self.desk.settings, run, Path(run.model_folder))
+        return outlives_its_record(run, mine) or without_receipt(self.desk.settings, run, Path(run.model_folder))
 
 
 def _after_the_end(machines: Sequence[Lived]) -> list[str]:

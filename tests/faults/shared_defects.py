@@ -74,7 +74,7 @@ def only_powers_off() -> None:
     """A machine switches itself off at its end, and nothing of it is deleted."""
     real = rented.Rented.machine
 
-    def part(self: Any, request: Any, end: Any) -> Any:
-        return real(self, request, {"kind": "power_off"})
+    def part(self: Any, request: Any, end: Any, identity: str = "", data_disk_gib: int = 0) -> Any:
+        return real(self, request, {"kind": "power_off"}, identity, data_disk_gib)
 
     rented.Rented.machine = part  # type: ignore[method-assign]

@@ -44,6 +44,7 @@ QUICK: dict[str, Any] = {
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "late replay": {},
     "failover": {
         "places": [{"region": "sim-east", "stock": 0}],
         "quotas": [{"region": "sim-west", "devices": 0}],

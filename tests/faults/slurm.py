@@ -76,6 +76,8 @@ SCENARIOS: dict[str, Rules] = {
     "silent place": Rules(faults=(Fault(operation="slurm", after=15, until=300, times=None),)),
     "machine's timer": Rules(time_limit_works=False, trainer=Hung()),
     "cloud's timer": Rules(script_timer_works=False, trainer=Hung()),
+    # It waits longer than anybody who has stopped it would wait for its end.
+    "queued": Rules(queue_seconds={"one": 3000.0, "two": 3000.0}),
     "swept": Rules(trainer=Hung()),
     # Two hours in the queue; after eight hours a job with more priority, and two hours more.
     "left alone": Rules(

@@ -18,8 +18,8 @@ from providers.slurm.store import _GET, _GET_PART, ShellStore
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
 
-# A job is found again by its name before it is submitted, whatever the request is; no partition refuses for want of
-# room; and nothing stays when a job has ended.
+# A job is found again by its name before it is submitted, and has one price, by which its deadline is the same whenever
+# it is asked for; no partition refuses for want of room; and nothing stays when a job has ended.
 SLURM = of_the_engine(
     "a request is built anew for its replay",
     "a create that was cut off is never adopted",
@@ -42,9 +42,9 @@ def _() -> None:
         except CredentialsError:
             return None
 
-    def answered(self: Any, *given: Any) -> Any:
+    def answered(self: Any, *given: Any, **named: Any) -> Any:
         try:
-            return read(self, *given)
+            return read(self, *given, **named)
         except CredentialsError:
             return Completed(exit_code=66 if given[0] in (_GET, _GET_PART) else 0)
 

@@ -44,6 +44,7 @@ _FULL: dict[str, Any] = {"status": 429, "message": "There is no more capacity in
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "late replay": {},
     "failover": {
         "faults": [
             # In the first zone the request waits, and none comes; in the second it is refused at once.

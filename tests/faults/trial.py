@@ -17,7 +17,15 @@ from tests.faults.forks import die, forked, lines_in_turn
 from tests.faults.harness import Lived
 from tests.faults.health import destroyed, useless_machines
 from tests.faults.points import Points
-from tests.faults.verdict import MakeCloud, Trial, Verdict, a_home, at_once, without_receipt
+from tests.faults.verdict import (
+    MakeCloud,
+    Trial,
+    Verdict,
+    a_home,
+    at_once,
+    outlives_its_record,
+    without_receipt,
+)
 from workloads.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -187,7 +195,9 @@ def _unrecorded(scene: Scene, ours: Sequence[Lived]) -> str:
         return f"the run is still {run.phase}"
     if run.outcome not in scene.allowed:
         return f"{run.outcome} is recorded, not {' or '.join(sorted(scene.allowed))} ({run.message})"
-    return _sent_again(trial, run) or without_receipt(desk.settings, run, desk.home / "model")
+    mine = [row for row in ours if row.machine]
+    late = outlives_its_record(run, mine)
+    return late or _sent_again(trial, run) or without_receipt(desk.settings, run, desk.home / "model")
 
 
 def _sent_again(trial: Trial, run: Run) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import tempfile
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 KINDS = ("leaked", "doubled", "unrecorded", "destroyed", "kept")
 """What can be wrong, in the order of the last line."""
+_ROUNDED = timedelta(seconds=1)
+"""A timer counts whole seconds."""
 
 
 class MakeCloud(Protocol):
@@ -80,6 +83,17 @@ def without_receipt(settings: Settings, run: Run, model: Path) -> str:
         return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
     if run.outcome is Outcome.SUCCEEDED and not (model / "model.keras").is_file():
         return "the model is not at home"
+    return ""
+
+
+def outlives_its_record(run: Run, machines: Sequence[Lived]) -> str:
+    """In words, a machine whose own timer is set later than the journal has the deadline of its attempt; "" for none.
+    Whoever reads the journal believes that it has ended by then."""
+    for row in machines:
+        asked = [one for one in run.attempts if one.asked_at is not None and one.asked_at <= row.created_at]
+        until, limit = row.work.deadline if row.work else None, asked[-1].deadline if asked else None
+        if until is not None and limit is not None and until > limit + _ROUNDED:
+            return f"{row.id} ends itself at {until:%d %H:%M:%S}, and the journal says {limit:%d %H:%M:%S}"
     return ""
 
 
