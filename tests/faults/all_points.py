@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tests.doubles import quick_headers
 from tests.faults.branches import at_point, launch_of
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.faults.cases import Case
 
+Item = TypeVar("Item")
 WORKERS = 3
 """Client, double and harness wait for one another: two workers leave a third of two processors idle, three do not."""
 
@@ -74,10 +75,10 @@ def _distinct(names: Sequence[str]) -> list[int]:
     return [number for number, before in enumerate(befores) if number == 0 or not before or befores[number - 1]]
 
 
-def some(trials: Sequence[Trial], share: float, seed: int) -> list[Trial]:
+def some(every: Sequence[Item], share: float, seed: int) -> list[Item]:
     """A part of them, the same for the same seed, in their order."""
-    chosen = Random(seed).sample(range(len(trials)), round(len(trials) * share))
-    return [trials[number] for number in sorted(chosen)]
+    chosen = Random(seed).sample(range(len(every)), round(len(every) * share))
+    return [every[number] for number in sorted(chosen)]
 
 
 def verdicts(trials: Sequence[Trial], make_cloud: MakeCloud, over: Spread) -> Iterator[Verdict]:
