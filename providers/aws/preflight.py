@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState
+from pricing.offers import LifecycleState, Market
 from providers.aws.errors import DRY_RUN, is_about_the_profile
 from providers.aws.quotas import quota_of
-from providers.aws.request import OURS
+from providers.aws.request import OURS, Machine, create_security_group, ec2
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from providers.cloud.images import host_image
 from providers.cloud.launch import hardware
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.aws.account import Account
     from providers.aws.setup_steps import StandingResources
-    from providers.base import Check
+    from providers.base import Check, VendorRequest
 
 _REFUSING = (CredentialsError, PermissionDeniedError, CapacityError, BadRequestError)
-_MARKED = ("instance", "network-interface", "volume")
-"""What a create makes; whoever may make it only with our tag is asked with it."""
 _CONSOLE = "https://console.aws.amazon.com/servicequotas/home/services/ec2/quotas"
 
 
@@ -89,31 +87,49 @@ def quota(account: Account, offer: Offer) -> Check:
 
 
 def permission(account: Account, offer: Offer) -> Check:
-    """A create that is only tried (DryRun)."""
-    subnets = account.network(offer.region).subnets
+    """The create of a machine, only tried (DryRun), as a launch would send it but for what names the run."""
+    place = account.network(offer.region)
     zones = account.zones(offer.region, offer.instance_type)
-    image = account.image(offer.region, host_image(hardware(offer)).image)
-    zone = next((zone for zone in zones if zone in subnets), next(iter(subnets), ""))
-    request = {
-        "DryRun": True,
-        "ImageId": image.id,
-        "InstanceType": offer.instance_type,
-        "MinCount": 1,
-        "MaxCount": 1,
-        "SubnetId": subnets[zone],
-        "IamInstanceProfile": {"Name": account.settings.instance_profile},
-        "TagSpecifications": [{"ResourceType": kind, "Tags": [{"Key": OURS, "Value": "1"}]} for kind in _MARKED],
-    }
+    host = host_image(hardware(offer))
+    image = account.image(offer.region, host.image)
+    zone = next((zone for zone in zones if zone in place.subnets), next(iter(place.subnets), ""))
+    machine = Machine(
+        instance_type=offer.instance_type,
+        spot=offer.market is Market.SPOT,
+        subnet=place.subnets[zone],
+        security_group=place.security_group,
+        image=image.id,
+        root_device=image.root_device,
+        root_gib=max(image.root_gib, host.least_disk_gib),
+        instance_profile=account.settings.instance_profile,
+    )
+    create = ec2(offer.region, "RunInstances", machine.parameters([{"Key": OURS, "Value": "1"}]))
     try:
-        account.api.call("ec2", offer.region, "RunInstances", request)
+        passes = _passes(account, offer.region, create)
     except ProviderError as error:
-        if error.code == DRY_RUN:
-            return ok("permission", f"RunInstances in {offer.region} would be let through")
         if is_about_the_profile(error) and account.has_instance_profile():
             detail = f"EC2 does not know the instance profile {account.settings.instance_profile} yet; a launch waits"
             return unknown("permission", detail, "look again in two minutes")
+        if not isinstance(error, PermissionDeniedError) or place.security_group or is_about_the_profile(error):
+            raise
+        # Without a group EC2 asks for the default one, which a policy that allows ours alone refuses.
+        _passes(account, offer.region, create_security_group(offer.region, place.vpc))
+        detail = f"RunInstances in {offer.region} can be tried once the first launch has made our security group there"
+        return unknown("permission", f"{detail}, which it may")
+    if not passes:
+        return unknown("permission", "AWS did not answer the dry run as one")
+    return ok("permission", f"RunInstances in {offer.region} would be let through")
+
+
+def _passes(account: Account, region: str, call: VendorRequest) -> bool:
+    """Whether AWS answers the dry run of a call as one that passes. Raises ProviderError for a refusal."""
+    try:
+        account.api.call("ec2", region, call.operation, {**call.parameters, "DryRun": True})
+    except ProviderError as error:
+        if error.code == DRY_RUN:
+            return True
         raise
-    return unknown("permission", "AWS did not answer the dry run as one")
+    return False
 
 
 def _image(account: Account, offer: Offer) -> Check:

@@ -181,7 +181,7 @@ class AwsProvider:
         part = self.rented.machine(request, {"kind": "power_off"})
         calls = list(self.rented.puts(part))
         if not resolution.security_group:
-            calls.append(ec2_request.create_security_group(request))
+            calls.append(ec2_request.create_security_group(request.offer.region, resolution.vpc))
         create = ec2_request.run_instances(request, part.user_data)
         if resolution.reaper is Reaper.STANDING:
             return (*calls, create)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from providers.base import (
 from providers.cloud.launch import resolution_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from providers.base import LaunchRequest
 
@@ -66,66 +67,91 @@ def tags_of(request: LaunchRequest) -> list[dict[str, str]]:
     return [{"Key": key, "Value": _NOT_IN_A_TAG.sub("_", value)[:255]} for key, value in sorted(tags.items())]
 
 
-def create_security_group(request: LaunchRequest) -> VendorRequest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a create says of a machine, whatever run it is for: the dry run of the preflight says the same.
+
+    `security_group` is "" for a dry run where there is none of ours yet.
+    """
+
+    instance_type: str
+    spot: bool
+    subnet: str
+    security_group: str
+    image: str
+    root_device: str
+    root_gib: int
+    instance_profile: str
+
+    def parameters(self, tags: Sequence[Mapping[str, str]]) -> dict[str, object]:
+        """The parameters of RunInstances; every value that has a default is stated."""
+        # Every kind gets the tags: teardown and sweep find resources by their tags alone.
+        kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if self.spot else [])]
+        interface = {
+            "DeviceIndex": 0,
+            "SubnetId": self.subnet,
+            **({"Groups": [self.security_group]} if self.security_group else {}),
+            "AssociatePublicIpAddress": True,
+            "DeleteOnTermination": True,
+        }
+        disk = {"VolumeSize": self.root_gib, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}
+        parameters: dict[str, object] = {
+            "ImageId": self.image,
+            "InstanceType": self.instance_type,
+            "MinCount": 1,
+            "MaxCount": 1,
+            "NetworkInterfaces": [interface],
+            "BlockDeviceMappings": [{"DeviceName": self.root_device, "Ebs": disk}],
+            "MetadataOptions": {
+                "HttpEndpoint": "enabled",
+                # IMDSv2 only. With a hop limit of 1 a token does not reach past the machine itself (docs/fidelity.md).
+                "HttpTokens": "required",
+                "HttpPutResponseHopLimit": 1,
+                "InstanceMetadataTags": "disabled",
+            },
+            "IamInstanceProfile": {"Name": self.instance_profile},
+            # The machine ends itself by a power-off: stopped and not terminated, it would keep its disk, which bills.
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            # The schedule, the standing reaper and `delete` all end the machine through the API.
+            "DisableApiTermination": False,
+            "Monitoring": {"Enabled": False},
+            "TagSpecifications": [{"ResourceType": kind, "Tags": list(tags)} for kind in kinds],
+        }
+        if self.spot:
+            parameters["InstanceMarketOptions"] = {
+                "MarketType": "spot",
+                # No MaxPrice: up to the price of on demand, as AWS advises; deadline and budget are the limit.
+                "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
+            }
+        return parameters
+
+
+def create_security_group(region: str, vpc: str) -> VendorRequest:
     """A new group lets everything out and nothing in."""
     parameters: dict[str, object] = {
         "GroupName": SECURITY_GROUP,
         "Description": "trainplan: machines that nobody connects to",
-        "VpcId": resolution_of(request, AwsResolution).vpc,
+        "VpcId": vpc,
         "TagSpecifications": [{"ResourceType": "security-group", "Tags": [{"Key": OURS, "Value": "1"}]}],
     }
-    return ec2(request.offer.region, "CreateSecurityGroup", parameters)
+    return ec2(region, "CreateSecurityGroup", parameters)
 
 
 def run_instances(request: LaunchRequest, user_data: str) -> VendorRequest:
-    """The call that creates the machine; it states every value that has a default. `user_data` is base64-encoded."""
-    resolution, spot = resolution_of(request, AwsResolution), request.offer.market is Market.SPOT
-    # Every kind gets the tags: teardown and sweep find resources by their tags alone.
-    kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if spot else [])]
-    interface = {
-        "DeviceIndex": 0,
-        "SubnetId": resolution.subnet,
-        "Groups": [resolution.security_group or GROUP_ID],
-        "AssociatePublicIpAddress": True,
-        "DeleteOnTermination": True,
-    }
-    disk = {
-        "VolumeSize": resolution.root_gib,
-        "VolumeType": "gp3",
-        "Encrypted": True,
-        "DeleteOnTermination": True,
-    }
-    parameters: dict[str, object] = {
-        "ImageId": resolution.image,
-        "InstanceType": request.offer.instance_type,
-        "MinCount": 1,
-        "MaxCount": 1,
-        "ClientToken": token_of(request),
-        "NetworkInterfaces": [interface],
-        "BlockDeviceMappings": [{"DeviceName": resolution.root_device, "Ebs": disk}],
-        "MetadataOptions": {
-            "HttpEndpoint": "enabled",
-            # IMDSv2 only. With a hop limit of 1 a token does not reach past the machine itself (docs/fidelity.md).
-            "HttpTokens": "required",
-            "HttpPutResponseHopLimit": 1,
-            "InstanceMetadataTags": "disabled",
-        },
-        "IamInstanceProfile": {"Name": resolution.instance_profile},
-        # The machine ends itself by a power-off: stopped instead of terminated, it would keep its disk, which bills.
-        "InstanceInitiatedShutdownBehavior": "terminate",
-        # The schedule, the standing reaper and `delete` all end the machine through the API.
-        "DisableApiTermination": False,
-        "Monitoring": {"Enabled": False},
-        "TagSpecifications": [{"ResourceType": kind, "Tags": tags_of(request)} for kind in kinds],
-        "UserData": user_data,
-    }
-    if spot:
-        parameters["InstanceMarketOptions"] = {
-            "MarketType": "spot",
-            # No MaxPrice: up to the price of on demand, as AWS advises; deadline and budget are the limit.
-            "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
-        }
-    return ec2(request.offer.region, "RunInstances", parameters)
+    """The call that creates the machine. `user_data` is base64-encoded."""
+    resolution = resolution_of(request, AwsResolution)
+    machine = Machine(
+        instance_type=request.offer.instance_type,
+        spot=request.offer.market is Market.SPOT,
+        subnet=resolution.subnet,
+        security_group=resolution.security_group or GROUP_ID,
+        image=resolution.image,
+        root_device=resolution.root_device,
+        root_gib=resolution.root_gib,
+        instance_profile=resolution.instance_profile,
+    )
+    own = {"ClientToken": token_of(request), "UserData": user_data}
+    return ec2(request.offer.region, "RunInstances", {**machine.parameters(tags_of(request)), **own})
 
 
 def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, VendorRequest]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from providers.aws.request import create_security_group
 from providers.cloud.propagation import PAIRS
 from tests.contract.aws import HOME, sdk
 from tests.contract.aws_command import at_a_desk
@@ -33,7 +34,7 @@ _AT_A_LAUNCH = {
 _STOOD = ("default network", "instance profile", "role policy")
 """What a set-up made just before the launch."""
 POLICIES = ["client", "setup"]
-"""All that the person may do; the double refuses a call whose action is in neither."""
+"""All that the person may do; the double refuses a call that neither allows."""
 FIRST_DAY = {
     "first_day": True,
     "setup": "none",
@@ -84,4 +85,5 @@ class AwsScene:
         api = sdk(self._double.url)
         asked = {"Filters": [{"Name": "is-default", "Values": ["true"]}]}
         vpc = api.call("ec2", HOME, "DescribeVpcs", asked)["Vpcs"][0]["VpcId"]
-        api.call("ec2", HOME, "CreateSecurityGroup", {"GroupName": "trainplan", "Description": "x", "VpcId": vpc})
+        group = create_security_group(HOME, vpc)
+        api.call("ec2", HOME, group.operation, group.parameters)

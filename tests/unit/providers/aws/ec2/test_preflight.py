@@ -11,8 +11,12 @@ import pytest
 from pricing.obtainability import MachinePlace
 from pricing.offers import PriceGrade
 from providers.aws.preflight import quota
+from providers.aws.request import create_security_group
 from providers.base import PreflightState
 from providers.errors import CredentialsError, PermissionDeniedError
+from tests.contract.aws import sdk
+from tests.contract.harness import request
+from tests.unit.providers.aws.account_side import HOME
 from tests.unit.providers.aws.ec2.places import another, offer, states, the
 
 if TYPE_CHECKING:
@@ -83,7 +87,7 @@ def test_an_old_gpu_wants_an_image_of_ones_own(double: remote.Double, provider: 
 @pytest.mark.parametrize(
     ("operation", "code", "line"),
     [
-        ("RunInstances (dry run)", "UnauthorizedOperation", "permission"),
+        ("*", "UnauthorizedOperation", "permission"),
         ("GetCallerIdentity", "ExpiredToken", "identity"),
     ],
 )
@@ -94,6 +98,41 @@ def test_what_is_not_allowed_is_refused(
     check = the(provider, offer(provider, "g4dn.xlarge"), line)
     assert check.state is PreflightState.REFUSED
     assert check.fix
+
+
+def test_before_the_first_launch_a_policy_that_allows_our_group_alone_is_no_refusal(
+    double: remote.Double, provider: TimedAws
+) -> None:
+    """EC2 takes the default security group where none is named, and nobody has put our tag on that."""
+    double.reset(bucket=True, policies=["client"])
+    check = the(provider, offer(provider, "g4dn.xlarge"), "permission")
+    assert check.state is PreflightState.UNKNOWN
+    assert "once the first launch has made our security group" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("withheld", "made", "state"),
+    [
+        ("", True, PreflightState.OK),
+        ("ec2:RunInstances", True, PreflightState.REFUSED),
+        ("iam:PassRole", True, PreflightState.REFUSED),
+        ("ec2:CreateTags", True, PreflightState.REFUSED),
+        ("ec2:CreateSecurityGroup", False, PreflightState.REFUSED),
+    ],
+)
+def test_the_dry_run_needs_what_a_launch_needs(
+    double: remote.Double, provider: TimedAws, withheld: str, made: bool, state: PreflightState
+) -> None:
+    double.reset(bucket=True)
+    if made:
+        asked = request(provider)
+        group = create_security_group(HOME, asked.resolution.vpc)
+        sdk(double.url).call("ec2", HOME, group.operation, group.parameters)
+        provider.account.forget()
+    double.ask("permit", policies=["client"], withheld=[withheld])
+    check = the(provider, offer(provider, "g4dn.xlarge", "spot"), "permission")
+    assert check.state is state
+    assert withheld in check.detail
 
 
 def test_a_service_that_is_away_leaves_its_lines_unknown(provider: TimedAws, double: remote.Double) -> None:
