@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
 from providers.aws.permissions import POLICY, Document, Identity, policy
-from providers.aws.settings import PROVIDER, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP, AwsSettings
+from providers.aws.settings import (
+    PROVIDER,
+    REAPER,
+    REAPER_LOG,
+    SCHEDULE_GROUP,
+    SCHEDULE_ROLE,
+    SECURITY_GROUP,
+    AwsSettings,
+)
 from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
 
@@ -304,7 +312,8 @@ class Account:
         if ran - failed >= 1:
             return ""
         if ran:
-            return f"each of its {ran:.0f} turns within {minutes:.0f} minutes failed; its log says why"
+            log = f"its log {REAPER_LOG} in {self.api.home} says why"
+            return f"each of its {ran:.0f} turns within {minutes:.0f} minutes failed; {log}"
         return f"it has had no turn within {minutes:.0f} minutes; a new one has its first within 10"
 
     def _turns(self, metric: str) -> float | None:

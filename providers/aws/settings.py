@@ -28,6 +28,8 @@ SCHEDULE_GROUP = "trainplan"
 """The group of schedules, in each region where there is or was one."""
 REAPER = "trainplan-reaper"
 """The standing reaper: its function, its role, and its schedule in the group of the home region."""
+REAPER_LOG = f"/aws/lambda/{REAPER}"
+"""The log group of its function, by the name that Lambda gives it."""
 SECURITY_GROUP = "trainplan"
 """The security group without ingress, one in each region's default network."""
 

@@ -24,6 +24,7 @@ _THERE = (
     "EntityAlreadyExists",
     "ConflictException",
     "ResourceConflictException",
+    "ResourceAlreadyExistsException",
     "BucketAlreadyOwnedByYou",
 )
 SETTLES_SECONDS = 10.0

@@ -16,7 +16,7 @@ from providers.aws.account import NO_NETWORK, Account
 from providers.aws.api import CONNECTIONS
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.permissions import POLICY, Document, Identity, policy, trust
-from providers.aws.settings import INSTANCE_PROFILE, REAPER, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
+from providers.aws.settings import INSTANCE_PROFILE, REAPER, REAPER_LOG, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
 from providers.aws.store import lifecycle
 from providers.base import SetupStep, VendorRequest
 from providers.errors import CapacityError, PermissionDeniedError, ProviderError
@@ -33,6 +33,8 @@ TAGS = [{"Key": "trainplan", "Value": "1"}]
 SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 RUNTIME, EVERY = "python3.13", "rate(10 minutes)"
 _SECONDS, _MEGABYTES = 120, 512
+LOG_DAYS = 14
+"""How long the lines of the reaper's log are kept: one of the numbers that CloudWatch Logs takes."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,11 @@ class StandingResources:
         if not self.account.role_lacks(INSTANCE_PROFILE, document):
             return ""
         return f"the role {INSTANCE_PROFILE} does not let machines use the bucket {self.bucket}"
+
+    def log_group(self) -> Mapping[str, Any] | None:
+        """The reaper's log group, None where there is none."""
+        reply = self.account.api.call("logs", self.home, "DescribeLogGroups", {"logGroupNamePrefix": REAPER_LOG})
+        return next((row for row in reply.get("logGroups", ()) if row["logGroupName"] == REAPER_LOG), None)
 
     def role(self, name: str) -> Any:
         """The role as IAM returns it, None where there is none."""
@@ -159,7 +166,8 @@ class CreationSteps:
         closed = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
         rules = lifecycle(self.at.store.keep_days)
         calls = [
-            self.at.call("s3", "CreateBucket", **by_name, ObjectOwnership="BucketOwnerEnforced", **where),
+            # No ObjectOwnership: what it would say is S3's default, and it takes one permission more.
+            self.at.call("s3", "CreateBucket", **by_name, **where),
             self.at.call(
                 "s3", "PutPublicAccessBlock", **by_name, PublicAccessBlockConfiguration=dict.fromkeys(closed, True)
             ),
@@ -204,6 +212,7 @@ class CreationSteps:
 
     def _reaper(self, who: Identity) -> SetupStep | None:
         calls = self._role(REAPER, trust("lambda", who), policy("reaper", who, self.at.bucket))
+        calls += self._log()
         result = self.at.find("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER})
         if result is None:
             calls.append(self._function(who))
@@ -216,6 +225,15 @@ class CreationSteps:
             "ends every 10 minutes, in every region, the machines whose time is over; well within what AWS gives free"
         )
         return step("reaper", what, calls)
+
+    def _log(self) -> list[VendorRequest]:
+        """The calls that make the reaper's log group. Made here and not by Lambda, it expires and can be removed."""
+        group = self.at.log_group()
+        name = {"logGroupName": REAPER_LOG}
+        calls = [] if group else [self.at.call("logs", "CreateLogGroup", **name, tags={"trainplan": "1"})]
+        if group is None or group.get("retentionInDays") != LOG_DAYS:
+            calls.append(self.at.call("logs", "PutRetentionPolicy", **name, retentionInDays=LOG_DAYS))
+        return calls
 
     def _function(self, who: Identity) -> VendorRequest:
         return self.at.call(
@@ -311,7 +329,9 @@ class RemovalSteps:
             calls.append(self.at.call("scheduler", "DeleteSchedule", GroupName=SCHEDULE_GROUP, Name=REAPER))
         if self.at.find("lambda", "GetFunctionConfiguration", {"FunctionName": REAPER}) is not None:
             calls.append(self.at.call("lambda", "DeleteFunction", FunctionName=REAPER))
-        return step("reaper", "its schedule, its function and its role", [*calls, *self._roleless(REAPER)])
+        if self.at.log_group() is not None:  # after the function, which would write to it
+            calls.append(self.at.call("logs", "DeleteLogGroup", logGroupName=REAPER_LOG))
+        return step("reaper", "its schedule, its function, its log and its role", [*calls, *self._roleless(REAPER)])
 
     def _groups(self) -> list[SetupStep | None]:
         """What launches have made once in a region, and do not need while none is there."""

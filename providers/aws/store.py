@@ -195,10 +195,11 @@ class S3Bucket:
         return any(tag["Key"] == _TAG_KEY for tag in tags)
 
     def _create(self) -> None:
+        # No ObjectOwnership: what it would say is S3's default, and it takes one permission more.
         where = {} if self.region == "us-east-1" else {"LocationConstraint": self.region}
         extra = {"CreateBucketConfiguration": where} if where else {}
         try:
-            self.client.create_bucket(Bucket=self.name, ObjectOwnership="BucketOwnerEnforced", **extra)
+            self.client.create_bucket(Bucket=self.name, **extra)
         except self.client.exceptions.ClientError as error:
             if _code(error) != "BucketAlreadyOwnedByYou":
                 raise

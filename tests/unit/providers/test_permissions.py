@@ -26,7 +26,7 @@ NEVER = ("notaction", "notresource", "notactions", "notdataactions", "notprincip
 # Actions for which IAM knows no resource: the Service Authorization Reference leaves that column empty.
 NO_RESOURCE = {
     "cloudwatch:GetMetricStatistics", "ec2:CreateDefaultVpc",
-    "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "scheduler:ListSchedules",
+    "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "logs:DescribeLogGroups", "scheduler:ListSchedules",
     "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota", "sts:GetCallerIdentity",
 }  # fmt: skip
 NO_RESOURCE_BEFORE = "ec2:Describe"
@@ -75,7 +75,9 @@ def test_a_statement_on_everything_has_no_narrower_one(path: Path) -> None:
     for row in _read(path)["Statement"]:
         assert row["Effect"] == "Allow"
         assert row["Action"] == sorted(row["Action"])
-        everything = [text for text in row["Resource"] if text == "*" or text.rpartition(":")[2] == "*"]
+        # The name of a log group ends with ":*" where its streams are meant too.
+        all_of_it = [text for text in row["Resource"] if text.rpartition(":")[2] == "*" and ":log-group:/" not in text]
+        everything = [text for text in row["Resource"] if text == "*" or text in all_of_it]
         if everything:
             narrower = [
                 name for name in row["Action"] if name not in NO_RESOURCE and not name.startswith(NO_RESOURCE_BEFORE)

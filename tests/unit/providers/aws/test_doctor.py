@@ -136,7 +136,7 @@ def test_a_reaper_whose_turns_fail_is_none(double: Double, sends: SdkApi) -> Non
     assert Desk(double, sends).account.has_reaper(), "one turn within the last half hour has succeeded"
     double.sleep(1500)
     lacks = Desk(double, sends).account.reaper_lacks()
-    assert lacks.endswith("turns within 30 minutes failed; its log says why")
+    assert lacks.endswith("turns within 30 minutes failed; its log /aws/lambda/trainplan-reaper in us-east-1 says why")
     timer = checks_of(double, sends)["timer"]
     assert (timer.state, timer.fix) == (OK, "plan setup aws installs the reaper")
     assert timer.detail.startswith("no standing reaper (each of its ")

@@ -111,7 +111,7 @@ def test_the_bucket_is_what_the_store_would_have_made(ready: Callable[..., Desk]
     desk.double.ask("forget")
     bucket.make()
     bucket.close()
-    assert [row["operation"] for row in desk.double.ask("calls")] == ["HeadBucket", "GetBucketSetting"]
+    assert [row["operation"] for row in desk.double.ask("calls")] == ["HeadBucket", "GetBucketTagging"]
     assert desk.at.bucket == bucket.name == BUCKET
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.iam_policy import Need
 from tests.doubles.iam_simulator import Decision, simulated
+from tests.doubles.needs import Need
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,6 +51,8 @@ FOREIGN: Mapping[str, tuple[tuple[str, Mapping[str, str]], ...]] = {
     "function": ((_arn("lambda", "function:invoices"), {}),),
     "schedule": ((_arn("scheduler", "schedule/default/invoices"), {}),),
     "schedule-group": ((_arn("scheduler", "schedule-group/default"), {}),),
+    "log-group": ((_arn("logs", "log-group:/aws/lambda/invoices"), {}),),
+    "log-stream": ((_arn("logs", "log-group:/aws/lambda/invoices:log-stream:1"), {}),),
     "repository": ((_arn("ecr", "repository/web"), _WEB),),
     "Secret": ((_arn("secretsmanager", "secret:payroll-a1b2c3"), {}),),
     "parameter": ((_arn("ssm", "parameter/prod/password"), {}),),
@@ -125,6 +127,8 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "function": (_arn("lambda", "function:trainplan-reaper"),),
     "schedule": (_arn("scheduler", "schedule/trainplan/trainplan-reaper"),),
     "schedule-group": (_arn("scheduler", "schedule-group/trainplan"),),
+    "log-group": (_arn("logs", "log-group:/aws/lambda/trainplan-reaper"),),
+    "log-stream": (_arn("logs", "log-group:/aws/lambda/trainplan-reaper:log-stream:1"),),
     "repository": (_arn("ecr", "repository/mine"),),
     "Secret": (_arn("secretsmanager", "secret:trainplan/token-a1b2c3"),),
 }

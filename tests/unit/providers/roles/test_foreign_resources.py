@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.doubles.iam_policy import Need, Policy
+from tests.doubles.iam_policy import Policy
 from tests.doubles.iam_simulator import simulated
+from tests.doubles.needs import Need
 from tests.unit.providers.roles import aws, azure, google, table
 
 if TYPE_CHECKING:
