@@ -9,20 +9,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
-
-@dataclass(frozen=True)
-class Need:
-    """What one call needs: an action on a resource, and what is known of both. A call may need several."""
-
-    action: str
-    resource: str = "*"
-    context: Mapping[str, str] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return f"{self.action} on {self.resource} with {dict(self.context)}"
+    from tests.doubles.needs import Need
 
 
 @dataclass
@@ -36,6 +26,14 @@ class Policy:
     def read(cls, path: Path, account: str, bucket: str) -> Policy:
         text = path.read_text(encoding="utf-8").replace("ACCOUNT", account).replace("BUCKET", bucket)
         return cls(json.loads(text))
+
+    def without(self, actions: Collection[str]) -> Policy:
+        """The same policy with these actions left out."""
+        kept = [
+            {**row, "Action": [name for name in row["Action"] if name not in actions]}
+            for row in self.document["Statement"]
+        ]
+        return Policy({**self.document, "Statement": kept})
 
     def allows(self, need: Need) -> bool:
         found = False

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.doubles.iam_policy import Need
+    from tests.doubles.needs import Need
 
 _PROGRAM = ROOT / "tests" / "doubles" / "iam_simulator.mjs"
 

@@ -45,7 +45,7 @@ def drilled(*words: str, folder: Path) -> DrillResult:
 def test_a_gpu_at_aws(aws: AwsDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aws_command.at_a_desk(aws, tmp_path, monkeypatch)
     monkeypatch.setattr(TimedAws, "offers", AwsProvider.offers)  # not only those that tests ask for
-    aws.reset(setup="reaper", bucket=True, policies=["client", "setup"])
+    aws.reset(setup="reaper", bucket=True, policies=["client"])
     assert drill_command("aws", "--device", "T4", folder=tmp_path).code == ExitCode.NOTHING_LEFT, "15 cents are too few"
     words = ("aws", "--device", "T4", "--max-cost-usd", "1")
     shown = drill_command(*words, folder=tmp_path).err

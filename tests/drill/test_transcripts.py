@@ -79,7 +79,7 @@ def test_a_drill_of_the_simulated_cloud(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_drill_of_aws(aws: AwsDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     aws_command.at_a_desk(aws, tmp_path, monkeypatch)
     monkeypatch.setattr(TimedAws, "offers", AwsProvider.offers)  # not only those that tests ask for
-    aws.reset(setup="reaper", bucket=True, policies=["client", "setup"])
+    aws.reset(setup="reaper", bucket=True, policies=["client"])
     check("aws", tmp_path, golden)
     assert aws.remaining() == []
     assert aws.ask("unpermitted") == []

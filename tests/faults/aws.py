@@ -121,6 +121,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left alone": {"images_per_second": 30, "disks_stay": True, "reaper_every": 3600},
     "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
 }
+POLICIES = ["client", "setup"]
+"""All that clients may do: the first of them makes the bucket."""
 _DOUBLES: dict[int, tuple[Double, SdkApi, Bucket]] = {}
 
 
@@ -132,7 +134,7 @@ class AwsCloud:
 
     def __init__(self, case: str, **more: Any) -> None:
         self.double, self._sdk, self._bucket = own()
-        self.double.reset(**{"policies": ["client", "setup"], **QUICK, **SCENARIOS.get(case, {}), **more})
+        self.double.reset(**{"policies": POLICIES, **QUICK, **SCENARIOS.get(case, {}), **more})
 
     def provider(self, ask: Ask, points: Points) -> Provider:
         client = Client(
@@ -166,18 +168,20 @@ class AwsCloud:
         return targets_of(market)
 
     def plant(self) -> None:
-        """Another computer's machine, and a stranger's."""
+        """Another computer's machine, and a stranger's, made by somebody who may make any."""
         theirs = {
             LABEL_RUN: "261121-ffffffff",
             LABEL_ATTEMPT: "1",
             LABEL_DEADLINE: (NOON + timedelta(days=3)).isoformat(),
             LABEL_CLIENT: OTHERS,
         }
+        self.double.ask("permit", policies=[])
         api = SdkApi(HOME, self.double.url)
         for region in (_FIRST, "us-west-2"):  # where the run's machine comes to be as well, on the same lists
             for number, labels in enumerate((theirs, {"team": "others"})):
                 api.call("ec2", region, "RunInstances", _foreign(number, labels))
         api.close()
+        self.double.ask("permit", policies=POLICIES)
 
     def now(self) -> datetime:
         return self.double.now()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from providers.aws.setup_steps import packed
 from tests.conftest import ROOT
 from tests.doubles.aws.objects import ACCOUNT
-from tests.doubles.iam_policy import Need, Policy
+from tests.doubles.iam_policy import Policy
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.doubles.aws.machines import Machine
     from tests.doubles.aws.world import World
+    from tests.doubles.needs import Need
 
 REAPER, GROUP, PROFILE, SCHEDULE_ROLE = "trainplan-reaper", "trainplan", "trainplan-machine", "trainplan-schedule"
 HOME = "us-east-1"
@@ -235,6 +236,19 @@ def exists(kind: str, region: str, name: str) -> bool:
             return name in backend.spot_instance_requests and backend.spot_instance_requests[name].state == "active"
         case _:
             return any(name in group.schedules for group in scheduler(region).schedule_groups.values())
+
+
+def tags(kind: str, region: str, name: str) -> dict[str, str] | None:
+    """The tags of a resource of EC2's; None where there is no such resource."""
+    backend = ec2(region)
+    there = {
+        "volume": backend.volumes,
+        "network-interface": backend.enis,
+        "spot-instances-request": backend.spot_instance_requests,
+        "security-group": {group.id: group for groups in backend.groups.values() for group in groups.values()},
+        "instance": {row.id: row for rows in backend.reservations.values() for row in rows.instances},
+    }
+    return dict(backend.tags.get(name) or {}) if name in there[kind] else None
 
 
 def _state(ec2_instance: Any, name: str, code: int) -> None:

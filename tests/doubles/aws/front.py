@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from tests.doubles.aws import backends
 from tests.doubles.aws.objects import ACCOUNT
-from tests.doubles.aws.permissions import lacking
+from tests.doubles.aws.permissions import TRIED, Judge
+from tests.doubles.aws.requests import operation_of
 from tests.doubles.aws.scenario import Fault
 from tests.doubles.aws.world import World
 from tests.faults.harness import EndedBy
@@ -38,11 +39,6 @@ _DENIED = {
 }
 _GLOBAL = ("iam", "sts")
 """Services without a region, which such a policy leaves out."""
-_SETTINGS = {
-    "publicAccessBlock": "PutPublicAccessBlock",
-    "lifecycle": "PutBucketLifecycleConfiguration",
-    "tagging": "PutBucketTagging",
-}
 
 
 class Dropped(ConnectionError):
@@ -58,7 +54,6 @@ class Call:
     operation: str
     key: str = ""
     body: bytes = field(default=b"", repr=False)
-    method: str = ""
 
     def to_json(self) -> dict[str, str]:
         return {"service": self.service, "region": self.region, "operation": self.operation, "key": self.key}
@@ -96,8 +91,7 @@ class Front:
     world: World
     armed: list[Armed] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
-    unpermitted: list[str] = field(default_factory=list)
-    """The actions for want of which a call was refused."""
+    judge: Judge = field(default_factory=Judge)
     refusals: list[str] = field(default_factory=list)
     """The codes with which AWS itself has refused calls of EC2, in their order."""
 
@@ -121,9 +115,8 @@ class Front:
         if call.service == CLOUDWATCH:
             backends.tell_turns(self.world)
         scenario = self.world.scenario
-        missing = lacking(call, scenario.policies, scenario.withheld) if scenario.policies else ""
+        missing = self.judge.refusal(call, environ, scenario.policies, scenario.withheld) if scenario.policies else ""
         if missing:
-            self.unpermitted.append(missing)
             return _refuse(call, _not_allowed(call, missing), start)
         words = self.world.unmet.meets(call, self.world.now)
         if words is not None:
@@ -149,7 +142,7 @@ class Front:
     def forget_calls(self) -> None:
         self.calls.clear()
         self.refusals.clear()
-        self.unpermitted.clear()
+        self.judge = Judge()
 
     def _passed_on(self, environ: Environ, body: bytes, start: Start) -> Iterable[bytes]:
         self.world.catch_up()
@@ -194,52 +187,11 @@ def call_of(environ: Environ, body: bytes) -> Call:
     """Which call this is, by the signature's scope and the service's own way of naming operations."""
     scope = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     region, service = scope.groups() if scope else ("us-east-1", "s3")
-    method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
-    if service == "s3":
-        return Call(service, region, _of_s3(method, path, environ.get("QUERY_STRING", "")), path, body, method)
-    if target := environ.get("HTTP_X_AMZ_TARGET"):
-        return Call(service, region, target.rpartition(".")[2], body=body)
-    if service in ("scheduler", "lambda"):
-        return Call(service, region, _of_rest(service, method, path), path, body)
-    action = parse_qs(body.decode(errors="replace")).get("Action", ["?"])[0]
-    tried = " (dry run)" if b"DryRun=true" in body else ""
-    return Call(service, region, f"{action}{tried}", body=body)
-
-
-def _of_s3(method: str, path: str, query: str) -> str:
-    within = path.strip("/").partition("/")[2]
-    names = {part.partition("=")[0] for part in query.split("&")}
-    if within:
-        parts = {"uploads": "CreateMultipartUpload", "uploadId": "UploadPart" if method == "PUT" else "Multipart"}
-        for name, operation in parts.items():
-            if name in names:
-                return operation
-        return {"PUT": "PutObject", "GET": "GetObject", "HEAD": "HeadObject", "DELETE": "DeleteObject"}.get(
-            method, method
-        )
-    if "delete" in names:
-        return "DeleteObjects"
-    if method == "GET":
-        return "ListObjectsV2" if "list-type" in names else "GetBucketSetting"
-    if method == "HEAD":
-        return "HeadBucket"
-    return "CreateBucket" if method == "PUT" and names <= {""} else _setting(names)
-
-
-def _setting(names: set[str]) -> str:
-    """Which setting of a bucket is written."""
-    found = [operation for part, operation in _SETTINGS.items() if part in names]
-    return found[0] if found else "PutBucketSetting"
-
-
-def _of_rest(service: str, method: str, path: str) -> str:
-    if service != "scheduler":
-        return "CreateFunction" if (method, path.count("/")) == ("POST", 2) else f"{method} {path}"
-    one = {"GET": "Get", "POST": "Create", "PUT": "Update", "DELETE": "Delete"}[method]
-    kind = "ScheduleGroup" if path.startswith("/schedule-groups") else "Schedule"
-    if path.strip("/") in ("schedules", "schedule-groups"):
-        return f"List{kind}s"
-    return f"{one}{kind}"
+    path = unquote(environ["PATH_INFO"])
+    operation = operation_of(service, environ, body)
+    if b"DryRun=true" in body:
+        operation += TRIED
+    return Call(service, region, operation, path if service == "s3" else "", body)
 
 
 def _within(rule: Fault, seconds: float) -> bool:

@@ -15,7 +15,7 @@ from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
 from tests.doubles.aws import backends, objects
 from tests.doubles.endings import is_sign_of_training
-from tests.doubles.iam_policy import Need
+from tests.doubles.needs import Need
 from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:

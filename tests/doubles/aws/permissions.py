@@ -1,78 +1,74 @@
-"""What IAM asks the policies of whoever calls for, action by action; resources and conditions are judged in
-tests/unit/providers/aws/test_permissions.py.
-
-The table is by the Service Authorization Reference (https://docs.aws.amazon.com/service-authorization/latest/reference/),
-and not the product's own list: they check each other.
-"""
+"""What IAM says to a call: whether the policies of docs/permissions/aws let whoever calls do all that it needs."""
 
 from __future__ import annotations
 
-import json
-import re
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
+from tests.doubles.aws import backends
+from tests.doubles.aws.objects import ACCOUNT
+from tests.doubles.aws.requests import parameters_of
+from tests.doubles.iam_policy import Policy
+from tests.doubles.needs import Need, UnknownCallError, needs
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from tests.doubles.aws.front import Call
 
-_POLICIES = ROOT / "docs" / "permissions" / "aws"
+FOLDER = ROOT / "docs" / "permissions" / "aws"
+BUCKET = f"trainplan-{ACCOUNT}-{backends.HOME}"
+OURS = {"aws:ResourceTag/trainplan": "1"}
+TRIED = " (dry run)"
+"""Ends the name of a call that is only tried."""
 _PREFIX = {"monitoring": "cloudwatch"}
 """Where the name that is signed for is not that of the actions."""
-_S3 = {
-    "PutObject": "PutObject", "CreateMultipartUpload": "PutObject", "UploadPart": "PutObject",
-    "GetObject": "GetObject", "HeadObject": "GetObject", "DeleteObject": "DeleteObject",
-    "DeleteObjects": "DeleteObject", "ListObjectsV2": "ListBucket", "HeadBucket": "ListBucket",
-    "GetBucketSetting": "GetBucketTagging", "PutBucketTagging": "PutBucketTagging", "CreateBucket": "CreateBucket",
-    "DeleteBucket": "DeleteBucket", "PutPublicAccessBlock": "PutBucketPublicAccessBlock",
-    "PutBucketLifecycleConfiguration": "PutLifecycleConfiguration",
-}  # fmt: skip
-_PARTS = {"GET": "ListMultipartUploadParts", "POST": "PutObject", "DELETE": "AbortMultipartUpload"}
-_LAMBDA = (
-    (re.compile(r"GET .*/configuration"), "GetFunctionConfiguration"),
-    (re.compile(r"PUT .*/code"), "UpdateFunctionCode"),
-    (re.compile(r"DELETE .*/functions/[^/]+"), "DeleteFunction"),
-)
-# Besides the call's own action: (operation, what its body has, the other action).
-_BESIDES = (
-    ("RunInstances", b"TagSpecification", "ec2:CreateTags"),
-    ("RunInstances", b"IamInstanceProfile", "iam:PassRole"),
-    ("CreateSecurityGroup", b"TagSpecification", "ec2:CreateTags"),
-    ("AddRoleToInstanceProfile", b"", "iam:PassRole"),
-    ("CreateRole", b"Tags", "iam:TagRole"),
-    ("CreateInstanceProfile", b"Tags", "iam:TagInstanceProfile"),
-    ("CreateSchedule", b"RoleArn", "iam:PassRole"),
-    ("CreateScheduleGroup", b"Tags", "scheduler:TagResource"),
-    ("CreateFunction", b"", "iam:PassRole"),
-    ("CreateFunction", b"Tags", "lambda:TagResource"),
-)
 
 
-def actions_of(call: Call) -> frozenset[str]:
-    """Every action that the call needs. Raises KeyError for a call that is in no table."""
-    operation = call.operation.removesuffix(" (dry run)")
-    if call.service == "s3":
-        name = _PARTS[call.method] if operation == "Multipart" else _S3[operation]
-        return frozenset({f"s3:{name}"})
-    if call.service == "lambda" and " " in operation:
-        operation = next((name for pattern, name in _LAMBDA if pattern.fullmatch(operation)), operation)
-    own = f"{_PREFIX.get(call.service, call.service)}:{operation}"
-    return frozenset({own, *(other for name, mark, other in _BESIDES if name == operation and mark in call.body)})
+@dataclass
+class Judge:
+    """Everything that the calls of a world needed, by what it was, and for want of which a call was refused."""
+
+    needed: dict[str, Need] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def refusal(self, call: Call, environ: Mapping[str, Any], policies: Sequence[str], withheld: Sequence[str]) -> str:
+        """The first action that whoever calls does not have; "" where they have all."""
+        try:
+            wanted = needs_of(call, environ)
+        except UnknownCallError as error:
+            self.refused.append(str(error))
+            return f"{call.service}:{call.operation}"
+        held = _held(tuple(policies), tuple(withheld))
+        lacking = next((need for need in wanted if not any(policy.allows(need) for policy in held)), None)
+        if not call.operation.endswith(TRIED):  # which only asks whether it may
+            self.needed.update({str(need): need for need in wanted})
+            self.refused += [lacking.action] if lacking else []
+        return lacking.action if lacking else ""
+
+
+def needs_of(call: Call, environ: Mapping[str, Any]) -> list[Need]:
+    """Everything that a call needs, as it came in. Raises UnknownCallError."""
+    operation = call.operation.removesuffix(TRIED)
+    parameters = parameters_of(call.service, operation, environ, call.body)
+    known = {"account": ACCOUNT, "region": call.region}
+    name = f"{_PREFIX.get(call.service, call.service)}:{operation}"
+    return needs("aws", name, parameters, known, _tags)
 
 
 @cache
-def allowed(policies: tuple[str, ...]) -> frozenset[str]:
-    """The actions of these policies of docs/permissions/aws together."""
-    texts = [(_POLICIES / f"{name}.json").read_text(encoding="utf-8") for name in policies]
-    rows = [row for text in texts for row in json.loads(text)["Statement"]]
-    return frozenset(action for row in rows for action in row["Action"])
+def _held(policies: tuple[str, ...], withheld: tuple[str, ...]) -> tuple[Policy, ...]:
+    found = [Policy.read(FOLDER / f"{name}.json", ACCOUNT, BUCKET) for name in policies]
+    return tuple(policy.without(withheld) for policy in found)
 
 
-def lacking(call: Call, policies: tuple[str, ...], withheld: tuple[str, ...]) -> str:
-    """The first action that whoever calls does not have, "" where they have all."""
-    held = allowed(policies) - set(withheld)
-    try:
-        return next(iter(sorted(actions_of(call) - held)), "")
-    except KeyError:
-        return f"{call.service}:{call.operation}"
+def _tags(resource: str) -> dict[str, str]:
+    """What a condition on the tags of a resource sees. What is gone passes: EC2 says then that it is not found."""
+    _, _, _, region, _, name = resource.split(":", 5)
+    kind, _, identifier = name.partition("/")
+    if identifier == "default":
+        return {}  # of the account's network: nobody has put our tag on its group
+    found = backends.tags(kind, region, identifier)
+    return OURS if found is None else {f"aws:ResourceTag/{key}": value for key, value in found.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
 from tests.doubles.aws.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from tests.doubles.aws.machines import Machine
     from tests.doubles.shown_time import ShownTime
@@ -66,6 +67,11 @@ class Server:
         self.front.arm(scenario.faults)
         backends.set_up(self.front.world)
 
+    def permit(self, policies: list[str], withheld: Sequence[str] = ()) -> None:
+        """From now on whoever calls may do what these policies say, less what is withheld."""
+        rights = {"policies": tuple(policies), "withheld": tuple(withheld)}
+        self.front.world.scenario = self.front.world.scenario.model_copy(update=rights)
+
     def steered(self, what: str, steering: dict[str, Any]) -> Any:
         world = self.front.world
         if what != "reset":
@@ -76,7 +82,9 @@ class Server:
             "advance": lambda: world.advance(datetime.fromisoformat(steering["until"])),
             "sleep": lambda: world.advance(world.now + timedelta(seconds=steering["seconds"])),
             "script": lambda: self.front.arm(Fault.model_validate(row) for row in steering["faults"]),
-            "unpermitted": lambda: self.front.unpermitted,
+            "unpermitted": lambda: self.front.judge.refused,
+            "needed": lambda: [asdict(need) for need in self.front.judge.needed.values()],
+            "permit": lambda: self.permit(**steering),
             "refusals": lambda: self.front.refusals,
             "unmet": lambda: [at.isoformat() for at in world.unmet.refused_at],
             "mend": self.front.armed.clear,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,13 +10,9 @@ from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.contract.aws import TimedAws
 from tests.contract.aws import sdk as sdk_of
 from tests.contract.harness import request
-from tests.doubles.aws.front import Call
-from tests.doubles.aws.permissions import actions_of, allowed, lacking
 from tests.unit.providers.aws.account_side import signed_in
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.aws.api import SdkApi
     from tests.doubles.aws import remote
 
@@ -61,16 +56,3 @@ def test_what_no_policy_names_is_refused(double: remote.Double) -> None:
     for service, operation, given in calls:
         with pytest.raises(PermissionDeniedError, match="no identity-based policy allows"):
             api.call(service, "us-east-1", operation, given)
-
-
-def test_every_action_of_the_table_is_one_of_aws(oracles: Path) -> None:
-    told = json.loads((oracles / "aws-actions.json").read_text(encoding="utf-8"))["services"]
-    known = {name for service in told.values() for name in service["actions"]}
-    for operation in ("RunInstances", "CreateFunction", "CreateSchedule", "AddRoleToInstanceProfile", "CreateRole"):
-        service = {"RunInstances": "ec2", "CreateFunction": "lambda", "CreateSchedule": "scheduler"}.get(
-            operation, "iam"
-        )
-        body = b"TagSpecification IamInstanceProfile RoleArn Tags"
-        assert actions_of(Call(service, "us-east-1", operation, body=body)) <= known
-    assert allowed(("client", "setup")) <= known
-    assert lacking(Call("monitoring", "us-east-1", "GetMetricStatistics"), ("client",), ()) == ""

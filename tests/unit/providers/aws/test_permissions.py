@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import botocore.handlers
 import pytest
 
 from planner.cli.main import run as plan
 from providers import registry
 from providers.aws import deadline, store
-from providers.aws.api import SdkApi
 from providers.aws.permissions import Identity, policy, trust
+from providers.aws.settings import REAPER_LOG
 from providers.base import InstanceRef, OwnedResource, RunId
 from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer
 from tests.conftest import ROOT
 from tests.contract.aws import Client
-from tests.doubles.iam_policy import Need, Policy
+from tests.doubles.aws.permissions import OURS
+from tests.doubles.iam_policy import Policy
+from tests.doubles.needs import Need, needs
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
-from tests.unit.providers.aws.needs import OURS, Sent, needs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    from providers.aws.api import SdkApi
     from providers.base import ProviderSettings
     from tests.contract.aws import TimedAws
     from tests.doubles.aws.remote import Double
@@ -43,35 +42,25 @@ constraints: {devices: [T4], regions: [us-east-1, eu-west-1], providers: [aws], 
 
 
 @pytest.fixture
-def double(process: Double) -> Double:
-    return process
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch, double: Double) -> Iterator[list[Sent]]:
-    """Every call that any client of the SDK sends from now on; those of other tests are not used."""
+def double(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     signed_in(monkeypatch)
-    kept: list[Sent] = []
-
-    def keep(params: dict[str, Any], model: Any, context: dict[str, Any], **_: object) -> None:
-        kept.append(Sent(model.service_model.service_name, context["client_region"], model.name, dict(params)))
-
-    hooks = [*botocore.handlers.BUILTIN_HANDLERS, ("provide-client-params", keep)]
-    monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", hooks)
-    sends = SdkApi(HOME, double.url)
-    monkeypatch.setattr("tests.contract.aws.sdk", lambda _: sends)
-    yield kept
-    sends.close()
+    return process
 
 
 def held_policy(name: str) -> Policy:
     return Policy.read(DOCS / f"{name}.json", ACCOUNT, BUCKET)
 
 
-def judged(name: str, sent: list[Sent]) -> tuple[list[str], set[tuple[str, str]]]:
-    """What was called and is not allowed, and what is allowed and was not called."""
+def needed(double: Double) -> list[Need]:
+    """Everything that the calls of this world needed, as the double has judged them."""
+    assert double.ask("unpermitted") == []
+    return [Need(**row) for row in double.ask("needed")]
+
+
+def judged(name: str, wanted: list[Need]) -> tuple[list[str], set[tuple[str, str]]]:
+    """What was needed and is not allowed, and what is allowed and was not needed."""
     found = held_policy(name)
-    return found.refused(need for call in sent for need in needs(call, ACCOUNT)), found.unused()
+    return found.refused(wanted), found.unused()
 
 
 # --- the person who launches -------------------------------------------------------------------------------------
@@ -95,29 +84,20 @@ def command(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-def bucket_stands(double: Double) -> None:
-    """What a set-up has made, but for what the double's scenario brings."""
-    sends = SdkApi(HOME, double.url)
-    desk = Desk(double, sends)
-    desk.carry_out([step for step in desk.set_up.lacking() if step.name == "bucket"])
-    sends.close()
-
-
 @pytest.mark.slow
 def test_whoever_launches_may_do_exactly_what_launches_do(
-    double: Double, command: Path, sent: list[Sent], capsys: pytest.CaptureFixture[str]
+    double: Double, command: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
     data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
+    wanted: list[Need] = []
     for setup, market in (("reaper", "on_demand"), ("schedule", "spot")):
         incidents = [{"event": "reclaim", "attempt": 1, "after": 30}] if market == "spot" else []
-        double.reset(setup=setup, incidents=incidents, disks_stay=market == "spot")
-        before = len(sent)
-        bucket_stands(double)
-        del sent[before:]
+        double.reset(setup=setup, incidents=incidents, disks_stay=market == "spot", bucket=True, policies=["client"])
         assert (
             plan(["launch", "job.yaml", "--market", market, "--yes", "--fresh", "--output", f"{setup}-{market}"]) == 0
         )
+        wanted += needed(double)
     assert plan(["doctor", "aws", "job.yaml"]) == 0
     assert plan(["estimate", "job.yaml", "--check", "--limit", "3"]) == 0
     double.script(operation="GetServiceQuota", code="NoSuchResourceException", times=None)
@@ -128,7 +108,7 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
     assert plan(["status"]) == 0
     assert plan(["sweep", "--provider", "aws", "--yes"]) == 0
     by_hand(double, command)
-    assert judged("client", sent) == ([], set())
+    assert judged("client", [*wanted, *needed(double)]) == ([], set())
 
 
 def by_hand(double: Double, home: Path) -> None:
@@ -152,13 +132,13 @@ def by_hand(double: Double, home: Path) -> None:
 # --- the person who sets an account up ---------------------------------------------------------------------------
 
 
-def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Double, sent: list[Sent]) -> None:
+def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Double, sends: SdkApi) -> None:
     """Made, mended, looked at again, and removed with what launches elsewhere have left."""
-    double.reset(setup="none", no_default_network=[HOME])
-    sends = SdkApi(HOME, double.url)
+    double.reset(setup="none", no_default_network=[HOME], policies=["setup"])
     first = Desk(double, sends)
     first.carry_out(list(first.set_up.lacking()))
-    mended = len(sent)
+    wanted = needed(double)
+    double.ask("permit", policies=[])
     name_the_spot_role(sends)
     for operation, changes in SPOILS.items():
         service = "lambda" if "Function" in operation else "iam"
@@ -167,12 +147,11 @@ def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Doubl
     tags = [{"ResourceType": "security-group", "Tags": [{"Key": "trainplan", "Value": "1"}]}]
     group = {"GroupName": "trainplan", "Description": "x", "VpcId": vpc, "TagSpecifications": tags}
     sends.call("ec2", "eu-west-1", "CreateSecurityGroup", group)
-    del sent[mended:]
+    double.ask("permit", policies=["setup"])
     again = Desk(double, sends)
     again.carry_out(list(again.set_up.lacking()))
     again.carry_out(list(again.set_up.removable()))
-    sends.close()
-    assert judged("setup", sent) == ([], set())
+    assert judged("setup", [*wanted, *needed(double)]) == ([], set())
 
 
 SPOILS: dict[str, dict[str, object]] = {
@@ -194,25 +173,32 @@ def test_what_a_set_up_gives_is_what_the_page_shows(name: str) -> None:
     assert "arn:aws-cn:" in json.dumps(policy(name, Identity(account=ACCOUNT, arn="", partition="aws-cn"), BUCKET))
 
 
-def test_the_reaper_may_do_exactly_what_it_does(
-    double: Double, sent: list[Sent], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_reaper_may_do_exactly_what_it_does(double: Double, sends: SdkApi, monkeypatch: pytest.MonkeyPatch) -> None:
     double.reset(setup="none", listing_lag=0.0)
     monkeypatch.setenv("AWS_ENDPOINT_URL", double.url)
-    sends = SdkApi(HOME, double.url)
     tags = [{"Key": "trainplan", "Value": "1"}, {"Key": "expires-at", "Value": "2020-01-01T00:00:00+00:00"}]
     machine = {"ImageId": "ami-0cafe000000000001", "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
     sends.call(
         "ec2", HOME, "RunInstances", {**machine, "TagSpecifications": [{"ResourceType": "instance", "Tags": tags}]}
     )
-    sends.close()
-    sent.clear()
+    double.ask("permit", policies=["reaper"])
     assert deadline.handler({"time": "2026-11-21T12:00:00Z"}, None)["terminated"]
-    found = held_policy("reaper")
-    told = {"aws:ResourceTag/trainplan": "1", "aws:ResourceTag/expires-at": tags[1]["Value"]}
-    wanted = [need for call in sent for need in needs(call, ACCOUNT)]
-    assert found.refused(replace(need, context={**need.context, **told}) for need in wanted) == []
-    assert found.unused() == set()
+    stream = {"logGroupName": REAPER_LOG, "logStreamName": "2026/11/21/[$LATEST]0123"}
+    known = {"region": HOME, "account": ACCOUNT}
+    written = [
+        need
+        for operation, more in (("CreateLogStream", {}), ("PutLogEvents", {"logEvents": []}))
+        for need in needs("aws", f"logs:{operation}", {**stream, **more}, known)
+    ]  # by Lambda, in the role's name
+    assert judged("reaper", [*needed(double), *written]) == ([], set())
+
+
+def test_the_reapers_role_makes_no_log_group() -> None:
+    """One that Lambda made would be kept for good, and come back after its removal."""
+    group = {"logGroupName": REAPER_LOG}
+    wanted = needs("aws", "logs:CreateLogGroup", group, {"region": HOME, "account": ACCOUNT})
+    assert not held_policy("reaper").allows(wanted[0])
+    assert held_policy("setup").refused(wanted) == []
 
 
 @pytest.mark.parametrize("context", [{}, {"aws:ResourceTag/expires-at": "x"}, {"aws:ResourceTag/trainplan": "1"}])
