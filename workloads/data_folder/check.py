@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.data_folder.duplicates import MOST_COMPARED, Contents, Duplicates, count_duplicates, digest_of
+from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.layout import read_layout, refuse_no_folder
+from workloads.data_folder.npz import check_pixels
 from workloads.data_folder.problems import class_problems, class_warnings
 from workloads.data_folder.published import PublishedSet
 from workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
 from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import ImageLayout, LeftOut, RecordLayout
+from workloads.data_folder.values import DataFolderError, ImageLayout, LeftOut, RecordLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +139,7 @@ def _of_published(folder: Path, data_set: PublishedSet) -> Report:
         hold_out_images=len(data_set.hold_out.labels),
         first_label=first,
         last_label=labels[-1],
-        size_bytes=sum(path.stat().st_size for path in folder.iterdir() if path.is_file()),
+        size_bytes=sum(path.stat().st_size for path in files_below(folder, Tally(folder))),
         decoded=len(samples),
         unreadable_images=0,
         unreadable=(),
@@ -145,9 +147,18 @@ def _of_published(folder: Path, data_set: PublishedSet) -> Report:
         channels=data_set.train.channels,
         left_out=(),
         duplicates=count_duplicates(samples, (digest_of(sample.read()) for sample in samples)),
-        problems=tuple(class_problems(counts, 0, ())),
+        problems=(*class_problems(counts, 0, ()), *_pixel_problems(data_set)),
         warnings=tuple(class_warnings(counts)),
     )
+
+
+def _pixel_problems(data_set: PublishedSet) -> list[str]:
+    try:
+        check_pixels(data_set.train)
+        check_pixels(data_set.hold_out)
+    except DataFolderError as error:
+        return [str(error)]
+    return []
 
 
 def _bytes(layout: ImageLayout | RecordLayout, samples: list[Sample]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workloads.data_folder.entries import Tally, files_below, files_in, folders_in
 from workloads.data_folder.hold_out import chosen_by_name, rank
 from workloads.data_folder.nothing import nothing_text
+from workloads.data_folder.npz import npz_set
 from workloads.data_folder.published import PublishedSet, published_set
 from workloads.data_folder.shards import record_layout
 from workloads.data_folder.unwrapped import holds_images, unwrapped
@@ -23,15 +24,33 @@ _Classes = dict[str, list["Path"]]
 
 
 def read_layout(folder: Path) -> PublishedSet | RecordLayout | ImageLayout:
-    """What the folder holds: a published set, TFRecords where there are any, else images.
+    """What the folder holds: a published set, TFRecords where there are any, else images, else arrays.
 
     Raises DataFolderError where it can be read in two ways, and where nothing in it can be read.
     """
     refuse_no_folder(folder)
-    layout = published_set(folder) or record_layout(folder) or image_layout(folder)
-    if isinstance(layout, ImageLayout) and not layout.train and not layout.hold_out:
-        raise DataFolderError(nothing_text(folder))
-    return layout
+    layout = published_set(folder) or record_layout(folder)
+    if layout is not None:
+        return layout
+    try:
+        return image_layout(folder)
+    except DataFolderError:
+        other = _of_other_files(folder)
+        if other is None:
+            raise
+        return other
+
+
+def _of_other_files(folder: Path) -> PublishedSet | None:
+    """What is read of a folder without images in folders; None where there are some, or nothing else.
+
+    Raises DataFolderError.
+    """
+    files = files_below(folder, Tally(folder))
+    if any(path.suffix.lower() in IMAGE_SUFFIXES and path.parent != folder for path in files):
+        return None
+    arrays = [path for path in files if path.suffix.lower() == ".npz"]
+    return npz_set(arrays) if arrays else None
 
 
 def refuse_no_folder(folder: Path) -> None:
@@ -66,6 +85,8 @@ def image_layout(folder: Path) -> ImageLayout:
             _add_loose(path, tally)
         in_hold_out = _same_classes(names, _classes_in(hold_out_root, tally), train_root.name, tally)
         hold_out = _labelled(hold_out_root, names, in_hold_out, tally)
+    if not train and not hold_out:
+        raise DataFolderError(nothing_text(folder))
     return ImageLayout(
         train_root=train_root,
         hold_out_root=hold_out_root or train_root,

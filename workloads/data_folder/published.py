@@ -27,8 +27,8 @@ DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, pickle.Unpickling
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """`pixels` of all images, one byte each: `height` x `width` x `channels` an image, a plane per channel where
-    `planar`. `labels` from 0, one an image."""
+    """`pixels` of all images: `height` x `width` x `channels` an image, a plane per channel where `planar`; of NPY's
+    type `descr`, a byte each where nothing else is said. `labels` from 0, one an image."""
 
     pixels: bytes
     labels: tuple[int, ...]
@@ -36,11 +36,12 @@ class Part:
     width: int
     channels: int
     planar: bool = False
+    descr: str = "|u1"
 
     @property
     def image_bytes(self) -> int:
         """The bytes of one image."""
-        return self.height * self.width * self.channels
+        return self.height * self.width * self.channels * int(self.descr[2:])
 
     def image(self, number: int) -> bytes:
         """The pixels of one image, as they lie in the file."""
@@ -49,7 +50,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSet:
-    """A data set as it is published. `class_names` are () where its files do not tell them."""
+    """A data set as it is published, or as arrays of a person's own.
+
+    `class_names` are () where its files do not tell them.
+    """
 
     name: str
     train: Part

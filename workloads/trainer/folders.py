@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from workloads.data_folder.layout import read_layout
+from workloads.data_folder.npz import pixel_factor
 from workloads.data_folder.published import Part, PublishedSet
 from workloads.data_folder.records import KEYS, Keys, count_records, held_out_of, keys_of, read_records
 from workloads.data_folder.shards import refuse_no_training_files
@@ -65,17 +67,30 @@ def _opened(folder: Path, query: FolderQuery) -> Split:
 
 
 def published_split(data: PublishedSet) -> Split:
-    """MNIST or CIFAR as arrays in memory."""
-    return Split(train=_arrays(data.train), hold_out=_arrays(data.hold_out), class_names=data.class_names)
+    """MNIST, CIFAR or a person's own arrays, in memory. Raises DataFolderError for pixels that are normalised."""
+    pixels = [_pixels(part) for part in (data.train, data.hold_out)]
+    lowest, highest = (
+        min(float(part.min(initial=0)) for part in pixels),
+        max(float(part.max(initial=0)) for part in pixels),
+    )
+    factor = pixel_factor(data.train.descr, float(lowest), float(highest))
+    train, hold_out = (
+        in_memory(part if part.dtype == np.uint8 else np.rint(part.astype(np.float32) * factor), np.array(of.labels))
+        for part, of in zip(pixels, (data.train, data.hold_out), strict=True)
+    )
+    return Split(train=train, hold_out=hold_out, class_names=data.class_names)
 
 
-def _arrays(part: Part) -> Images:
-    pixels = np.frombuffer(part.pixels, np.uint8)
+def _pixels(part: Part) -> npt.NDArray[Any]:
+    """(images, side, side, channels), of images that are not square the central square."""
+    pixels = np.frombuffer(part.pixels, part.descr)
     if part.planar:
         pixels = pixels.reshape(-1, part.channels, part.height, part.width).transpose(0, 2, 3, 1)
     else:
         pixels = pixels.reshape(-1, part.height, part.width, part.channels)
-    return in_memory(pixels, np.array(part.labels))
+    side = min(part.height, part.width)
+    top, left = (part.height - side) // 2, (part.width - side) // 2
+    return pixels[:, top : top + side, left : left + side]
 
 
 def _images(layout: ImageLayout, query: FolderQuery) -> Split:
