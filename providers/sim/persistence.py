@@ -1,8 +1,9 @@
-"""Keeps the simulated cloud on disk, so that it goes on after its process ended: one SQLite file, one owner."""
+"""Keeps the simulated cloud on disk, in one SQLite file."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from providers.sim.tables import State, Table
 from providers.sim.values import Fault, Incident, SimMachine, Thing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _KINDS: dict[str, TypeAdapter[Any]] = {
@@ -26,29 +28,46 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
 _BYTES = "objects"
 
 
-class WorldInUseError(Exception):
-    """Another process has this world."""
+_PATIENCE_SECONDS = 60.0
+"""Fifty clients may be calling, each for some milliseconds."""
 
 
 class Keeper:
-    """The rows of a State in a file that nobody else can open meanwhile. Use from one thread at a time."""
+    """The rows of a State in a file that several processes change, one at a time. Use from one thread."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file. Raises WorldInUseError."""
-        self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        """Makes the file. Raises sqlite3.Error."""
+        self._db = sqlite3.connect(path, timeout=_PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
+        self._version = 0
         try:
-            # The lock lasts as long as the process. Nothing here has to outlive a power cut.
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            # Nothing here has to outlive a power cut.
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = OFF")
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS row (kind TEXT, key TEXT, value BLOB, PRIMARY KEY (kind, key))"
             )
-            self._db.execute("BEGIN EXCLUSIVE")
-            self._db.execute("COMMIT")
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error:
             self._db.close()
-            raise WorldInUseError(str(error)) from None
+            raise
+
+    @contextmanager
+    def changing(self) -> Iterator[bool]:
+        """Let nobody else change the file meanwhile; tells whether somebody has since the last time.
+
+        What is saved in the block is on disk when it ends, also by an Exception; any other end takes it back.
+        """
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            before, (self._version,) = self._version, self._db.execute("PRAGMA data_version").fetchone()
+            yield before != self._version
+        except Exception:
+            self._db.execute("COMMIT")
+            raise
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        else:
+            self._db.execute("COMMIT")
 
     def load(self) -> State:
         """What was saved last, in the order in which it was made."""
@@ -58,11 +77,10 @@ class Keeper:
         return State(**{kind: Table(entries) for kind, entries in rows.items()})
 
     def save(self, state: State) -> None:
-        """Everything that changed since the last time, whole or not at all."""
+        """Everything that changed since the last time."""
         changed = [
             (kind.name, key, row) for kind in fields(State) for key, row in getattr(state, kind.name).drain().items()
         ]
-        self._db.execute("BEGIN")
         for kind, key, row in changed:
             if row is None:
                 self._db.execute("DELETE FROM row WHERE kind = ? AND key = ?", (kind, key))
@@ -72,7 +90,6 @@ class Keeper:
                     "INSERT INTO row VALUES (?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET value = excluded.value",
                     (kind, key, value),
                 )
-        self._db.execute("COMMIT")
 
     def close(self) -> None:
         """Close the database."""

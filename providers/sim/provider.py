@@ -18,12 +18,11 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
-from providers.sim.api import Api, HttpApi, RefusedError
+from providers.sim.api import Api, RefusedError
 from providers.sim.catalogue import PROVIDER, TYPES, ZONES, matches, offers
+from providers.sim.cloud import Setup, SimCloud
 from providers.sim.operations import delete_operation, list_operation
-from providers.sim.process import finder
 from providers.sim.scenario import Scenario, read_scenario
-from providers.sim.server import Setup
 from providers.sim.store import SimStore, put_object
 from providers.sim.translate import SimResolution, instance, owned, run_instance, token_of, translated
 from providers.sim.values import Code, Kind, MachineState
@@ -41,12 +40,12 @@ _LOG_LINES = 1000
 
 
 def make(settings: ProviderSettings) -> SimProvider:
-    """The simulated cloud of this home folder; nothing is started before the first call.
+    """The simulated cloud of this home folder; its file is made by the first call.
 
     Raises BadRequestError for an option that is wrong.
     """
     setup = parse_options(settings.options)
-    return SimProvider(setup.scenario, HttpApi(finder(settings.home / PROVIDER, setup, settings.now)))
+    return SimProvider(setup.scenario, SimCloud(settings.home / PROVIDER, setup, settings.now))
 
 
 def parse_options(options: Mapping[str, str]) -> Setup:

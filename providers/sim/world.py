@@ -62,17 +62,6 @@ class World:
         """How long the simulated world has existed, in its own time."""
         return self._now - self.began
 
-    @property
-    def anything_runs(self) -> bool:
-        """Whether a machine runs, or is on its way to or from running."""
-        idle = (MachineState.TERMINATED, MachineState.STOPPED)
-        return any(machine.state not in idle for machine in self.state.machines.values())
-
-    @property
-    def was_used(self) -> bool:
-        """Whether there ever was anything in it."""
-        return bool(self.state.machines or self.state.objects)
-
     def follow(self, scenario: Scenario) -> None:
         """Go on under other rules; its faults and incidents take the place of the old scenario's."""
         for name in [name for name in self.state.faults if name.startswith(f"{SCENARIO}-")]:

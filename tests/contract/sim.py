@@ -1,4 +1,4 @@
-"""The world of the simulated cloud: a server in threads of this process, whose time only sleepers move."""
+"""The simulated cloud in a folder of the test, whose time only sleepers move."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.base import VendorRequest
-from providers.sim.api import ADMIN, Address, DisconnectedError, HttpApi, RefusedError, canonical
+from providers.sim.api import DisconnectedError, RefusedError, canonical
 from providers.sim.calls import call
+from providers.sim.cloud import Setup, SimCloud
 from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
-from providers.sim.server import Host, SimServer
+from providers.sim.scenario import Scenario, Script
 from providers.sim.training import Simulated, Write
 from providers.sim.values import CloudError, Ending, LostReplyError
-from providers.sim.world import World
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from providers.sim.api import Api
     from providers.sim.values import Course
+    from providers.sim.world import World
 
 _CREATES = ("PutObject", "RunInstance", "CreateSchedule")
 _EXITS = {"finish": (0, "done"), "fail": (70, "failed"), "bad-job": (65, "failed")}
@@ -120,19 +120,19 @@ class SimHarness:
     tells_training = True
 
     def __init__(self, home: Path, scenario: Scenario | None = None) -> None:
-        del home
         self.scenario = scenario or Scenario()
-        self.world = World(self.scenario, NOON, NamedTrainer())
-        self._server = SimServer(Host(self.world, speed=0))
-        self._server.start()
+        self._folder = home / "sim"
+        self._clouds: list[SimCloud] = []
         self._calls: list[tuple[str, Mapping[str, Any]]] = []
 
     def provider(self) -> SimProvider:
-        return SimProvider(self.scenario, Recorder(self.http(), self._calls))
+        return SimProvider(self.scenario, Recorder(self.cloud(), self._calls))
 
-    def http(self) -> HttpApi:
-        """The server without anything in front of it; `ask` reaches what only tests need."""
-        return HttpApi(lambda: Address(port=self._server.port, token=self._server.token))
+    def cloud(self) -> SimCloud:
+        """The cloud without anything in front of it, as another client opens it."""
+        setup = Setup(scenario=self.scenario, speed=0)
+        self._clouds.append(SimCloud(self._folder, setup, lambda: NOON, trainer=NamedTrainer()))
+        return self._clouds[-1]
 
     def sent(self) -> Sequence[VendorRequest]:
         """A call that repeats another one makes nothing new: its token says so."""
@@ -151,13 +151,14 @@ class SimHarness:
 
     def script(self, **fault: Any) -> None:
         """One more thing that goes wrong (providers.sim.scenario.FaultRule)."""
-        self.http().ask(f"{ADMIN}script", {"faults": [fault]})
+        self.cloud().play(Script.model_validate({"faults": [fault]}))
 
     def ledger(self) -> dict[str, Any]:
-        return self.http().ask(f"{ADMIN}ledger")
+        return self.cloud().ledger()
 
     def clean(self) -> None:
-        self._server.close()
+        for cloud in self._clouds:
+            cloud.close()
 
 
 def _name(course: Course) -> str:

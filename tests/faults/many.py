@@ -26,11 +26,9 @@ from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry
 from providers.base import RunId
-from providers.sim.api import ADMIN, STOP, HttpApi
-from providers.sim.process import finder
+from providers.sim.cloud import Setup, SimCloud
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
-from providers.sim.server import Setup
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.sim import QUICK, targets_of
@@ -53,15 +51,11 @@ def main(folder: Path) -> int:
     registry.FACTORIES["sim"] = f"{__name__}:make"
     Journal.open(settings.journal).close()
     job = a_job(epochs=3, checkpoint_every="20s", constraints=_LIMITS)
-    _provider(folder).now()  # the server is up before anybody hurries to start one
     work: list[Callable[[], None]] = [lambda number=number: _launch(number, settings, job) for number in range(RUNS)]
     work += [_look_on] * LOOKERS
     broken = _all_at_once(work)
-    api = HttpApi(finder(folder / "sim", Setup(scenario=_SCENARIO, speed=0), lambda: NOON))
-    try:
-        wrong = [*(f"{broken} processes broke down",) * (broken > 0), *_wrong(settings, api.ask(f"{ADMIN}ledger"))]
-    finally:
-        api.ask(STOP, {})
+    ledger = SimCloud(folder / "sim", Setup(scenario=_SCENARIO, speed=0), lambda: NOON).ledger()
+    wrong = [*(f"{broken} processes broke down",) * (broken > 0), *_wrong(settings, ledger)]
     for line in wrong:
         sys.stderr.write(f"{line}\n")
     sys.stdout.write(f"runs {RUNS}, wrong {len(wrong)}\n")
@@ -75,7 +69,7 @@ def make(settings: ProviderSettings) -> SimProvider:
 
 def _provider(folder: Path) -> SimProvider:
     setup = Setup(scenario=_SCENARIO, speed=0)
-    return SimProvider(_SCENARIO, HttpApi(finder(folder / "sim", setup, lambda: NOON)))
+    return SimProvider(_SCENARIO, SimCloud(folder / "sim", setup, lambda: NOON))
 
 
 def _launch(number: int, settings: Settings, job: TrainingJob) -> None:

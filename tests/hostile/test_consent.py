@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.runs.consent import foreign_parts, readers
-from providers.sim.api import STOP, Address, exchange
 from tests.builders import a_job, an_offer
 from tests.doubles.typing_person import AtPty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from pricing.offers import Offer
@@ -30,20 +28,10 @@ JOB: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Where a job lies; its simulated cloud ends with the test."""
-    yield tmp_path
-    address = tmp_path / "home" / "sim" / "server.json"
-    if address.exists():
-        told = json.loads(address.read_text())
-        exchange(Address(port=told["port"], token=told["token"]), STOP, {})
-
-
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
-def test_an_empty_line_does_not_launch_a_strangers_image(folder: Path) -> None:
-    (folder / "job.yaml").write_text(json.dumps(JOB | {"container": EVIL}))
-    with AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--deadline", "600h", PLAN_SIM_SPEED="30") as first:
+def test_an_empty_line_does_not_launch_a_strangers_image(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(json.dumps(JOB | {"container": EVIL}))
+    with AtPty(tmp_path, "launch", "job.yaml", "--provider", "sim", "--deadline", "600h", PLAN_SIM_SPEED="30") as first:
         first.wait_for("launch with the image, data and secrets above? [y/N]:")
         first.type("\n")
         code, _ = first.wait_for_end()
@@ -95,10 +83,10 @@ def test_who_could_read_it_is_said(offers: list[Offer], lines: list[str], unsaid
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
-def test_an_empty_line_does_not_measure_a_strangers_image(folder: Path) -> None:
+def test_an_empty_line_does_not_measure_a_strangers_image(tmp_path: Path) -> None:
     """It would run on this computer."""
-    (folder / "job.yaml").write_text(json.dumps(JOB | {"container": EVIL}))
-    with AtPty(folder, "measure", "job.yaml") as first:
+    (tmp_path / "job.yaml").write_text(json.dumps(JOB | {"container": EVIL}))
+    with AtPty(tmp_path, "measure", "job.yaml") as first:
         first.wait_for("on this machine? [y/N]:")
         first.type("\n")
         code, _ = first.wait_for_end()

@@ -1,10 +1,9 @@
-"""What a stranger sends to be held in memory: headers of an archive, bodies for the simulated cloud."""
+"""What a stranger sends to be held in memory: headers of an archive."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import socket
 import tarfile
 import tracemalloc
 from typing import TYPE_CHECKING
@@ -12,12 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from providers.agent.archives import MOST_HEADER_BYTES, UnpackError, unpack
-from providers.sim.api import API
-from tests.contract.sim import SimHarness
 from tests.unit.providers.agent.machine import drained
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LARGE = 32 * 1024 * 1024
@@ -56,21 +52,3 @@ def test_a_header_of_usual_size_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.tar.gz").write_bytes(archive_with(tarfile.XHDTYPE, 2048))
     assert drained(unpack(tmp_path / "a.tar.gz", tmp_path / "data", lambda: True, tmp_path)) == 1
     assert (tmp_path / "data" / "cat.png").read_bytes() == b"c"
-
-
-@pytest.fixture
-def harness(tmp_path: Path) -> Iterator[SimHarness]:
-    made = SimHarness(tmp_path)
-    yield made
-    made.clean()
-
-
-@pytest.mark.parametrize("token", ["", "wrong", "\xe9"])
-def test_a_caller_without_the_token_is_answered_before_its_body_has_come(harness: SimHarness, token: str) -> None:
-    port = harness.http()._find().port
-    with socket.create_connection(("127.0.0.1", port), timeout=300) as caller:
-        head = f"POST {API}GetIdentity HTTP/1.0\r\nX-Sim-Token: {token}\r\nContent-Length: {10**9}\r\n\r\n"
-        caller.sendall(head.encode("latin-1"))
-        # Far less than was announced, and the connection stays open: whoever waits for the body never answers.
-        caller.sendall(b"x" * 65_536)
-        assert caller.recv(12) == b"HTTP/1.0 401"

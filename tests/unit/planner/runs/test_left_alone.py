@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,14 +9,14 @@ import pytest
 from planner.runs.last_sweep import LastSweep, keep_sweep, last_sweep
 from providers import registry
 from providers.base import ProviderSettings
-from providers.sim.api import ADMIN
+from providers.sim.cloud import SimCloud
 from providers.sim.provider import SimProvider
+from providers.sim.scenario import Script
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 HOURS = 3600
@@ -35,27 +31,25 @@ class Cloud:
         settings = ProviderSettings(home=home, options=options, environment={}, now=lambda: NOON)
         provider = registry.provider("sim", settings)
         assert isinstance(provider, SimProvider)
-        self.provider = provider
+        assert isinstance(provider.api, SimCloud)
+        self.provider, self._api = provider, provider.api
 
     def advance(self, seconds: float) -> None:
-        self._ask("advance", {"seconds": seconds})
+        self._api.advance(seconds)
 
     def machines(self) -> list[dict[str, Any]]:
-        return [row for row in self._ask("ledger")["resources"] if row["kind"] == "instance"]
+        return [row for row in self._api.ledger()["resources"] if row["kind"] == "instance"]
 
     def living(self) -> list[str]:
         return [row["id"] for row in self.machines() if row["ended_at"] is None]
 
     def script(self, **fault: Any) -> None:
         """One more thing that goes wrong (providers.sim.scenario.FaultRule)."""
-        self._ask("script", {"faults": [fault]})
-
-    def _ask(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        return self.provider.api.ask(f"{ADMIN}{what}", body)  # type: ignore[attr-defined, no-any-return]
+        self._api.play(Script.model_validate({"faults": [fault]}))
 
 
 @pytest.fixture
-def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cloud:
     scenario = tmp_path / "scenario.toml"
     scenario.write_text(f"reclaims_per_hour = 0\nstart = {NOON.isoformat()}\n")
     home = tmp_path / "home"
@@ -63,9 +57,7 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     monkeypatch.setenv("PLAN_SIM_SPEED", "0")
     monkeypatch.setenv("PLAN_SIM_SCENARIO", str(scenario))
     monkeypatch.chdir(tmp_path)
-    yield Cloud(home, scenario)
-    with contextlib.suppress(OSError, ValueError):
-        os.kill(int(json.loads((home / "sim" / "server.json").read_text())["pid"]), signal.SIGTERM)
+    return Cloud(home, scenario)
 
 
 @pytest.fixture

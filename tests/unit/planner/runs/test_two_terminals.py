@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.sim.api import STOP, Address, exchange
 from tests.doubles.typing_person import AtPty, command_line, own_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 SPEED = {"PLAN_SIM_SPEED": "30"}
@@ -31,14 +29,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="no p
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """Where a job lies; its simulated cloud ends with the test."""
+def folder(tmp_path: Path) -> Path:
+    """Where a job lies."""
     (tmp_path / "job.yaml").write_text(LONG)
-    yield tmp_path
-    address = tmp_path / "home" / "sim" / "server.json"
-    if address.exists():
-        told = json.loads(address.read_text())
-        exchange(Address(port=told["port"], token=told["token"]), STOP, {})
+    return tmp_path
 
 
 def launch(folder: Path, *more: object) -> AtPty:
