@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +51,6 @@ def draw_front(plan: Plan, target: Path) -> None:
         [point.seconds.expected for point in best], [point.usd.expected for point in best], where="post",
         color="tab:blue", linewidth=0.8, alpha=0.6,
     )  # fmt: skip
-    for point in best:
-        at = point.seconds.expected, point.usd.expected
-        axes.annotate(str(point.rank), at, xytext=(4, 4), textcoords="offset points", fontsize=8)
     names = "\n".join(f"{point.rank:>3}: {point.provider} {point.label}" for point in best)
     figure.legend([], [], title=f"on the front, by time\n{names}", loc="outside right upper", alignment="left")
     far = len(offers) - len(shown)
@@ -64,6 +62,7 @@ def draw_front(plan: Plan, target: Path) -> None:
     )
     _words(axes.xaxis, _TIMES, lambda seconds: format_duration(timedelta(seconds=seconds)))
     _words(axes.yaxis, (), lambda usd: format_usd(Decimal(usd)))
+    _name_points(figure, axes, [(point.seconds.expected, point.usd.expected, str(point.rank)) for point in best])
     _save(figure, axes, target)
 
 
@@ -79,7 +78,6 @@ def draw_check(checked: list[Checked], source: str, target: Path) -> None:
         raise BadInputError("no row could be predicted, so there is nothing to draw")
     low, high = axes.get_xlim()
     axes.plot([low, high], [low, high], color="black", linewidth=0.8, label="as measured")
-    _name_devices(axes, checked)
     predicted = [row for row in checked if isinstance(row.answer, Throughput)]
     within = sum(row.covered for row in predicted) / len(predicted)
     axes.set(
@@ -87,6 +85,7 @@ def draw_check(checked: list[Checked], source: str, target: Path) -> None:
         xlabel="measured, images/s",
         ylabel="predicted, images/s (80 % interval)",
     )
+    _name_devices(figure, axes, checked)
     _save(figure, axes, target)
 
 
@@ -139,19 +138,39 @@ def _crosses(axes: Any, points: Sequence[Point], colour: str, label: str) -> Non
     )  # fmt: skip
 
 
-def _name_devices(axes: Any, checked: Sequence[Checked]) -> None:
+def _name_points(figure: Any, axes: Any, names: Sequence[tuple[float, float, str]]) -> None:
+    """Write each name beside its point, where it lies on no other name as far as there is such a place."""
+    figure.draw_without_rendering()  # the places of the points on the picture are known from here on
+    boxes: list[Any] = []
+    for x, y, text in names:
+        for distance, side in product((4, 14, 24, 34), ("left", "right")):
+            across = 4 if side == "left" else -4
+            note = axes.annotate(
+                text, (x, y), xytext=(across, distance), textcoords="offset points", fontsize=8, ha=side
+            )
+            box = note.get_window_extent()
+            if not any(box.overlaps(other) for other in boxes):
+                break
+            note.remove()
+        else:
+            note = axes.annotate(text, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8)
+            box = note.get_window_extent()
+        boxes.append(box)
+
+
+def _name_devices(figure: Any, axes: Any, checked: Sequence[Checked]) -> None:
     """The names of the devices whose predictions are farthest off, beside the farthest of each."""
     farthest: dict[str, Checked] = {}
     for row in checked:
         if row.error is not None and abs(row.error) >= abs(farthest.get(row.device, row).error or 0.0):
             farthest[row.device] = row
     by_error = sorted(farthest.items(), key=lambda pair: -abs(pair[1].error or 0.0))
-    for device, row in by_error[:MOST_NAMES]:
-        assert isinstance(row.answer, Throughput)
-        axes.annotate(
-            device, (row.images_per_second, row.answer.images_per_second), xytext=(4, 4), textcoords="offset points",
-            fontsize=7,
-        )  # fmt: skip
+    names = [
+        (row.images_per_second, row.answer.images_per_second, device)
+        for device, row in by_error[:MOST_NAMES]
+        if isinstance(row.answer, Throughput) and row.images_per_second is not None
+    ]
+    _name_points(figure, axes, names)
 
 
 def _basis(axes: Any, checked: Sequence[Checked], basis: str, colour: str) -> int:

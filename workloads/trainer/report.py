@@ -27,7 +27,7 @@ def report_files(
 ) -> dict[str, bytes]:
     """Files by name. `sentence` says on what was tested, with which weights."""
     files = {"metrics.csv": _csv([list(Epoch.model_fields), *[list(row.model_dump().values()) for row in epochs]])}
-    picture = curves(epochs)
+    picture = curves(epochs, title)
     if picture is not None:
         files["curves.png"] = picture
     names = _names(class_names, tested.confusion)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,6 +47,15 @@ def test_an_estimate_is_drawn_with_its_front_named(tmp_path: Path, drawing: dict
     assert "  1: " in "\n".join(rows)
     assert len(rows) == len(axes.texts)
     assert all(any(device in row for device in ("T4", "V100", "L4")) for row in rows)
+
+
+def test_names_that_are_near_each_other_do_not_lie_on_each_other(tmp_path: Path, drawing: dict[str, Any]) -> None:
+    """The whole catalog: two offers of the front differ by a second and a cent."""
+    done = plan("estimate", *JOB[:4], "--plot", tmp_path / "front.png")
+    assert done.code == 0, done.err
+    boxes = [note.get_window_extent() for note in drawing["axes"].texts]
+    assert len(boxes) > 3
+    assert not [1 for one, other in combinations(boxes, 2) if one.overlaps(other)]
 
 
 def test_a_simulated_offer_is_marked_in_the_picture(tmp_path: Path, drawing: dict[str, Any]) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 
 import numpy as np
 import pytest
 
-from workloads.trainer.curves import curves
+from workloads.trainer.curves import curves, scale_of
 from workloads.trainer.history import Epoch
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult
@@ -72,7 +73,37 @@ def test_the_curves_show_training_and_validation() -> None:
     assert picture is not None
     image = image_module.open(io.BytesIO(picture))
     colours = {colour for _, colour in image.getcolors(10_000)}
-    assert image.size == (960, 360)
+    assert image.size == (960, 384)
     assert {(31, 119, 180), (214, 39, 40)} <= colours
     assert curves([]) is None
+    assert curves(EPOCHS, "title " * 99 + "\u4f60") is not None
     assert curves(EPOCHS[:1]) is not None
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks", "is_logarithmic"),
+    [
+        ([36.8, 2.1, 0.9, 0.4], (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0), True),  # one bad epoch
+        ([2.3, 1.1, 0.4], (0.0, 0.5, 1.0, 1.5, 2.0, 2.5), False),
+        ([0.393, 0.345, 0.297], (0.25, 0.3, 0.35, 0.4), False),
+        ([1e-6, 1.0], (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), True),
+        ([0.0, 36.8], (0.0, 10.0, 20.0, 30.0, 40.0), False),
+        ([0.5], (0.4, 0.6), False),
+        ([float("nan"), float("inf")], (0.0, 0.5), False),
+        ([], (0.0, 0.5), False),
+    ],
+)
+def test_the_lines_of_an_axis_are_round_and_hold_all_values(
+    values: list[float], ticks: tuple[float, ...], is_logarithmic: bool
+) -> None:
+    scale = scale_of(values)
+    assert scale.ticks == pytest.approx(ticks)
+    assert scale.is_logarithmic is is_logarithmic
+    assert all(-1e-9 <= scale.share(value) <= 1 + 1e-9 for value in values if math.isfinite(value))
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 12, 90, 10_000])
+def test_epochs_are_told_in_whole_numbers(most: int) -> None:
+    scale = scale_of([1.0, float(most)], whole=True)
+    assert all(tick == int(tick) for tick in scale.ticks)
+    assert 2 <= len(scale.ticks) <= 8
