@@ -201,7 +201,7 @@ def _report(results: list[Outcome | SourceError], *, as_json: bool) -> None:
         failed = [{"reason": error.message, "hint": error.hint} for error in errors]
         sys.stdout.write(json.dumps({"providers": [outcome_json(one) for one in outcomes], "failed": failed}) + "\n")
     else:
-        sys.stdout.writelines(f"{outcome_text(outcome)}\n" for outcome in outcomes)
+        show([outcome_text(outcome) for outcome in outcomes if outcome.read])
     held_back = [outcome.provider for outcome in outcomes if outcome.hold_reasons]
     nothing = [outcome.provider for outcome in outcomes if not outcome.read]
     for error in errors[1:]:

@@ -92,12 +92,16 @@ def _offered(one: ProviderSummary) -> str:
 def _details(price_state: PriceState) -> list[str]:
     one = price_state.summary
     lines = [f"  {count:>6,}  {text}" for _, text, count in one.sources]
-    lines += [
-        f"  {name}: not read on {document['failed_on']}: {document['failed']}; "
-        f"as of {document.get('on', 'the shipped prices')}"
+    failures = [
+        (
+            name,
+            f"not read on {document['failed_on']}: {document['failed']}; "
+            f"as of {document.get('on', 'the shipped prices')}",
+        )
         for name, document in price_state.parts.items()
         if "failed" in document
     ]
+    lines += [f"  {text}" for text in _failure_texts(failures)]
     if price_state.changes is not None:
         lines.append(f"  since the shipped prices: {price_state.changes.text}")
         lines += [f"    {_change(change)}" for change in price_state.changes.moved[:_MOST_LINES]]
@@ -105,10 +109,8 @@ def _details(price_state: PriceState) -> list[str]:
 
 
 def outcome_text(outcome: Outcome) -> str:
-    """What a refresh did, or would do."""
+    """What a refresh did, or would do, where something was read."""
     merged, name = outcome.merged, outcome.provider
-    if not outcome.read:
-        return f"{name}: nothing could be read; prices stay as they were"
     lines = [f"{name}: {outcome.changes.text}"]
     lines += [f"  {_change(change)}" for change in outcome.changes.moved[:_MOST_LINES]]
     if outcome.changes.removed_offers:
@@ -120,7 +122,7 @@ def outcome_text(outcome: Outcome) -> str:
     if merged.unknown_types:
         lines.append(f"  accelerated, and not known here: {', '.join(merged.unknown_types[:12])}")
     lines += [f"  left out: {count:,} x {why}" for why, count in sorted(merged.skipped.items()) if count]
-    lines += [f"  not read: {part}: {why}; what was known of it stays" for part, why in outcome.failed]
+    lines += [f"  not read: {text}; what was known of it stays" for text in _failure_texts(outcome.failed)]
     lines += [f"  held back: {why}" for why in outcome.hold_reasons]
     if merged.held_prices and not outcome.hold_reasons:
         lines.append(
@@ -128,6 +130,16 @@ def outcome_text(outcome: Outcome) -> str:
         )
         lines += [f"    {_held_line(one)}" for one in merged.held_prices[:_MOST_LINES]]
     return "\n".join(lines)
+
+
+def _failure_texts(failed: Sequence[tuple[str, str]]) -> list[str]:
+    """Parts and why they were not read, those of one reason together: `eastus and 60 more: it cannot be reached`."""
+    parts: dict[str, list[str]] = {}
+    for part, why in failed:
+        parts.setdefault(why, []).append(part)
+    return [
+        f"{names[0]}{f' and {len(names) - 1:,} more' if len(names) > 1 else ''}: {why}" for why, names in parts.items()
+    ]
 
 
 def held_text(held_prices: Sequence[HeldPrice]) -> str:

@@ -103,7 +103,8 @@ class UrllibHttp:
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
                 raise _certificate(place, error.reason) from None
-            raise _AgainError(f"{place} cannot be reached: {error.reason}", nobody=True) from None
+            reason = error.reason.strerror if isinstance(error.reason, OSError) else None
+            raise _AgainError(f"{place} cannot be reached: {reason or error.reason}", nobody=True) from None
         except (ValueError, http.client.InvalidURL) as error:
             raise SourceError(f"{place} is no address: {error}") from None
         except (OSError, http.client.HTTPException) as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, cast
 
 from pricing.grades import Market
@@ -119,10 +120,18 @@ def _regions(catalog_state: KnownPrices, asking: Asking) -> frozenset[str]:
 
 
 def _parts_read(parts: Iterable[PricePart], asking: Asking) -> list[PricePart]:
-    answers = []
-    for part in parts:
-        asking.say(f"{part.name}: {part.error or f'{len(part.parsed.prices):,} prices'}")
-        answers.append(part)
+    """The parts, each told as it comes; those in a row that fail for one reason are told as one."""
+    answers: list[PricePart] = []
+    for error, group in groupby(parts, key=lambda part: part.error):
+        if error:
+            same = list(group)
+            others = f" and {len(same) - 1:,} more" if len(same) > 1 else ""
+            asking.say(f"{same[0].name}{others}: {error}")
+            answers += same
+            continue
+        for part in group:
+            asking.say(f"{part.name}: {len(part.parsed.prices):,} prices")
+            answers.append(part)
     return answers
 
 

@@ -142,6 +142,15 @@ def test_azure_and_its_offerings(tmp_path: Path) -> None:
         assert (news.offered is None) is (http is broken)
 
 
+def test_regions_that_fail_for_one_reason_are_told_in_one_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    one = replace(asking(Lists("retail"), said), regions=frozenset(f"region-{number}" for number in range(61)))
+    news = news_of(known_of("azure", tmp_path), one)
+    assert len([part for part in news.parts if part.error]) == 61
+    (line,) = said
+    assert line.startswith("region-0 and 60 more: ")
+
+
 def test_mirrors_of_the_environment_are_asked(tmp_path: Path) -> None:
     http = Lists()
     environment = {
