@@ -270,11 +270,13 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "seconds to the first step, of the epochs, and in all", "time",
+        "seconds to the first step, of the epochs, after the last one (until the machine is deleted) and in "
+        "all", "time",
         lambda ranked, _: format_duration(ranked.candidate.estimate.time.total), right=True,
         of_machine={
             "setup_seconds": lambda estimate: estimate.time.setup.total_seconds(),
             "train_seconds": lambda estimate: estimate.time.train.total_seconds(),
+            "end_seconds": lambda estimate: estimate.time.after.total_seconds(),
             "total_seconds": lambda estimate: estimate.time.total.total_seconds(),
         },
     ),

@@ -116,6 +116,7 @@ def machine_json(machine: MachineEstimate | None) -> dict[str, Any] | None:
         **(speed_json(machine.throughput) if machine.throughput else _NO_SPEED),
         "setup_seconds": time.setup.total_seconds() if time else None,
         "train_seconds": time.train.total_seconds() if time else None,
+        "end_seconds": time.after.total_seconds() if time else None,
         "total_seconds": time.total.total_seconds() if time else None,
         "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
         "fits": machine.fits,

@@ -262,6 +262,8 @@ def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> No
         assert row["planning_usd_per_hour"] == float(offer.planning_usd_per_hour or 0)
         assert row["price_grade"] == offer.price_grade
         assert row["total_seconds"] == estimate.time.total.total_seconds()
+        parts = [row[f"{part}_seconds"] for part in ("setup", "train", "end")]
+        assert sum(parts) == pytest.approx(row["total_seconds"])
 
 
 def test_text_that_looks_like_json_stays_text(catalog: Catalog) -> None:
