@@ -5,7 +5,7 @@ set -euo pipefail
 bin=$1
 root=$(cd "$(dirname "$0")/.." && pwd)
 export PLAN_HOME="$root/.build/demo"
-mkdir -p "$PLAN_HOME"
+install -d -m 700 "$PLAN_HOME"  # a home is private, and says so where it was not
 
 answers() { command -v "$1" >/dev/null && timeout 10 "$1" info >/dev/null 2>&1; }
 

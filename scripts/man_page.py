@@ -63,7 +63,8 @@ def _lines() -> Iterator[str]:
     context.max_content_width = context.terminal_width = COLUMNS_OF_HELP
     yield f'.TH PLAN 1 "" "trainplan {__version__}" "User Commands"'
     yield from (".nh", ".ad l")  # names of networks and data sets are not divided
-    yield from (".SH NAME", f"plan \\- {_text(_first_in_lower_case(root.help or ''))}")
+    # whatis and apropos show this line: the first sentence alone.
+    yield from (".SH NAME", f"plan \\- {_text(_first_in_lower_case((root.help or '').split('.')[0]))}")
     yield from (".SH SYNOPSIS", ".B plan", r"[\fIOPTIONS\fR] \fICOMMAND\fR [\fIARGUMENTS\fR]")
     yield from (".SH DESCRIPTION", _text(DESCRIPTION))
     yield from (".SH OPTIONS", *_records(root, context))

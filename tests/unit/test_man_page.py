@@ -79,3 +79,8 @@ def test_a_page_with_a_mistake_is_noticed(page: Path, tmp_path: Path) -> None:
 def test_how_it_is_called_is_said_on_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+def test_the_line_that_apropos_shows_is_one_sentence_on_the_command() -> None:
+    lines = man_page().splitlines()
+    assert lines[lines.index(".SH NAME") + 1] == r"plan \- estimate what a training run costs, then launch it"
