@@ -34,7 +34,7 @@ _LOOKED_AT = 400
 
 def command(
     provider: Annotated[
-        str | None, typer.Argument(metavar="[PROVIDER]", help="local, aws, gcp or azure (default: all of them)")
+        str | None, typer.Argument(metavar="[PROVIDER]", help=f"{', '.join(names())} (default: all but sim)")
     ] = None,
     job_file: Annotated[
         Path | None, typer.Argument(metavar="[JOB.yaml]", help="Rank offers for this job (default: vgg16 on cifar10)")
@@ -101,22 +101,42 @@ def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> lis
 
 
 def _page(one: Examination) -> Page:
-    lines: list[str | Cell] = [
-        line for check in by_cause(one.account) for line in _check_lines(check, f"{check.name}: {check.detail}")
-    ]
+    checks = by_cause(one.account)
+    lines: list[str | Cell] = [line for check in checks for line in _check_lines(check, _account_line(check))]
     for judged in one.offers:
         lines += _offer_lines(judged, whole=not one.account)
-    return [*lines, one.sentence]
+    is_told = any(check.state is PreflightState.REFUSED and check.detail in one.sentence for check in checks)
+    return [*lines, f"{one.provider}: nothing can be launched, for the reason above" if is_told else one.sentence]
+
+
+_MOST_NAMES = 3
+"""Checks of one cause that are named; more of them say no more than their cause."""
+
+
+def _account_line(check: Check) -> str:
+    return check.detail if check.name.count(",") >= _MOST_NAMES else f"{check.name}: {check.detail}"
 
 
 def by_cause(checks: Sequence[Check]) -> list[Check]:
-    """The checks, those that fail for the same reason as one: it is told once, with the names of all of them."""
-    causes: dict[tuple[str, str, str], list[Check]] = {}
+    """The checks, those that fail for the same reason as one: it is told once, with the names of all of them.
+
+    What could not be looked at because of a refusal has the text of that refusal in its own.
+    """
+    refusals = sorted({check.detail for check in checks if check.state is PreflightState.REFUSED}, key=len)
+    causes: dict[tuple[str, str], list[Check]] = {}
     for check in checks:
         # What is in order is in order for reasons of its own.
-        name = check.name if check.state is PreflightState.OK else ""
-        causes.setdefault((check.state, check.detail, name or check.fix), []).append(check)
-    return [replace(group[0], name=", ".join(check.name for check in group)) for group in causes.values()]
+        is_ok = check.state is PreflightState.OK
+        cause = check.detail if is_ok else next((text for text in refusals if text in check.detail), check.detail)
+        causes.setdefault((cause, check.name if is_ok else check.fix), []).append(check)
+    return [
+        replace(
+            next((check for check in group if check.state is PreflightState.REFUSED), group[0]),
+            name=", ".join(check.name for check in group),
+            detail=cause,
+        )
+        for (cause, _), group in causes.items()
+    ]
 
 
 def _offer_lines(judged: Judged, *, whole: bool) -> list[str | Cell]:

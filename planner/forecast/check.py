@@ -288,7 +288,8 @@ def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> t
     """Whether anything can be launched, and the sentence that a doctor ends with."""
     refused = _refusal(account)
     if refused is not None:
-        return PreflightState.REFUSED, _nothing(name, refused)
+        is_shared = sum(check.detail == refused.detail for check in account) > 1
+        return PreflightState.REFUSED, _nothing(name, refused, is_shared=is_shared)
     if offers and offers[-1].state is PreflightState.OK:
         return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1])}"
     unknown = next((place for place in offers if place.state is PreflightState.UNKNOWN), None)
@@ -315,8 +316,10 @@ def _cheapest(name: str, judged: Judged) -> str:
     return f"the cheapest that this account can launch now is {judged.text}"
 
 
-def _nothing(name: str, check: Check) -> str:
-    return f"{name}: nothing can be launched; {_with_fix(f'{check.name}: {check.detail}', check.fix)}"
+def _nothing(name: str, check: Check, *, is_shared: bool = False) -> str:
+    """`is_shared`: other checks fail for the same reason, so that the name of this one says nothing."""
+    why = check.detail if is_shared else f"{check.name}: {check.detail}"
+    return f"{name}: nothing can be launched; {_with_fix(why, check.fix)}"
 
 
 def _with_fix(text: str, fix: str) -> str:

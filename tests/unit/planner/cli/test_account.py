@@ -122,7 +122,7 @@ def test_the_doctors_json_has_every_check(aws: FakeCloud) -> None:
     ("check", "code", "sentence"),
     [
         (NO_QUOTA, 4, "aws: nothing can be launched yet; the one quota to ask for is that of "),
-        (NOBODY, 4, "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"),
+        (NOBODY, 4, "aws: nothing can be launched, for the reason above"),
         (Check(name="quota", state=PreflightState.UNKNOWN, detail="may not ask"), 0, "aws: it is not known whether"),
     ],
 )

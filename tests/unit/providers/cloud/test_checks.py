@@ -85,3 +85,17 @@ def test_one_cause_is_told_once_with_all_that_it_stops() -> None:
     assert [(check.name, check.state) for check in by_cause(checks)] == [
         ("identity, bucket", REFUSED), ("regions", OK), ("network", OK), ("timer", REFUSED),
     ]  # fmt: skip
+
+
+def test_what_a_refusal_keeps_from_being_looked_at_is_told_with_the_refusal() -> None:
+    """Google's checks without a sign-in: one refused, the others unknown, one of them in words of its own."""
+    why = {"detail": "there is no sign-in", "fix": "sign in"}
+    checks = [
+        answers("GPUs", UNKNOWN, **why)(), answers("identity", REFUSED, **why)(),
+        answers("billing", UNKNOWN, "whether it is billed cannot be seen: there is no sign-in", "sign in")(),
+        answers("clock", UNKNOWN, "no reply within 7 s", "check the network")(),
+    ]  # fmt: skip
+    assert [(check.name, check.state, check.detail) for check in by_cause(checks)] == [
+        ("GPUs, identity, billing", REFUSED, "there is no sign-in"),
+        ("clock", UNKNOWN, "no reply within 7 s"),
+    ]
