@@ -82,16 +82,18 @@ def _tell(line: str) -> None:
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:
-    receipt = run.receipt
+    receipt, simulated = run.receipt, is_simulated(run.provider)
     return (
         run.run_id,
         run.job_name,
-        f"{run.provider} (simulated)" if is_simulated(run.provider) else run.provider,
-        f"{run.created_at.astimezone():%Y-%m-%d %H:%M}",
+        f"{run.provider} (simulated)" if simulated else run.provider,
+        # The clock of a simulated cloud is ahead of ours by all that its runs have taken.
+        f"{run.created_at.astimezone():%Y-%m-%d %H:%M}{', simulated' if simulated else ''}",
         "measured" if _only_measured(receipt) else run.outcome or run.phase,
         _seconds(None if _only_measured(receipt) else receipt.get("estimated_seconds")),
         _seconds(receipt.get("actual_seconds")),
-        _percent(_off(receipt)),
+        # A simulated speed is made up: how far an estimate was from it says nothing.
+        "-" if simulated else _percent(_off(receipt)),
         _number(receipt.get("actual_images_per_second"), ",.0f"),
         _number(receipt.get("accuracy"), ".2%"),
         _number(receipt.get("actual_usd"), ".2f", "$"),
