@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -49,8 +50,13 @@ class _InOrder(TyperGroup):
 
 
 def command(arguments: list[str]) -> int:
-    """Run one command line, an empty one as `--help`. Raises PlanError; returns the exit code otherwise."""
+    """Run one command line (an empty one as `--help`, `help X` as `X --help`) and return its exit code.
+
+    Raises PlanError.
+    """
     arguments = arguments or ["--help"]
+    if arguments[0] == "help":
+        arguments = [*arguments[1:], "--help"]
     cli = typer.main.get_command(_app(arguments))
     try:
         code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)
@@ -122,5 +128,59 @@ def _bad_usage(error: Exception) -> BadInputError:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if message.startswith("Usage:"):  # a group that was typed without one of its commands brings its whole help
         message = f"{path} needs a command"
+    near = _meant_option(option, context) if option is not None else ""
     is_group = hasattr(getattr(context, "command", None), "list_commands") or context is None
-    return BadInputError(message.rstrip("."), f"{path} --help lists its {'commands' if is_group else 'options'}")
+    help_hint = f"{path} --help lists its {'commands' if is_group else 'options'}"
+    return BadInputError(_in_plain_words(message, path), f"did you mean {near}? {help_hint}" if near else help_hint)
+
+
+_OTHER_NAMES = {
+    **dict.fromkeys(("gpu", "gpus", "accelerator", "accelerators", "d"), "--device"),
+    **dict.fromkeys(("p", "cloud", "clouds"), "--provider"),
+    **dict.fromkeys(("batch-size", "batch_size", "b"), "--batch"),
+    **dict.fromkeys(("max-price", "max-budget", "cost"), "--budget"),
+    **dict.fromkeys(("spot", "preemptible"), "--market spot"),
+    **dict.fromkeys(("verbose", "v"), "--notes"),
+    **dict.fromkeys(("n", "top"), "--limit"),
+}
+"""What other tools call the options, without dashes."""
+
+
+def _meant_option(option: str, context: Any) -> str:
+    """The option that comes nearest to one that the command does not have; "" where none does."""
+    import difflib  # costs 5 ms, and only a mistake needs it
+
+    parameters = getattr(getattr(context, "command", None), "params", [])
+    known = [name for one in parameters for name in getattr(one, "opts", []) if name.startswith("--")]
+    other = _OTHER_NAMES.get(option.lstrip("-").lower(), "")
+    if other.partition(" ")[0] in known:
+        return other
+    # Nearer than names of models have to be: an option that is merely similar does something else.
+    return next(iter(difflib.get_close_matches(option, known, n=1, cutoff=0.75)), "")
+
+
+_PLAIN_WORDS = (
+    (r"^Invalid value for '?(?P<name>[^':]+)'?: ", r"\g<name>: "),
+    (r"^Invalid value: ", ""),
+    (r": Value error, ", ": "),
+    (r"Input should be greater than or equal to (\S+)", r"it must be at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"it must be at most \1"),
+    (r"Input should be a valid integer.*", "it must be a whole number"),
+    (r"Input should be a valid number.*", "it must be a number"),
+    (r"^Got unexpected extra arguments?(?:\(s\))? \((.*)\)$", r"{path} has no place for: \1"),
+    (r"^No such command '(.*?)'\.?", r"there is no command '\1'"),
+    (r"(?<=') Did you mean ", "; did you mean "),
+    (r"^No such option: (\S+)(?: .*)?$", r"there is no option \1"),
+    (r"^Option '?(\S+?)'? requires an argument$", r"\1 needs a value"),
+    (r"^Option '?(\S+?)'? does not take a value$", r"\1 takes no value"),
+    (r"^Missing argument '?(.*?)'?$", r"\1 is missing"),
+    (r"^Missing option '?(.*?)'?$", r"\1 is missing"),
+)
+"""What typer and pydantic say of a command line, and how it is said here."""
+
+
+def _in_plain_words(message: str, path: str) -> str:
+    text = message.rstrip(".")
+    for pattern, words in _PLAIN_WORDS:
+        text = re.sub(pattern, words.replace("{path}", path), text)
+    return text

@@ -29,6 +29,7 @@ from providers.cloud.sign_ins import may_be_signed_in
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import names
 from providers.registry import provider as make_provider
+from workloads.nearest import nearest_names
 
 
 @runtime_checkable
@@ -63,7 +64,9 @@ def _tell_once(provider: str, text: str) -> None:
 def provider_names(value: str | None) -> tuple[str, ...]:
     """The provider that was asked for, or all of them. Raises BadInputError for one that is not there."""
     if value is not None and value not in names():
-        raise BadInputError(f"there is no provider {value!r} to launch on", f"known: {', '.join(names())}")
+        near = nearest_names(value.lower(), names())
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names())}"
+        raise BadInputError(f"there is no provider {value!r} to launch on", hint)
     return (value,) if value else names()
 
 

@@ -71,18 +71,20 @@ def test_nothing_is_chosen_for_who_types_nothing() -> None:
 @pytest.mark.parametrize(
     ("line", "error"),
     [
-        ("a b", "Got unexpected extra argument(s) (b)"),
-        ("--frobnicate", "No such option: --frobnicate"),
-        ("--lim 3", "No such option: --lim"),
-        ("-j", "No such option: -j"),
-        ("--all=yes", "Option '--all' does not take a value"),
-        ("--epochs", "Option '--epochs' requires an argument"),
-        ("--epochs 0", "Invalid value for '--epochs'"),
-        ("--epochs -3", "Invalid value for '--epochs'"),
-        ("--epochs many", "Invalid value for '--epochs'"),
-        ("--epochs \u0663", "Invalid value for '--epochs'"),  # a digit of another script
-        ("--objective cheap", "Invalid value for '--objective'"),
-        ("--objective TIME", "Invalid value for '--objective'"),
+        ("a b", "plan estimate has no place for: b"),
+        ("--frobnicate", "there is no option --frobnicate"),
+        ("--lim 3", "there is no option --lim"),
+        ("-j", "there is no option -j"),
+        ("job.yaml --limit 1.5", "--limit: it must be a whole number"),
+        ("job.yaml --limit 0", "--limit: it must be at least 1"),
+        ("--all=yes", "--all takes no value"),
+        ("--epochs", "--epochs needs a value"),
+        ("--epochs 0", "--epochs: "),
+        ("--epochs -3", "--epochs: "),
+        ("--epochs many", "--epochs: "),
+        ("--epochs \u0663", "--epochs: "),  # a digit of another script
+        ("--objective cheap", "--objective: "),
+        ("--objective TIME", "--objective: "),
         ("--model=", "give a job file, or --model and --dataset"),
     ],
 )
@@ -91,6 +93,31 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(line: str, error: str) -
     assert (said.code, said.out) == (2, "")
     assert said.error.startswith(error)
     assert said.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("estimate --lmit 3", "did you mean --limit?"),
+        ("estimate --gpu T4", "did you mean --device?"),
+        ("estimate -p aws", "did you mean --provider?"),
+        ("estimate --spot", "did you mean --market spot?"),
+        ("estimate -j", "plan estimate --help lists its options"),
+        ("history --gpu T4", "plan history --help lists its options"),
+        ("setup azuer", "did you mean azure?"),
+        ("doctor Azure", "did you mean azure?"),
+        ("setup xyz", "known: local"),
+    ],
+)
+def test_what_is_nearly_right_is_told_what_is_right(line: str, hint: str) -> None:
+    assert plan(*line.split()).hint.startswith(hint)
+
+
+@pytest.mark.parametrize(("line", "usage"), [("help", "plan [OPTIONS]"), ("help prices", "plan prices [OPTIONS]")])
+def test_help_is_a_word_too(line: str, usage: str) -> None:
+    told = plan(*line.split())
+    assert told.code == 0
+    assert f"Usage: {usage}" in told.out
 
 
 def test_a_shell_that_completes_an_option_gets_words_and_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
