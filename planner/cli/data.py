@@ -214,9 +214,9 @@ def _remove(
         sys.stdout.write(json.dumps({**_json(provider, data_set), "removed": True}) + "\n")
 
 
-def check_at_launch(job: TrainingJob) -> TrainingJob:
+def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> TrainingJob:
     """The job with the number of its training images; to stderr a line of what its local folder holds, and of what is
-    left out.
+    left out. `told` gets these lines too.
 
     Raises BadInputError for the folder's problems.
     """
@@ -228,7 +228,10 @@ def check_at_launch(job: TrainingJob) -> TrainingJob:
         raise BadInputError(
             f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
         )
-    sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
+    lines = launch_lines(report)
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+    if told is not None:
+        told += lines
     return with_images(job, report.train_images)
 
 

@@ -68,7 +68,8 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, budget, objective))
+    told: list[str] = []
+    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, budget, objective), told)
     settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings, calibrates=not dry_run)
@@ -83,7 +84,7 @@ def command(
     if dry_run:
         _print_requests(transfer, proposal, settings, as_json)
         return
-    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+    with LiveView(sys.stderr, build.clock().now, told) as view, build.journal(settings) as journal:
         first_at = factory(proposal.targets[0].offer.provider)
         clock = build.clock_of(first_at)
         client = person(view, News(journal, factory, build.clock()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self, TextIO, assert_never
@@ -35,9 +35,14 @@ _PHASES = {
 
 
 class LiveView:
-    """Shows events. Without a terminal a line every ten seconds takes the place of the bar."""
+    """Shows events. Without a terminal a line every ten seconds takes the place of the bar.
 
-    def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
+    A message of the run that ends one of the lines that the command has `told` before is not told again: the trainer
+    looks at the same data folder as the launch.
+    """
+
+    def __init__(self, stream: TextIO, now: Callable[[], datetime], told: Sequence[str] = ()) -> None:
+        self._told = told
         self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
         self._now = now
         self._progress = Progress(
@@ -78,7 +83,8 @@ class LiveView:
             case PhaseReached():
                 self._say(_PHASES[event.phase] + (f": {event.detail}" if event.detail else ""))
             case Message():
-                self._say(event.text)
+                if not any(line.endswith(visible(event.text)) for line in self._told):
+                    self._say(event.text)
             case TrainerStarted():
                 self._say(started_line(event))
             case Progressed():

@@ -84,10 +84,12 @@ def job(folder: Path, **changes: Any) -> Any:
 
 
 def test_a_launch_says_in_a_line_what_it_would_train_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check_at_launch(job(folder))
+    told: list[str] = []
+    check_at_launch(job(folder), told)
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("data: 108 images to train on, 12 held out, 3 classes; all 120 images decoded")
     assert said[1].startswith("data: 1 entry of the data folder is left out")
+    assert told == said, "so that the view does not tell them again"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from planner.cli.live_view import LiveView, progress_line
-from planner.runs.events import Progressed
+from planner.runs.events import Message, Progressed
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -53,3 +53,29 @@ def test_the_bar_and_its_figures_fit_one_line_of_the_screen(width: int, monkeypa
     lines = [line for line in re.split(r"[\r\n]+", ESCAPES.sub("", stream.getvalue())) if "epoch 45/90" in line]
     assert lines
     assert all(len(line.rstrip()) <= width and "$12.34 so far" in line and "━" * 7 in line for line in lines)
+
+
+def test_what_the_launch_has_told_the_run_does_not_tell_again() -> None:
+    left_out = "2 entries of the data folder are left out (no image), for example flowers/notes.txt"
+    stream = io.StringIO()
+    with LiveView(stream, lambda: datetime(2026, 11, 24, tzinfo=UTC), [f"data: {left_out}"]) as view:
+        view.show(Message(left_out))
+        view.show(Message("the machine was taken back"))
+        view.show(Message("the machine was taken back"))
+    assert stream.getvalue() == "the machine was taken back\n" * 2
+
+
+@pytest.mark.parametrize("width", [30, 80])
+def test_lines_of_a_run_break_between_words_at_a_terminal(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tty(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    stream, text = Tty(), "the estimates on this computer were made for another processor, and are made again " * 2
+    view = LiveView(stream, lambda: datetime(2026, 11, 24, tzinfo=UTC))
+    view.show(Message(text))
+    lines = ESCAPES.sub("", stream.getvalue()).splitlines()
+    assert max(map(len, lines)) <= width
+    assert " ".join(lines).split() == text.split()
