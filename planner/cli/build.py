@@ -77,10 +77,10 @@ def is_used(name: str, settings: Settings) -> bool:
 
 def client(settings: Settings) -> Client:
     """The client that this home is; what the person has to know of it goes to stderr."""
-    other_client = own_client(settings)
-    if other_client.notice:
-        sys.stderr.write(f"{other_client.notice}\n")
-    return other_client
+    ours = own_client(settings)
+    if ours.notice:
+        sys.stderr.write(f"{ours.notice}\n")
+    return ours
 
 
 def journal(settings: Settings) -> Journal:

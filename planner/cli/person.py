@@ -23,7 +23,7 @@ _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
 class Nobody:
     """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running.
 
-    Whoever goes on pressing it is let go in any case.
+    The third Ctrl-C always leaves the run running and ends the command.
     """
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:

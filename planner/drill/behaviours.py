@@ -1,6 +1,5 @@
-"""Which behaviours of docs/fidelity.md and docs/doubles.md a proven step settles, by provider and way
-to a machine: in the words of those
-pages, which tests/contract/test_fidelity.py compares."""
+"""Which behaviours of docs/fidelity.md and docs/doubles.md a proven step settles, by provider and way to a machine: in
+the words of those pages, which tests/contract/test_fidelity.py compares."""
 
 from __future__ import annotations
 
@@ -58,5 +57,5 @@ def way_of(provider: str, device: str) -> str:
 
 
 def behaviours(way: str, step: Step) -> tuple[str, ...]:
-    """What a proven step settles; nothing on the simulated cloud, which is nobody's."""
+    """What a proven step settles; nothing on the simulated cloud, which no vendor runs."""
     return SETTLES.get((way, step), ())

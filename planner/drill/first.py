@@ -51,12 +51,12 @@ def _launch_run(tools: Tools) -> Run:
     with sheet.step(Step.AGENT) as row:
         run = _until(tools, run, lambda the_run: the_run.phase is Phase.RUNNING, "training did not begin")
         row.append(f"state {status_of(tools.store(run.run_id), 1).get('state', 'unknown')}")
-    with sheet.step(Step.CHECKPOINT) as found_names:
+    with sheet.step(Step.CHECKPOINT) as row:
         run = _until(tools, run, lambda the_run: _step_of(tools, the_run) > 0, "no checkpoint arrived")
-        found_names.append(f"step {_step_of(tools, run)}")
-    with sheet.step(Step.STOP) as names:
+        row.append(f"step {_step_of(tools, run)}")
+    with sheet.step(Step.STOP) as row:
         run = _stopped(tools, run)
-        names.append(f"stopped at step {_step_of(tools, run)}")
+        row.append(f"stopped at step {_step_of(tools, run)}")
     return run
 
 

@@ -39,7 +39,7 @@ class Watched:
     looks: int = 0
 
     def look(self, tools: Tools) -> None:
-        """Reads only; who does not answer is asked again."""
+        """Read the machine's state once; a provider that does not answer is asked again at the next look."""
         if self.ended_at is not None:
             return
         self.looks += 1

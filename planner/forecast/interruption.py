@@ -116,7 +116,8 @@ def checkpoint_count(work_seconds: float, interval_seconds: float) -> int:
 class ExpectedRun(NamedTuple):
     """Expectations, in seconds; infinite where the run would practically never end.
 
-    `wall` = `billed` + `waiting`; `lost` is work done twice, `restarting` is spent between request and first step.
+    `wall_seconds` = `billed_seconds` + `waiting_seconds`; `lost_seconds` is work done twice, `restarting_seconds` is
+    spent between a request and its first step.
     """
 
     wall_seconds: float

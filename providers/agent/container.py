@@ -89,7 +89,7 @@ class Container:
                 self._must(firewall("-I", address))
 
     def login(self, host: str, user: str, password: str) -> None:
-        """Sign Docker in to a registry. Raises AgentError where the registry refuses."""
+        """Sign Docker in to a registry. Raises EngineError where the registry refuses."""
         words = ("docker", "login", "--username", user, "--password-stdin", host)
         process = self._processes.run(words, _QUICK_SECONDS, password)
         if process.code:

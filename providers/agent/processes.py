@@ -22,7 +22,7 @@ TIMED_OUT = 124
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """`said` is the end of stdout and stderr together."""
+    """`output` is the end of stdout and stderr together."""
 
     code: int
     output: str

@@ -45,8 +45,8 @@ class Live:
             return []
         open_regions = frozenset(self.account.regions())
         with ThreadPoolExecutor(self.threads) as pool:
-            offerss = pool.map(lambda offer: self._refined(offer, open_regions), offers)
-            return [offer for several in offerss for offer in several]
+            by_offer = pool.map(lambda offer: self._refined(offer, open_regions), offers)
+            return [offer for several in by_offer for offer in several]
 
     def _refined(self, offer: Offer, open_regions: frozenset[str]) -> Sequence[Offer]:
         if offer.region not in open_regions:

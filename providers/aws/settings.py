@@ -76,5 +76,6 @@ class AwsSettings:
 
 def _fits(key: str, value: str, pattern: re.Pattern[str], name: str) -> str:
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
+        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
+        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
     return value

@@ -78,8 +78,8 @@ class _Calls:
         try:
             self.at.account.api.call(service, region, call.operation, _with_bytes(call.parameters))
         except ProviderError as error:
-            result = ABSENT if call.operation.startswith(_ENDS) else _THERE
-            if error.code not in result and not _is_in_place(call, error):
+            harmless_codes = ABSENT if call.operation.startswith(_ENDS) else _THERE
+            if error.code not in harmless_codes and not _is_in_place(call, error):
                 raise
 
     def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:

@@ -265,10 +265,10 @@ class S3Upload:
                 "complete_multipart_upload", Key=self._key, UploadId=self.token, MultipartUpload={"Parts": parts}
             )
         except UploadLostError:
-            if self._find_region() != self._expected():
+            if self._stored_etag() != self._expected():
                 raise
 
-    def _find_region(self) -> str:
+    def _stored_etag(self) -> str:
         try:
             return str(self._bucket.call("head_object", Key=self._key)["ETag"]).strip('"')
         except (ProviderError, KeyError):

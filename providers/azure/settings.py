@@ -111,12 +111,16 @@ def with_account(settings: ProviderSettings, subscription: str) -> ProviderSetti
 def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
     value = options.get(key, "")
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
+        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
+        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
     return value
 
 
 def _endpoints(text: str) -> dict[str, str]:
     pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
     if any(not name or not url for name, _, url in pairs):
-        raise BadRequestError(f"{PROVIDER}: machine_endpoints {text!r} cannot be", hint="name=address,name=address")
+        raise BadRequestError(
+            f"{PROVIDER}: machine_endpoints = {text!r} is not a list of addresses",
+            hint="write it as name=address,name=address",
+        )
     return {name: url for name, _, url in pairs}

@@ -235,7 +235,7 @@ class AzureSetUp:
         region = account.settings.region or self._region_of(group_path(account.subscription, group))
         if region is None:
             raise BadRequestError(
-                "no region is configured for shared resources: no region is named",
+                "the settings name no region for what all launches share (its resource group, network and storage)",
                 hint="set `region` in the table [azure] of the settings, to where most of your runs will be",
             )
         return StandingResources(

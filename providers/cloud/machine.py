@@ -188,7 +188,9 @@ def _spec_bytes(
     try:
         read_spec(text)
     except SpecError as error:
-        raise BadRequestError(f"run {request.run_id}: no machine would take what it was sent: {error}") from error
+        raise BadRequestError(
+            f"run {request.run_id}: the job and its settings make a specification that a machine refuses: {error}"
+        ) from error
     return f"{text}\n".encode()
 
 

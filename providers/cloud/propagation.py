@@ -27,7 +27,7 @@ _TOLD_EVERY_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`made` is what was created, `needed_by` the vendor's name of the call that needs it.
+    """`resource` is what was created, `needed_by` the vendor's name of the call that needs it.
 
     `source` is where `patience_seconds` is from; "assumed: ..." where nobody states a time. `told_each_minute`: the
     last thing that a set-up does, of which a person hears each minute. Raises ValueError for a patience that is not

@@ -156,7 +156,7 @@ class Account:
             import google.auth
             from google.auth.credentials import AnonymousCredentials
 
-            if self.settings.endpoint is not None:  # what only speaks like Google knows nobody
+            if self.settings.endpoint is not None:  # another endpoint than Google's has no sign-in
                 return AnonymousCredentials(), None
             with contextlib.suppress(google.auth.exceptions.RefreshError):
                 item, project = google.auth.default(scopes=[SCOPE])

@@ -162,8 +162,8 @@ class Machines:
 
     def _insert_before(self, create: Mapping[str, Any]) -> Json | None:
         """The operation of this very insert, if it was ever sent."""
-        documents = self._operations_on(str(create["project"]), str(create["zone"]), str(create["body"]["name"]))
-        return next((row for row in documents if row.get("clientOperationId") == create["requestId"]), None)
+        operations = self._operations_on(str(create["project"]), str(create["zone"]), str(create["body"]["name"]))
+        return next((row for row in operations if row.get("clientOperationId") == create["requestId"]), None)
 
     def _inserted(self, create: Mapping[str, Any]) -> Json | None:
         """The operation; None where a machine of this name is there and is this attempt's."""

@@ -99,11 +99,11 @@ class GcpProvider:
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """Return shortfalls by the quotas of project and regions (providers.base.QuotaTeller)."""
-        reply: dict[Offer, str] = {}
+        by_offer: dict[Offer, str] = {}
         for part in self.parts:
             mine = [offer for offer in offers if part.takes(offer)]
-            reply |= dict(zip(mine, part.shortfalls(mine), strict=True))
-        return [reply.get(offer, "") for offer in offers]
+            by_offer |= dict(zip(mine, part.shortfalls(mine), strict=True))
+        return [by_offer.get(offer, "") for offer in offers]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, image and network (providers.base.Resolver)."""
@@ -114,8 +114,8 @@ class GcpProvider:
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         """Each with the zones that have it (providers.base.Refiner); prices stay those of the catalog."""
-        offerss = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
-        return [replace(offer, zones=zones) for offer, zones in offerss if zones]
+        with_zones = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
+        return [replace(offer, zones=zones) for offer, zones in with_zones if zones]
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
         """Return obtainability by Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""

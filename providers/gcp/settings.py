@@ -86,5 +86,6 @@ class GcpSettings:
 def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
     value = options.get(key, "")
     if value and not pattern.fullmatch(value):
-        raise BadRequestError(f"{PROVIDER}: {key} {value!r} cannot be", hint=f"it takes {name}")
+        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
+        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
     return value

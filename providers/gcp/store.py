@@ -74,7 +74,7 @@ def _bucket_of(store_settings: StoreSettings) -> GcsBucket:
 
     endpoint = store_settings.endpoint or store_settings.environment.get("STORAGE_EMULATOR_HOST") or None
     project = store_settings.project or store_settings.environment.get("GOOGLE_CLOUD_PROJECT") or None
-    if endpoint is not None:  # what only speaks like Google knows nobody
+    if endpoint is not None:  # another endpoint than Google's has no sign-in
         credentials, usual = AnonymousCredentials(), None
     else:
         credentials, usual = google.auth.default(scopes=[_SCOPE])

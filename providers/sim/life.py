@@ -143,7 +143,7 @@ def _incidents(machine: SimMachine, rules: Rules) -> Iterator[tuple[datetime, Ev
             at = incident.at
             if incident.after_seconds is not None:
                 at = machine.boots_at + timedelta(seconds=incident.after_seconds)
-            # What befell the place before this machine was made does not befall it.
+            # An incident from before this machine was created does not apply to it.
             if at is not None and at >= machine.created_at:
                 yield max(at, machine.boots_at), incident.event
 

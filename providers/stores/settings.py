@@ -52,7 +52,8 @@ class StoreSettings:
 def _fits(vendor: str, options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str | None:
     value = options.get(key) or None
     if value is not None and not pattern.fullmatch(value):
-        raise BadRequestError(f"{vendor}: {key} {value!r} cannot be", hint=f"it takes {name}")
+        hint = f"correct {key} in the settings of the store"
+        raise BadRequestError(f"{vendor}: {key} = {value!r} is not {name}", hint=hint)
     return value
 
 

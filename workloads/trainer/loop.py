@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def train(job: TrainingJob, setting: Setting) -> None:
     """Train the job to its end, from the newest checkpoint on, and write output/ in the run directory.
 
-    Raises BadInputError (the job or its data), Stopped, DeadlineReached, or TrainerError.
+    Raises BadInputError (the job or its data), TrainingStopped, DeadlineReached, or TrainerError.
     """
     began = setting.clock.monotonic()
     setting.progress.status(State.STARTING)

@@ -78,7 +78,7 @@ class Ready:
 
 
 def prepare(job: TrainingJob, setting: Setting) -> Ready:
-    """Raises BadInputError, Stopped or DeadlineReached.
+    """Raises BadInputError, TrainingStopped or DeadlineReached.
 
     Tells the phases it goes through: `data` a second time where files are decoded into memory.
     """
@@ -240,7 +240,7 @@ def state_arrays(ready: Ready) -> Iterator[Array]:
 
 
 def stop_between(setting: Setting) -> None:
-    """Raises Stopped or DeadlineReached where that is due before or after training."""
+    """Raises TrainingStopped or DeadlineReached where that is due before or after training."""
     reason = stop_reason(setting.limits, setting.clock)
     if reason is not None:
         raise reason

@@ -86,7 +86,7 @@ class Watch:
         self._epoch_began = (clock.monotonic(), 0.0)
 
     def batch_end(self, logs: Logs) -> None:
-        """After each step is handed over; raises Stopped, DeadlineReached, StepsDone, or TrainerError on a loss
+        """After each step is handed over; raises TrainingStopped, DeadlineReached, StepsDone, or TrainerError on a loss
         that is no number."""
         self.step += 1
         self._in_flight.append(logs)

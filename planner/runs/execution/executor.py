@@ -173,7 +173,7 @@ class Executor:
 
     def _next(self, run: Run) -> tuple[Run, Action]:
         """The run after one look, and the action that follows from it."""
-        # An answer is as old as its question: what was made just now may be in none that was asked for before.
+        # What a provider shows is as old as the question: billing is counted from when it was asked, not answered.
         provider = self._provider_of(run.provider)
         before, asked_at = correction(provider), self._recorder.clock.now()
         look = self._observer.look(run, provider)

@@ -190,11 +190,11 @@ def test_azure_is_private_and_closes_what_was_opened(away: World) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("aws", {"bucket": "No Such Name"}, "bucket 'No Such Name' cannot be"),
-        ("aws", {"bucket": "b", "keep_days": "-1"}, "bucket 'b' cannot be"),
+        ("aws", {"bucket": "No Such Name"}, "bucket = 'No Such Name' is not"),
+        ("aws", {"bucket": "b", "keep_days": "-1"}, "bucket = 'b' is not"),
         ("gcp", {"keep_days": "soon"}, "keep_days 'soon' are not days"),
         ("gcp", {"keep_days": "99999"}, "are not days"),
-        ("gcp", {"endpoint": "localhost"}, "endpoint 'localhost' cannot be"),
+        ("gcp", {"endpoint": "localhost"}, "endpoint = 'localhost' is not"),
         ("gcp", {"endpoint": "http://127.0.0.1:1"}, "no Google Cloud project is named"),
         ("azure", {}, "no storage account is named"),
         ("nobody", {}, "'nobody' has no object storage"),
