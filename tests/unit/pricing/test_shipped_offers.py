@@ -80,6 +80,32 @@ def test_the_docs_know_thirty_prices() -> None:
     assert len(_well_known_prices()) >= 30
 
 
+@pytest.mark.parametrize(
+    ("region", "name", "usd", "as_of", "grade"),
+    [
+        # Windows in the source: less 8 x 0.046; other sizes in the same list of 2026-06-18 say the same.
+        ("eastus2", "Standard_D8as_v5", "0.344", "2026-06-18", "derived"),
+        ("eastus2", "Standard_D2as_v5", "0.086", "2026-06-18", "derived"),
+        ("southeastasia", "Standard_D8as_v5", "0.432", "2026-06-18", "derived"),
+        ("eastus", "Standard_NC80adis_H100_v5", "13.96", "2026-06-18", "listed"),
+        ("eastus", "Standard_NC96ads_A100_v4", "14.692", "2026-06-18", "listed"),
+        # The ratio of c7i's sizes at shared tenancy (libcloud 3.9.1), not that of its metal size.
+        ("us-west-2", "c7i.2xlarge", "0.357", "2026-07-20", "derived"),
+        ("eu-west-1", "c7i.2xlarge", "0.38304", "2026-07-20", "derived"),
+        ("us-east-2", "c7i.large", "0.08925", "2026-07-20", "derived"),
+        # SkyPilot's catalog v9, shared tenancy, without a day.
+        ("us-west-2", "p5.48xlarge", "55.04", "None", "stale"),
+        ("us-west-2", "p5.4xlarge", "6.88", "None", "stale"),
+        ("us-west-2", "p5en.48xlarge", "63.296", "None", "stale"),
+    ],
+)
+def test_a_price_that_was_of_windows_or_dedicated(
+    offers: list[Offer], region: str, name: str, usd: str, as_of: str, grade: str
+) -> None:
+    (offer,) = [o for o in offers if (o.region, o.instance_type, o.market) == (region, name, Market.ON_DEMAND)]
+    assert (str(offer.usd_per_hour), str(offer.price_as_of), str(offer.price_grade)) == (usd, as_of, grade)
+
+
 def test_every_offer_is_plausible(shipped: Catalog, offers: list[Offer]) -> None:
     now = SystemClock().now().date()  # what was read tomorrow is a mistake; what is read next year is none
     for offer in offers:
