@@ -6,7 +6,7 @@ import hashlib
 import os
 import sqlite3
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market
 from pricing.grounds import Grounds
+from pricing.list_checks import failures, listed_prices
 from pricing.money import to_micro
 from pricing.offers import Availability, LifecycleState
 from pricing.overlay import overlaid
@@ -25,7 +26,7 @@ from pricing.table_text import TableError
 from pricing.tables import OfferRow, Price, Tables, read_tables, text_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pricing.overlay import Overlay
 
@@ -97,14 +98,16 @@ def text_sha256(text_dir: Path) -> str:
     return digest.hexdigest()
 
 
-def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = ()) -> int:
+def compile_catalog(
+    text_dir: Path, target: Path, overlays: Sequence[Overlay] = (), say: Callable[[str], None] = lambda _: None
+) -> int:
     """Write the catalog of `text_dir`, under what was read since, to `target`, whole or not at all; returns the number
-    of offers.
+    of offers. `say` is told of each price of the text that is left out.
 
     The same text gives the same bytes (with the same SQLite). Raises TableError for text that cannot be
     true, OSError for files.
     """
-    tables = without_restricted(overlaid(read_tables(text_dir), overlays))
+    tables = without_restricted(overlaid(read_checked_tables(text_dir, say), overlays))
     # With the process's number: two commands may compile a catalog anew at once (pricing/current.py).
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)
@@ -118,6 +121,41 @@ def compile_catalog(text_dir: Path, target: Path, overlays: Sequence[Overlay] = 
         with suppress(FileNotFoundError):
             temporary.unlink()
     return count
+
+
+def read_checked_tables(text_dir: Path, say: Callable[[str], None] = lambda _: None) -> Tables:
+    """The tables without the prices that cannot be true among the others (pricing/list_checks.py); `say` is told of
+    each, with its file and line. Raises TableError, OSError."""
+    tables = read_tables(text_dir)
+    failed = failures(listed_prices(tables.offers))
+    if not failed:
+        return tables
+    lines = _lines_of(tables.offers)
+    for one in failed:
+        say(f"left out: {lines[one.price.name]}: {one.price.name}: {one.reason}")
+    names = {one.price.name for one in failed}
+    return replace(tables, offers=tuple(row for row in (_without(row, names) for row in tables.offers) if row))
+
+
+def _lines_of(offers: Iterable[OfferRow]) -> dict[str, str]:
+    """Where each price stands, by its name: `aws.csv:17`."""
+    counts: Counter[str] = Counter()
+    lines = {}
+    for row in offers:
+        counts[row.type.provider] += 1
+        for price in listed_prices([row]):
+            lines[price.name] = f"{row.type.provider}.csv:{counts[row.type.provider] + 1}"  # after the header
+    return lines
+
+
+def _without(row: OfferRow, names: Collection[str]) -> OfferRow | None:
+    """A row without the prices of these names; None where no price is left."""
+    failed = {price.market for price in listed_prices([row]) if price.name in names}
+    if not failed:
+        return row
+    on_demand = None if Market.ON_DEMAND in failed else row.on_demand
+    spot = None if Market.SPOT in failed else row.spot
+    return replace(row, on_demand=on_demand, spot=spot) if on_demand or spot else None
 
 
 def without_restricted(tables: Tables) -> Tables:
@@ -148,12 +186,16 @@ def _sync(path: Path) -> None:
 def main() -> int:
     """Compile the shipped text beside itself."""
     try:
-        count = compile_catalog(TEXT_DIR, SHIPPED_CATALOG)
+        count = compile_catalog(TEXT_DIR, SHIPPED_CATALOG, say=_say)
     except (OSError, ValueError) as error:
         sys.stderr.write(f"error: the catalog was not compiled: {error}\n")
         return 2
     sys.stderr.write(f"{count} offers in {SHIPPED_CATALOG.name}\n")
     return 0
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
 
 
 def _write(connection: sqlite3.Connection, tables: Tables, sha256: str, overlays: Sequence[Overlay]) -> int:

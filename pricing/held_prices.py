@@ -1,5 +1,5 @@
-"""Prices that were read and are held back, since they cannot be true (pricing/plausible.py), and the check that holds
-them."""
+"""Prices that were read and are held back, since they cannot be true (pricing/plausible.py and list_checks.py), and the
+check that holds them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.entries import Entry, PriceKey
 from pricing.grades import Market
-from pricing.plausible import Dated, Medians, reason_to_hold
+from pricing.list_checks import ListedPrice, failures_against, listed_prices
+from pricing.plausible import Dated, Medians, reason_to_disbelieve, reason_to_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pricing.sources.reading import PriceFound
+    from pricing.table_text import Source
     from pricing.tables import InstanceType, OfferRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldPrice:
-    """A price that was read and is not used, since it cannot be true (pricing/plausible.py), and why.
+    """A price that was read and is not used, since it cannot be true, and why.
 
     `known_usd_per_hour` is the last known price, which stays in use (None: there is none).
     """
@@ -39,9 +41,7 @@ class HeldPrice:
         """The name by which a person accepts the price: `aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has
         one.
         """
-        place = self.place
-        parts = (self.provider, place.region, place.instance_type, place.market.value, place.zone)
-        return "/".join(part for part in parts if part)
+        return place_name(self.provider, self.place)
 
     def to_json(self) -> dict[str, Any]:
         """The held price but for its provider, for the file of refreshed prices."""
@@ -77,17 +77,36 @@ class Check:
         self,
         provider: str,
         offers: Sequence[OfferRow],
-        read: Iterable[PriceFound],
+        read: Sequence[PriceFound],
         type_of: Callable[[str], InstanceType | None],
+        sources: Mapping[str, Source],
     ) -> None:
         """`offers` are what was known before, `read` all prices that were read, `type_of` knows machine types."""
         self.held_prices: list[HeldPrice] = []
         self._provider = provider
         self._type_of = type_of
-        # A family that was not known before is held against itself.
-        new = ((kind, one.market, one.usd_per_hour) for one in read if (kind := type_of(one.instance_type)))
-        # Medians of known prices first: those of a misread list would let the list itself through.
-        self._medians = Medians.of(_priced(offers)).over(Medians.of(new))
+        new = [
+            ListedPrice(kind, one.region, one.market, one.usd_per_hour, one.as_of, sources[one.source].kind, one.zone)
+            for one in read
+            if (kind := type_of(one.instance_type)) is not None
+        ]
+        known = list(listed_prices(offers))
+        # Medians of known prices first: those of a misread list would let the list itself through. A family that was
+        # not known before is held against itself.
+        self._medians = _medians(known).over(_medians(new))
+        believed = self._believed(new, known)
+        self._failed = {one.price.name: one.reason for one in failures_against(believed, known)}
+
+    def _believed(self, new: Iterable[ListedPrice], known: Iterable[ListedPrice]) -> list[ListedPrice]:
+        """The prices that may speak for or against others of their list: a price that is absurd by itself may not."""
+        before = {price.name: price.usd_per_hour for price in known}
+        return [
+            price
+            for price in new
+            if not reason_to_disbelieve(
+                price.usd_per_hour, before.get(price.name), self._medians.usd_per_hour(price.type, price.market)
+            )
+        ]
 
     def passes(self, place: PriceKey, one: PriceFound, last: Entry | None) -> bool:
         """Whether a price may be used; `last` is the last known price of its place."""
@@ -98,6 +117,7 @@ class Check:
             Dated(one.usd_per_hour, one.as_of, one.since),
             Dated(price.usd_per_hour, price.as_of) if price is not None else None,
             self._medians.usd_per_hour(kind, place.market),
+            self._failed.get(place_name(self._provider, place), ""),
         )
         if why:
             self.held_prices.append(
@@ -114,8 +134,11 @@ class Check:
         return not why
 
 
-def _priced(offers: Iterable[OfferRow]) -> Iterator[tuple[InstanceType, Market, Decimal]]:
-    for row in offers:
-        for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
-            if price is not None:
-                yield row.type, market, price.usd_per_hour
+def _medians(prices: Iterable[ListedPrice]) -> Medians:
+    return Medians.of((price.type, price.market, price.usd_per_hour) for price in prices)
+
+
+def place_name(provider: str, place: PriceKey) -> str:
+    """`aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has one."""
+    parts = (provider, place.region, place.instance_type, place.market.value, place.zone)
+    return "/".join(part for part in parts if part)

@@ -73,7 +73,7 @@ def merge(catalog_state: KnownPrices, news: News) -> Merged:
     types = _Types(catalog_state, [type_row for part in news.parts for type_row in part.parsed.types])
     entries = entries_of(catalog_state.offers)
     read = [one for part in news.parts for one in part.parsed.prices]
-    check = Check(catalog_state.provider, catalog_state.offers, read, types.get)
+    check = Check(catalog_state.provider, catalog_state.offers, read, types.get, catalog_state.sources)
     skipped: Counter[str] = Counter()
     kept_count = 0
     for part in news.parts:
@@ -210,7 +210,7 @@ def _last(
 def _known_prices(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
     """The prices of machine types that are known."""
     return {
-        PriceKey(one.region, one.instance_type, one.market, one.zones[0] if len(one.zones) == 1 else ""): one
+        PriceKey(one.region, one.instance_type, one.market, one.zone): one
         for one in part.parsed.prices
         if types.get(one.instance_type) is not None
     }

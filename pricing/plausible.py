@@ -1,4 +1,5 @@
-"""The one rule that holds back a price that cannot be true, whichever source it comes from. Pure.
+"""What a single price must satisfy against what was known before, whichever source it comes from. Pure. What the prices
+of a list must satisfy among themselves is in pricing/list_checks.py.
 
 A price that replaces a known one is held back when it moves more than `MOST_FACTOR` against it, lies below
 `LEAST_SHARE_OF_FAMILY` of its family's median, or is dated before the price that it would replace. A held price is
@@ -83,16 +84,28 @@ class Medians(NamedTuple):
         return None if per_unit is None else per_unit * units(kind)
 
 
-def reason_to_hold(price: Dated, dated_price: Dated | None, family_usd_per_hour: Decimal | None) -> str:
+def reason_to_hold(
+    price: Dated, dated_price: Dated | None, family_usd_per_hour: Decimal | None, list_reason: str = ""
+) -> str:
     """Why a price is held back, in words; "" where it is plausible.
 
     `dated_price` is the price that it would replace (None: there is none), `family_usd_per_hour` what the machine would
-    cost at the median of its family (None: not known).
+    cost at the median of its family (None: not known), `list_reason` why it cannot be true among the other prices of
+    its list ("": it can).
     """
     if dated_price is not None and _is_same(price.usd_per_hour, dated_price.usd_per_hour):
         return ""
-    moved = moved_too_far(price.usd_per_hour, dated_price.usd_per_hour) if dated_price is not None else ""
-    return moved or _below_family(price, family_usd_per_hour) or _dated_before(price, dated_price)
+    known_usd_per_hour = dated_price.usd_per_hour if dated_price is not None else None
+    absurd = reason_to_disbelieve(price.usd_per_hour, known_usd_per_hour, family_usd_per_hour)
+    return absurd or list_reason or _dated_before(price, dated_price)
+
+
+def reason_to_disbelieve(
+    usd_per_hour: Decimal, known_usd_per_hour: Decimal | None, family_usd_per_hour: Decimal | None
+) -> str:
+    """Why a price is none, whatever its date and the rest of its list; "" where it may be one."""
+    moved = "" if known_usd_per_hour is None else moved_too_far(usd_per_hour, known_usd_per_hour)
+    return moved or _below_family(usd_per_hour, family_usd_per_hour)
 
 
 def moved_too_far(usd_per_hour: Decimal, known_usd_per_hour: Decimal) -> str:
@@ -119,8 +132,8 @@ def _is_same(one: Decimal, other: Decimal) -> bool:
     return abs(one - other) <= other * SAME
 
 
-def _below_family(price: Dated, family_usd_per_hour: Decimal | None) -> str:
-    if family_usd_per_hour is None or price.usd_per_hour >= family_usd_per_hour * LEAST_SHARE_OF_FAMILY:
+def _below_family(usd_per_hour: Decimal, family_usd_per_hour: Decimal | None) -> str:
+    if family_usd_per_hour is None or usd_per_hour >= family_usd_per_hour * LEAST_SHARE_OF_FAMILY:
         return ""
     return f"below a tenth of its family's median ({family_usd_per_hour:.4f} $/h for this machine)"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import REFRESHED, CatalogError
 from pricing.changes import Changes, compare, unbelievable
-from pricing.compile import TEXT_DIR, compile_catalog
+from pricing.compile import TEXT_DIR, compile_catalog, read_checked_tables
 from pricing.entries import prices_of
 from pricing.grades import Market, PriceGrade
 from pricing.held_prices import HeldPrice
@@ -19,14 +19,13 @@ from pricing.merge import KnownPrices, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.table_text import Source
-from pricing.tables import Tables, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pricing.sources.reading import PricePart
-    from pricing.tables import OfferRow
+    from pricing.tables import OfferRow, Tables
 
 _NO_PARTS = json.dumps({"format": 2, "parts": {}, "held": []})
 _HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"
@@ -174,7 +173,7 @@ def _is_newer(one: Mapping[tuple[str, str], date], other: Mapping[tuple[str, str
 
 
 def _shipped_tables() -> Tables:
-    return read_tables(TEXT_DIR)
+    return read_checked_tables(TEXT_DIR)
 
 
 def _as_overlay(row: Sequence[Any]) -> Overlay:

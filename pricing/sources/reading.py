@@ -65,6 +65,11 @@ class PriceFound(NamedTuple):
     as_of: date | None = None
     since: date | None = None
 
+    @property
+    def zone(self) -> str:
+        """The zone that the price is of; empty: the whole region, or several zones."""
+        return self.zones[0] if len(self.zones) == 1 else ""
+
 
 class TypeSeen(NamedTuple):
     """A machine type that a list describes; `device_count` 0: no accelerator that the list knows of."""

@@ -384,6 +384,23 @@ def test_an_absurd_price_is_held_and_the_rest_is_taken_over(tmp_path: Path) -> N
     assert held_names(tmp_path) == ["aws/us-east-1/p5.48xlarge/on_demand"]
 
 
+def test_a_price_of_windows_in_a_vendors_list_is_held_until_a_person_accepts_it(tmp_path: Path) -> None:
+    prices = [one for one in list_prices(tmp_path) if one.instance_type != "c7i.2xlarge"]
+    windows = PriceFound(REGION, "c7i.2xlarge", OD, Decimal("0.725"), LIST_ID, as_of=TODAY)
+    outcome = refresh("aws", news(part([*prices, windows])), tmp_path)
+    assert [(one.name, one.why) for one in outcome.merged.held_prices] == [
+        (
+            "aws/us-east-1/c7i.2xlarge/on_demand",
+            "$0.725/h is $0.357 and 8 x 0.046 for Windows (other sizes of the family there say so)",
+        )
+    ]
+    assert offers(tmp_path, "c7i.2xlarge")[0].usd_per_hour == Decimal("0.357")
+    accept("aws", ["aws/us-east-1/c7i.2xlarge"], tmp_path)
+    assert offers(tmp_path, "c7i.2xlarge")[0].usd_per_hour == Decimal("0.725")
+    again = refresh("aws", news(part([*prices, windows])), tmp_path)
+    assert again.merged.held_prices == ()  # a price that a person let in is not doubted again
+
+
 @pytest.mark.parametrize("name", ["aws/us-east-1/p5.48xlarge/on_demand", "aws/us-east-1", "aws"])
 def test_a_held_price_is_let_through_by_name(tmp_path: Path, name: str) -> None:
     refresh("aws", news(part([*list_prices(tmp_path, drop=["p5.48xlarge"]), absurd()])), tmp_path)
