@@ -32,7 +32,7 @@ COMMANDS = {
     "burn": "List what bills in the accounts, whoever created it",
     "measure": "Measure a job's throughput on this machine, in a short run",
     "devices": "List the known accelerators",
-    "prices": "Show, read and accept prices",
+    "prices": "Show, read, accept and check prices",
     "throughput": "Compare the predictor with measurements",
     "drill": "Check on your account, for cents, what tests cannot",
 }

@@ -1,4 +1,4 @@
-"""`plan prices show`, `refresh`, `accept`, `forget`: known prices with dates and sources, and reading them anew."""
+"""`plan prices`: known prices with dates and sources, reading them anew, and checking a list of one's own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.report.prices import (
     PriceState,
+    checked_json,
+    checked_text,
     held_json,
     held_text,
     outcome_json,
@@ -31,7 +33,9 @@ from planner.runs.own_use import own_prices_now
 from pricing.catalog import REFRESHED, Catalog, CatalogError
 from pricing.changes import Key, compare
 from pricing.current import current_catalog
+from pricing.list_checks import listed_prices
 from pricing.money import format_usd
+from pricing.own_list import OwnListError, check_own_list, read_own_list
 from pricing.own_prices import OwnPrices
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from pricing.sources import READERS
@@ -46,7 +50,7 @@ _Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...",
 
 @group.callback()
 def _group() -> None:
-    """Show, read and accept prices."""
+    """Show, read, accept and check prices."""
 
 
 @group.command(
@@ -129,6 +133,35 @@ def _refresh(
     with errors_in_words(), refresh_lock(settings.home):
         results = [refresh_provider(name, asking, settings.home, accept=accept_all) for name in names]
     _report(results, as_json=as_json)
+
+
+@group.command(
+    "check", help="Check a list of your own: could its prices be those of Linux machines on shared hardware?"
+)
+def _check(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A CSV of prices, or a settings.toml with prices.override: docs/prices.md"),
+    ],
+    as_json: options.Json = False,
+) -> None:
+    home = options.settings().home
+    try:
+        prices, entries = read_own_list(file)
+        with errors_in_words():
+            known = [known_of(name, home) for name in sorted({price.provider for price in prices} & READERS.keys())]
+        types = {key: kind for one in known for key, kind in one.types.items()}
+        report = check_own_list(prices, types, [price for one in known for price in listed_prices(one.offers)])
+    except OwnListError as error:
+        raise BadInputError(str(error), error.hint) from None
+    report = report._replace(unchecked=(*entries, *report.unchecked))
+    text = json.dumps(checked_json(report, file.name)) if as_json else checked_text(report, file.name)
+    sys.stdout.write(f"{text}\n")
+    if report.failed:
+        raise BadInputError(
+            f"{len(report.failed):,} of {len(prices):,} prices of {file.name} cannot be true",
+            "take the price of Linux on shared tenancy, on demand, for them, or leave them out",
+        )
 
 
 @group.command("forget", help="Go back to the prices that came with the package")

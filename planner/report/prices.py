@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pricing.catalog import ProviderSummary
     from pricing.changes import Change, Changes
     from pricing.held_prices import HeldPrice
+    from pricing.own_list import OwnListReport
     from pricing.own_prices import OwnPrices
     from pricing.refresh import Outcome
 
@@ -237,3 +238,35 @@ def changes_json(changes: Changes) -> dict[str, Any]:
 
 def _day(value: date | None) -> str | None:
     return value.isoformat() if value else None
+
+
+def checked_text(report: OwnListReport, name: str) -> str:
+    """What came of a person's own list: a line for each price that fails, then the counts."""
+    lines = [f"{own.place}: {failure.price.name}: {failure.reason}" for own, failure in report.failed]
+    lines += [f"{one.place}: not checked: {one.reason}" for one in report.unchecked]
+    places = {own.place for own in report.prices}
+    checked = len(report.prices) - sum(one.place in places for one in report.unchecked)
+    lines.append(f"{name}: {checked:,} prices checked, {len(report.failed):,} cannot be true")
+    return "\n".join(lines)
+
+
+def checked_json(report: OwnListReport, name: str) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "file": name,
+        "price_count": len(report.prices),
+        "failures": [
+            {
+                "place": own.place,
+                "provider": own.provider,
+                "region": own.region,
+                "instance_type": own.instance_type,
+                "market": own.market.value,
+                "usd_per_hour": float(own.usd_per_hour),
+                "check": failure.check.value,
+                "reason": failure.reason,
+            }
+            for own, failure in report.failed
+        ],
+        "not_checked": [{"place": one.place, "reason": one.reason} for one in report.unchecked],
+    }
