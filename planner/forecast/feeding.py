@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 # Seconds of one core for one JPEG through the trainer's pipeline: a part for the call, one for each stored pixel
 # (decoding), one for each pixel of the result (resizing, antialiased). benchmarks/feeding.py, tensorflow 2.21.0, one
 # core of an AMD EPYC (Zen 4 family), 2026-11-21: nine cases of 256 to 1,000 px a side to 32, 128 and 224 px, which
-# these figures meet within 10 %.
+# these figures meet within 10 %. Since 2026-11-26 Pillow decodes instead: 0.7 to 1.5 times as fast (ADR 33).
 JPEG_SECONDS = 0.3e-3
 JPEG_SECONDS_PER_STORED_PIXEL = 7.5e-9
 JPEG_SECONDS_PER_PIXEL = 29e-9
-# The same for images held as arrays: 12 microseconds an image, and a copy.
+# One process decodes no faster than this, however many cores it has: Python's lock is held for so long (ADR 33).
+LOCK_SECONDS = 0.12e-3
+# The seconds of one core for images held as arrays: 12 microseconds an image, and a copy.
 ARRAY_SECONDS = 12e-6
 ARRAY_SECONDS_PER_BYTE = 0.1e-9
 # A vCPU on x86 is one of a core's two threads. If two do 1.3 times what one does, a vCPU is 0.65 of such a core; the
@@ -77,7 +79,7 @@ def feed_images_per_second(
     files = job.data.name in _FILES
     image_bytes = _side(job) ** 2 * job.channels
     cached = files and _is_cached(job, image_bytes, memory_gib)
-    decoding = _decode_seconds(job) / cores / (job.epochs if cached else 1) if files else 0.0
+    decoding = max(_decode_seconds(job) / cores, LOCK_SECONDS) / (job.epochs if cached else 1) if files else 0.0
     copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
     link = 0.0 if on_cpu else image_bytes / (LINK_BYTES_PER_SECOND * device_count)
     otherwise = Limit.NONE if on_cpu else Limit.TRANSFER

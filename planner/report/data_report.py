@@ -34,6 +34,7 @@ def data_page(report: Report) -> Page:
     if report.first_label is not None:
         lines.append(f"labels {report.first_label} to {report.last_label}")
     lines.append(_sizes_text(report))
+    lines += [visible(note) for note in report.notes]
     lines += [visible(left_out_text(item)) for item in report.left_out]
     lines += [f"cannot be decoded: {visible(row.path)} ({visible(row.reason)})" for row in report.unreadable]
     lines += [f"warning: {visible(warning)}" for warning in report.warnings]
@@ -45,8 +46,8 @@ def data_page(report: Report) -> Page:
 def launch_lines(report: Report) -> list[str]:
     """What a launch says of a local folder that it has looked at."""
     lines = [f"data: {_counts_text(report)}; {_sizes_text(report) or report.kind}"]
-    lines += [f"data: {visible(left_out_text(item))}" for item in report.left_out]
-    return lines + [f"data: {visible(warning)}" for warning in report.warnings]
+    texts = (*report.notes, *map(left_out_text, report.left_out), *report.warnings)
+    return lines + [f"data: {visible(text)}" for text in texts]
 
 
 def data_json(report: Report) -> dict[str, object]:
@@ -68,6 +69,7 @@ def data_json(report: Report) -> dict[str, object]:
         "unreadable": [{"path": row.path, "reason": row.reason} for row in report.unreadable],
         "sizes_px": _sizes_json(report.sizes),
         "channels": report.channels,
+        "notes": list(report.notes),
         "left_out": [{"reason": row.reason, "entries": row.entries, "example": row.example} for row in report.left_out],
         "job": job_keys(report),
         "duplicates": _duplicates_json(report.duplicates),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from workloads.data_folder.decode import ImageError, Look, looked_at
 from workloads.data_folder.duplicates import MOST_COMPARED, Contents, Duplicates, count_duplicates, digest_of
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.layout import read_layout, refuse_no_folder
@@ -15,6 +15,7 @@ from workloads.data_folder.npz import check_pixels
 from workloads.data_folder.problems import class_problems, class_warnings
 from workloads.data_folder.published import PublishedSet
 from workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
+from workloads.data_folder.taken import Taken
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, ImageLayout, LeftOut, RecordLayout
 
@@ -51,8 +52,9 @@ class Report:
     """`first_label` and `last_label` are those of the files, None for folders of images, whose names are the labels.
 
     `decoded` images were read, of which `unreadable_images` could not be; `sizes` and `channels` (1 grey, 3 colour) are
-    theirs, None where none was read. `duplicates` is None where they were not looked for. `problems` are what a run
-    would fail for or train wrongly with, `warnings` what one should know of the folder before.
+    theirs, None where none was read. `notes` say what a run does not take of the images. `duplicates` is None where
+    they were not looked for. `problems` are what a run would fail for or train wrongly with, `warnings` what one should
+    know of the folder before.
     """
 
     folder: str
@@ -72,6 +74,7 @@ class Report:
     duplicates: Duplicates | None
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
 
 
@@ -121,6 +124,7 @@ def check_folder(
             *_damage(read),
         ),
         warnings=tuple(class_warnings(counts)),
+        notes=read.notes,
         samples=tuple(samples),
     )
 
@@ -192,6 +196,7 @@ class _Read(NamedTuple):
     unreadable: tuple[Unreadable, ...]
     sizes: Sizes | None
     channels: int | None
+    notes: tuple[str, ...] = ()
 
 
 def _damage(read: _Read) -> list[str]:
@@ -220,33 +225,32 @@ def _decoded(samples: list[Sample], most: int | None, report: Callable[[int], No
     selection = spread(samples, most)
     unreadable: list[Unreadable] = []
     sizes: Counter[tuple[int, int]] = Counter()
-    failed, colour = 0, False
+    failed, colour, taken = 0, False, Taken()
     with ThreadPoolExecutor(thread_name_prefix="decode") as pool:
         for begin in range(0, len(selection), _AT_ONCE):
             group = selection[begin : begin + _AT_ONCE]
-            for sample, (size, is_colour, reason) in zip(group, pool.map(_looked_at, group), strict=True):
-                if size is None:
+            for sample, look in zip(group, pool.map(_look_or_reason, group), strict=True):
+                if isinstance(look, str):
                     failed += 1
-                    unreadable += [Unreadable(path=sample.where, reason=reason)] if failed <= _MOST_NAMED else []
+                    unreadable += [Unreadable(path=sample.where, reason=look)] if failed <= _MOST_NAMED else []
                 else:
-                    sizes[size] += 1
-                    colour = colour or is_colour
+                    sizes[look.size] += 1
+                    colour = colour or look.is_colour
+                    taken.add(sample.where, look)
             report(begin + len(group))
     all_sizes = _sizes(sizes) if sizes else None
-    return _Read(len(selection), failed, tuple(unreadable), all_sizes, (3 if colour else 1) if sizes else None)
+    channels = (3 if colour else 1) if sizes else None
+    return _Read(len(selection), failed, tuple(unreadable), all_sizes, channels, taken.notes())
 
 
-def _looked_at(sample: Sample) -> tuple[tuple[int, int] | None, bool, str]:
-    from PIL import Image, UnidentifiedImageError
-
+def _look_or_reason(sample: Sample) -> Look | str:
+    """What the image is, or why it cannot be read."""
     try:
-        with Image.open(io.BytesIO(sample.read())) as opened:
-            opened.load()
-            return opened.size, opened.mode not in ("1", "L", "LA", "I", "I;16"), ""
-    except UnidentifiedImageError:
-        return None, False, "it is no image of a known format"
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        return None, False, str(error) or type(error).__name__
+        return looked_at(sample.read())
+    except (ImageError, DataFolderError) as error:
+        return str(error)
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _sizes(counts: Counter[tuple[int, int]]) -> Sizes:

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workloads.data_folder.values import DataFolderError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -55,7 +57,7 @@ class Contents:
             if self._samples[index].size_bytes in alike:
                 try:
                     self._reader(index)()
-                except OSError:
+                except (OSError, DataFolderError):
                     continue
         return count_duplicates(self._samples, self._digests)
 

@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workloads.data_folder.crc32c import masked_crc32c
 from workloads.data_folder.hold_out import chosen_by_content, rank
 from workloads.data_folder.values import DataFolderError
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HEADER = struct.Struct("<QI")
-"""Length of the data, and a checksum of the length; the data and four bytes of its checksum follow."""
-_FOOTER_BYTES = 4
+"""Length of the data, and a checksum of the length; the data and its checksum follow."""
+_FOOTER = struct.Struct("<I")
 _NOT_RECORDS = "is cut short or is not an uncompressed TFRecord file; write it again"
 
 
@@ -38,15 +39,16 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordEntry:
-    """One record: its number in the file (from 0), its label, and where its encoded image lies in the file.
+    """One record: its number in the file (from 0), its label, where its data lies in the file, and where in that its
+    encoded image.
 
     `checksum` are the four bytes that the file has for those of the record.
     """
 
     number: int
     label: int
-    begin: int
-    end: int
+    data: tuple[int, int]
+    image: tuple[int, int]
     checksum: bytes
 
 
@@ -84,8 +86,8 @@ def read_records(file: Path, keys: Keys) -> Iterator[RecordEntry]:
                     f"record {number} of {file} needs one text of bytes as {keys.image} and one whole number as "
                     f"{keys.label}; write the file again"
                 )
-            checksum = bytes(data[end : end + _FOOTER_BYTES])
-            yield RecordEntry(number=number, label=label, begin=image[0], end=image[1], checksum=checksum)
+            checksum = bytes(data[end : end + _FOOTER.size])
+            yield RecordEntry(number=number, label=label, data=(begin, end), image=image, checksum=checksum)
 
 
 def held_out_of(records: Sequence[RecordEntry]) -> list[bool]:
@@ -97,11 +99,40 @@ def held_out_of(records: Sequence[RecordEntry]) -> list[bool]:
     return chosen_by_content(ranks, [record.label for record in records])
 
 
-def bytes_of(file: Path, resource: RecordEntry) -> bytes:
-    """The encoded image of a record. Raises OSError."""
+def bytes_of(file: Path, record: RecordEntry) -> bytes:
+    """The encoded image of a record. Raises OSError, and DataFolderError where a checksum of the record does not fit: a
+    run would end there."""
+    begin, end = record.data
     with file.open("rb") as opened:
-        opened.seek(resource.begin)
-        return opened.read(resource.end - resource.begin)
+        opened.seek(begin - _HEADER.size)
+        frame = opened.read(_HEADER.size + end - begin + _FOOTER.size)
+    if not _is_whole(frame):
+        raise DataFolderError("its checksum does not fit, so its bytes have changed since it was written")
+    return frame[record.image[0] - begin + _HEADER.size : record.image[1] - begin + _HEADER.size]
+
+
+def damaged_record(file: Path, offset: int) -> int | None:
+    """The number of the damaged record whose frame or data begins at `offset`; None where there is none.
+
+    A file cut short, or a length that leads nowhere, counts as damage of the record behind the last whole one.
+    """
+    number = -1
+    with _mapped(file) as data:
+        try:
+            for number, (begin, end) in enumerate(_spans(data, file)):
+                if offset in (begin, begin - _HEADER.size):
+                    return None if _is_whole(data[begin - _HEADER.size : end + _FOOTER.size]) else number
+        except DataFolderError:
+            return number + 1
+    return None
+
+
+def _is_whole(frame: bytes) -> bool:
+    """Whether both checksums fit."""
+    header, data = frame[: _HEADER.size], frame[_HEADER.size : -_FOOTER.size]
+    _, length_checksum = _HEADER.unpack(header)
+    (checksum,) = _FOOTER.unpack(frame[-_FOOTER.size :])
+    return bool(masked_crc32c(header[: -_FOOTER.size]) == length_checksum and masked_crc32c(data) == checksum)
 
 
 def _frames(file: Path) -> Iterator[int]:
@@ -111,7 +142,7 @@ def _frames(file: Path) -> Iterator[int]:
         while position < size:
             header = opened.read(_HEADER.size)
             if len(header) == _HEADER.size:
-                position += _HEADER.size + _HEADER.unpack(header)[0] + _FOOTER_BYTES
+                position += _HEADER.size + _HEADER.unpack(header)[0] + _FOOTER.size
             if len(header) < _HEADER.size or position > size:
                 raise DataFolderError(f"{file} {_NOT_RECORDS}")
             opened.seek(position)
@@ -142,10 +173,10 @@ def _spans(data: mmap.mmap | bytes, file: Path) -> Iterator[tuple[int, int]]:
         if begin > len(data):
             raise DataFolderError(f"{file} {_NOT_RECORDS}")
         end = begin + _HEADER.unpack_from(data, position)[0]
-        if end + _FOOTER_BYTES > len(data):
+        if end + _FOOTER.size > len(data):
             raise DataFolderError(f"{file} {_NOT_RECORDS}")
         yield begin, end
-        position = end + _FOOTER_BYTES
+        position = end + _FOOTER.size
 
 
 def _keys(features: dict[str, _Field], file: Path) -> Keys:

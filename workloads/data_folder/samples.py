@@ -21,7 +21,7 @@ class Sample(NamedTuple):
     """One image: where it is, its label (as the run numbers classes), whether it is held out, how many bytes it has as
     it is stored, and how to read them.
 
-    `read` raises OSError.
+    `read` raises OSError, and DataFolderError where a record is damaged.
     """
 
     where: str
@@ -64,7 +64,7 @@ def of_records(folder: Path, layout: RecordLayout, damaged: list[Unreadable]) ->
             f"{file.relative_to(folder).as_posix()}, record {record.number}",
             record.label,
             is_held_out,
-            record.end - record.begin,
+            record.image[1] - record.image[0],
             lambda file=file, record=record: bytes_of(file, record),  # type: ignore[misc]  # defaults bind the row
         )
         for (file, record), is_held_out in zip(entries, held, strict=True)

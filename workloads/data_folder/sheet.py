@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 from workloads.data_folder.check import Report, spread
+from workloads.data_folder.decode import ImageError, square
+from workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,13 +50,10 @@ def write_sheet(report: Report, file: Path) -> int:
 
 
 def _squares(samples: list[Sample]) -> list[Any]:
-    from PIL import Image, ImageOps
-
     squares = []
     for sample in samples:
         try:
-            with Image.open(io.BytesIO(sample.read())) as opened:
-                squares.append(ImageOps.fit(opened.convert("RGB"), (_SIDE, _SIDE)))
-        except (OSError, SyntaxError, ValueError):
+            squares.append(square(sample.read(), _SIDE, 3))
+        except (OSError, ImageError, DataFolderError):
             continue
     return squares

@@ -52,4 +52,4 @@ def _of_records(images: RecordImages) -> Iterator[_Item]:
         for record in read_records(file, images.keys):
             if kept is None or kept[record.number]:
                 read = lambda file=file, record=record: bytes_of(file, record)  # noqa: E731
-                yield record.end - record.begin, read
+                yield record.image[1] - record.image[0], read

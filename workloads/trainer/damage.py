@@ -1,22 +1,31 @@
-"""Turns a framework's complaint about an image into the name of the file that is damaged."""
+"""Names the file and the record of which a framework's pipeline complains."""
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.data_folder.records import damaged_record
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages
+from workloads.trainer.images import Images, RecordImages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What tf.data raises when a file, or a record in a file, cannot be decoded, or when there are fewer than were said.
-_READ_ERRORS = frozenset({"InvalidArgumentError", "DataLossError", "NotFoundError", "FailedPreconditionError"})
-LABEL_MARK = "a label is out of range:"
-_LABEL = re.compile(rf"{LABEL_MARK}\W*(-?\d+)")
+# What tf.data raises of a record whose checksum does not fit, and where there are fewer records than were said.
+_OFFSET = re.compile(r"(?:corrupted|truncated) record at (\d+)")
 _COUNTED = re.compile(r"expected to contain \d+ elements? but contained only (\d+)")
+# TensorFlow makes a text of what Python raises in its pipeline, and puts others around it.
+_BEGIN, _END = "<<trainplan: ", " :trainplan>>"
+_MARKED = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
+
+
+def marked(error: BadInputError) -> ValueError:
+    """The error to raise in a pipeline of TensorFlow, so that `naming_damaged` finds the message again."""
+    # TensorFlow takes no text that is not UTF-8, and names of files need not be.
+    return ValueError(f"{_BEGIN}{error}{_END}".encode("utf-8", "backslashreplace").decode())
 
 
 @contextmanager
@@ -24,33 +33,34 @@ def naming_damaged(images: Images) -> Iterator[None]:
     """Raises BadInputError in the place of the framework's own where an image of `images` cannot be decoded."""
     try:
         yield
-    except Exception as error:
-        if type(error).__name__ not in _READ_ERRORS:
-            raise
-        match images:
-            case FileImages():
-                damaged = first_damaged(images)
-                if damaged is not None:
-                    raise BadInputError(f"{damaged} cannot be read as an image; replace or delete it") from error
-            case RecordImages():
-                text = _records_text(images, str(error))
-                if text is not None:
-                    raise BadInputError(text) from error
-            case ArrayImages():
-                pass
+    except BadInputError:
         raise
+    except Exception as error:
+        text = _text(images, str(error))
+        if text is None:
+            raise
+        raise BadInputError(text) from error
 
 
-def _records_text(images: RecordImages, text: str) -> str | None:
-    """What to do about the pipeline's complaint; None where it is none about the records."""
-    label, match = _LABEL.search(text), _COUNTED.search(text)
-    if label is not None:
-        return label_text("a record", int(label[1]), images)
-    if match is not None:
-        return count_text(images.count, int(match[1]))
-    if "decode" in text.lower() or "image" in text.lower():
-        return f"an image in the TFRecords cannot be decoded: {text.splitlines()[0][:200]}"
+def _text(images: Images, text: str) -> str | None:
+    """What to do about the pipeline's complaint; None where it is none about the data."""
+    message, offset, count = _MARKED.search(text), _OFFSET.search(text), _COUNTED.search(text)
+    if message is not None:
+        return message[1]
+    if offset is not None and isinstance(images, RecordImages):
+        return f"{_place(images, int(offset[1]))} is damaged: its checksum does not fit; write the file again"
+    if count is not None and isinstance(images, RecordImages):
+        return count_text(images.count, int(count[1]))
     return None
+
+
+def _place(images: RecordImages, offset: int) -> str:
+    """Which record of which file is damaged; TensorFlow says only where in a file."""
+    for name in images.files:
+        number = damaged_record(Path(name), offset)
+        if number is not None:
+            return f"record {number} of {name}"
+    return f"a record {offset:,} bytes behind the beginning of its file"
 
 
 def count_text(count: int, total: int) -> str:
@@ -70,16 +80,3 @@ def label_text(where: str, label: int, images: RecordImages) -> str:
     elif label == first - 1:
         remedy = f"write data.first_label: {label}, or leave it out where the labels begin at 0"
     return f"{where} has the label {label}; the {images.classes} classes have the labels {first} to {last}: {remedy}"
-
-
-def first_damaged(images: FileImages) -> str | None:
-    """The first file that does not decode; reads every file up to it."""
-    from PIL import Image
-
-    for path in images.paths:
-        try:
-            with Image.open(path) as opened:
-                opened.load()
-        except (OSError, SyntaxError, ValueError):
-            return path
-    return None

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels
+from workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels, pixels_of_file
 from workloads.trainer.process_group import ALONE, ProcessGroup
 
 if TYPE_CHECKING:
@@ -155,20 +155,8 @@ class _FileReader:
         self._pool = ThreadPoolExecutor(thread_name_prefix="decode")
 
     def __call__(self, rows: Order) -> Batch:
-        paths = [self._images.paths[row] for row in rows]
-        pixels = np.stack(list(self._pool.map(self._decode, paths)))
+        pixels = np.stack(list(self._pool.map(lambda row: pixels_of_file(self._images, row), rows)))
         return pixels, self._images.labels[rows]
-
-    def _decode(self, path: str) -> Pixels:
-        from PIL import Image, ImageOps, UnidentifiedImageError
-
-        size = self._images.size
-        try:
-            with Image.open(path) as opened:
-                square = ImageOps.fit(opened.convert("L" if self._images.channels == 1 else "RGB"), (size, size))
-        except (OSError, UnidentifiedImageError) as error:
-            raise BadInputError(f"{path} cannot be read as an image ({error}); replace or delete it") from error
-        return np.asarray(square, dtype=np.uint8).reshape(size, size, self._images.channels)
 
 
 class _Failure:

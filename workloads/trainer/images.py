@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workloads.data_folder.decode import ImageError, square
 from workloads.data_folder.records import KEYS, Keys
 from workloads.data_folder.values import LeftOut
+from workloads.trainer.errors import BadInputError
 
 Labels = npt.NDArray[np.int32]
 Pixels = npt.NDArray[np.uint8]
@@ -90,6 +92,25 @@ def in_memory(pixels: npt.NDArray[Any], labels: npt.NDArray[Any]) -> ArrayImages
     shaped = pixels if pixels.ndim == 4 else pixels[..., np.newaxis]
     flat = labels.reshape(-1).astype(np.int32)
     return ArrayImages(pixels=np.ascontiguousarray(shaped, dtype=np.uint8), labels=flat, count=len(flat))
+
+
+def pixels_of_file(images: FileImages, row: int) -> Pixels:
+    """One file as (size, size, channels). Raises BadInputError with its name."""
+    path = images.paths[row]
+    try:
+        encoded = Path(path).read_bytes()
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read: {error.strerror}") from error
+    return pixels_of(encoded, path, images)
+
+
+def pixels_of(encoded: bytes, where: str, images: FileImages | RecordImages) -> Pixels:
+    """An encoded image, which lies at `where`, as (size, size, channels). Raises BadInputError with `where`."""
+    try:
+        image = square(encoded, images.size, images.channels)
+    except ImageError as error:
+        raise BadInputError(f"{where} cannot be read as an image ({error}); replace or delete it") from error
+    return np.asarray(image, dtype=np.uint8).reshape(images.size, images.size, images.channels)
 
 
 def available_bytes() -> int | None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import os
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from workloads.trainer.damage import LABEL_MARK, count_text
+from workloads.trainer.damage import count_text, label_text, marked
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_orders
-from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, in_memory
+from workloads.trainer.images import (
+    ArrayImages,
+    FileImages,
+    Images,
+    RecordImages,
+    in_memory,
+    pixels_of,
+    pixels_of_file,
+)
 from workloads.trainer.seeds import derived_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workloads.trainer.images import Pixels
 
 # Files read at once, and raw records among which the next is drawn: about 1 GB of JPEG at ImageNet's 110 kB.
 _FILES_AT_ONCE = 16
@@ -129,10 +141,13 @@ def _gathered(tf: Any, images: ArrayImages, rows: Any) -> Any:
 
 def _decoded_files(tf: Any, images: FileImages, order: Any) -> Any:
     with tf.device("CPU:0"):
-        paths, labels = tf.constant(_names(images.paths)), tf.constant(images.labels)
+        labels = tf.constant(images.labels)
+
+    def read(row: Any) -> Any:
+        return pixels_of_file(images, int(row))
 
     def decode(row: Any) -> Any:
-        return _square(tf, tf.io.read_file(paths[row]), images), labels[row]
+        return _pixels(tf, read, [row], images), labels[row]
 
     return order.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -143,54 +158,33 @@ def _decoded_records(tf: Any, images: RecordImages, records: Any) -> Any:
         images.keys.label: tf.io.FixedLenFeature((), tf.int64),
     }
 
-    def decode(raw: Any) -> Any:
-        example = tf.io.parse_single_example(raw, features)
-        label = example[images.keys.label] - images.first_label
-        in_range = tf.logical_and(label >= 0, label < images.classes)
+    def read(file: bytes, number: Any, encoded: bytes, label: Any) -> Any:
+        where = f"record {number} of {os.fsdecode(file)}"
         # A GPU looks a label up without asking whether it is there: the loss would be no number, or a wrong one.
-        asserted = tf.debugging.Assert(in_range, [LABEL_MARK, example[images.keys.label]])
-        with tf.control_dependencies([asserted] if asserted is not None else []):
-            return _square(tf, example[images.keys.image], images), tf.cast(label, tf.int32)
+        if not 0 <= label - images.first_label < images.classes:
+            raise BadInputError(label_text(where, int(label), images))
+        return pixels_of(encoded, where, images)
+
+    def decode(file: Any, number: Any, raw: Any) -> Any:
+        example = tf.io.parse_single_example(raw, features)
+        label = example[images.keys.label]
+        pixels = _pixels(tf, read, [file, number, example[images.keys.image], label], images)
+        return pixels, tf.cast(label - images.first_label, tf.int32)
 
     return records.map(decode, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-def _square(tf: Any, encoded: Any, images: FileImages | RecordImages) -> Any:
-    """The central square, resized, as uint8."""
-    image = _decoded(tf, encoded, images.channels)
-    shape = tf.shape(image)
-    side = tf.minimum(shape[0], shape[1])
-    top, rest = (shape[0] - side) // 2, (shape[1] - side) // 2
-    square = image[top : top + side, rest : rest + side]
-    resized = tf.image.resize(square, (images.size, images.size), antialias=True)
-    return tf.ensure_shape(tf.saturate_cast(tf.round(resized), tf.uint8), (images.size, images.size, images.channels))
+def _pixels(tf: Any, read: Callable[..., Pixels], values: list[Any], images: FileImages | RecordImages) -> Any:
+    """What `read` makes of `values`, in Python: the same as without TensorFlow, to the last bit (ADR 33)."""
 
+    def marked_read(*arguments: Any) -> Any:
+        try:
+            return read(*arguments)
+        except BadInputError as error:
+            raise marked(error) from error
 
-def _decoded(tf: Any, encoded: Any, channels: int) -> Any:
-    """The image as uint8. Pillow reads WebP where TensorFlow does not: versions without decode_webp, and grey ones."""
-    if hasattr(tf.io, "decode_webp") and channels > 1:
-        return tf.io.decode_image(encoded, channels=channels, expand_animations=False)
-
-    def by_pillow() -> Any:
-        image = tf.numpy_function(lambda data: _by_pillow(data, channels), [encoded], tf.uint8, stateful=False)
-        return tf.ensure_shape(image, (None, None, channels))
-
-    return tf.cond(
-        tf.strings.substr(encoded, 8, 4) == b"WEBP",
-        by_pillow,
-        lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
-    )
-
-
-def _by_pillow(data: bytes, channels: int) -> Any:
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(data)) as opened:
-            pixels = np.asarray(opened.convert("L" if channels == 1 else "RGB"))
-    except OSError as error:  # TensorFlow passes a ValueError on as the error that a damaged image is
-        raise ValueError(f"the image cannot be decoded: {error}") from error
-    return pixels.reshape(*pixels.shape[:2], channels)
+    pixels = tf.numpy_function(marked_read, values, tf.uint8, stateful=False)
+    return tf.ensure_shape(pixels, (images.size, images.size, images.channels))
 
 
 def _holds(tf: Any, elements: int) -> Any:
@@ -217,19 +211,20 @@ def _shuffled_records(tf: Any, images: RecordImages, schedule: Schedule) -> Any:
 
 
 def _kept_records(tf: Any, images: RecordImages, numbers: Any) -> Any:
-    """The raw records of the files with these numbers."""
+    """(file, number in it, raw record) of the records of the files with these numbers."""
     with tf.device("CPU:0"):
         names = tf.constant(_names(images.files))
         kept = tf.constant(np.concatenate([*(images.kept or ()), np.zeros(0, np.bool_)]))
         begins = tf.constant(np.cumsum([0, *map(len, images.kept or ())]), tf.int64)
 
     def all_of_file(file: Any) -> Any:
-        return tf.data.TFRecordDataset(names[file])
+        return tf.data.TFRecordDataset(names[file]).enumerate().map(lambda number, raw: (names[file], number, raw))
 
     def kept_of_file(file: Any) -> Any:
         begin = begins[file]
         numbered = tf.data.TFRecordDataset(names[file]).enumerate()
-        return numbered.filter(lambda number, _: kept[begin + number]).map(lambda _, raw: raw)
+        kept_here = numbered.filter(lambda number, _: kept[begin + number])
+        return kept_here.map(lambda number, raw: (names[file], number, raw))
 
     return tf.data.Dataset.from_tensor_slices(numbers).interleave(
         all_of_file if images.kept is None else kept_of_file,

@@ -57,6 +57,30 @@ def test_a_folder_is_counted_and_decoded(folder: Path) -> None:
     assert "1 of 14 images cannot be decoded, for example" in problem
 
 
+def test_a_record_whose_checksum_does_not_fit_is_named(tmp_path: Path) -> None:
+    records(tmp_path, [0, 1] * 20, [0, 1] * 20)
+    _, second = sorted(tmp_path.iterdir())
+    second.write_bytes(second.read_bytes()[:-1] + b"x")
+    text = f"1 of 80 images cannot be decoded, for example {second.name}, record 39 (its checksum does not fit"
+    assert any(text in problem for problem in check_folder(tmp_path).problems)
+
+
+def test_it_says_what_a_run_does_not_take_of_the_images(tmp_path: Path) -> None:
+    for name, image in (
+        ("ant/long", Image.new("L", (64, 8))),
+        ("ant/dark", Image.new("I;16", (8, 8), 4095)),
+        ("bee/clear", Image.new("RGBA", (8, 8), (9, 9, 9, 128))),
+        ("bee/opaque", Image.new("RGBA", (8, 8), (9, 9, 9, 255))),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        image.save(tmp_path / f"{name}.png")
+    long, dark, clear = check_folder(tmp_path).notes
+    assert long.startswith("of 1 images more than a third is left out, because only the central square is used (for")
+    assert long.endswith("long.png, 64x8 px)")
+    assert dark.startswith("of 1 images the upper 8 of 16 bits are used; the brightest pixel of all is 4,095 of 65,535")
+    assert clear.startswith("of 1 images the transparency is left out")
+
+
 def test_a_sample_is_spread_over_the_folder(folder: Path) -> None:
     heard: list[int] = []
     report = check_folder(folder, 7, heard.append)

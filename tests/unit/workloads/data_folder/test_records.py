@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.unit.workloads.data_folder.builders import example, frames, records
-from workloads.data_folder.records import KEYS, bytes_of, count_records, keys_of, read_records
+from workloads.data_folder.records import KEYS, bytes_of, count_records, damaged_record, keys_of, read_records
 from workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
@@ -76,3 +77,26 @@ def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
     (tmp_path / "a.tfrecord").touch()
     assert count_records(tmp_path / "a.tfrecord") == 0
     assert keys_of(tmp_path / "a.tfrecord") is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 4, 127, 128, 129, 132, 133, 255, 256, 257, 1_021, 8_000])
+def test_checksums_of_any_length_are_those_of_the_files(tmp_path: Path, size: int) -> None:
+    """`frames` works them out byte by byte."""
+    image = bytes(number * number % 251 for number in range(size))
+    file = frames(tmp_path / "a", [example(image, 1)])
+    (record,) = read_records(file, KEYS[0])
+    assert bytes_of(file, record) == image
+
+
+@pytest.mark.parametrize("place", [8, 100, -1])
+def test_a_record_that_was_changed_is_told(tmp_path: Path, place: int) -> None:
+    file = records(tmp_path / "a", [0, 1], b"\x89PNG" * 100)
+    (_, record) = read_records(file, KEYS[0])
+    begin, end = record.data
+    data = bytearray(file.read_bytes())
+    data[end + 4 + place if place < 0 else begin - 12 + place] ^= 4
+    file.write_bytes(data)
+    for changed in islice(read_records(file, KEYS[0]), 1, None):
+        with pytest.raises(DataFolderError, match="its checksum does not fit"):
+            bytes_of(file, changed)
+    assert [damaged_record(file, offset) for offset in (0, begin - 12, begin)] == [None, 1, 1]

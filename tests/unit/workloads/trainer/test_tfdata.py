@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections import Counter, deque
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from tests.unit.workloads.data_folder.builders import example
 from tests.unit.workloads.trainer.builders import numbered
 from workloads.trainer import tfdata
-from workloads.trainer.damage import first_damaged, naming_damaged
+from workloads.trainer.damage import naming_damaged
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, training_batches
 from workloads.trainer.folders import FolderQuery, open_folder
@@ -71,7 +72,7 @@ def test_files_without_tensorflow_come_in_the_same_order(tensorflow: Any, files:
     with_it = tfdata.training_dataset(tensorflow, files, schedule(3)).as_numpy_iterator()
     for (pixels, labels), (others, other_labels) in zip(with_it, training_batches(files, schedule(3)), strict=True):
         assert (labels == other_labels).all()
-        assert np.abs(pixels.astype(int) - others).max() <= 1
+        assert (pixels == others).all()
 
 
 def test_files_that_fit_are_kept_in_memory(tensorflow: Any, files: FileImages) -> None:
@@ -87,8 +88,8 @@ def test_files_that_fit_are_kept_in_memory(tensorflow: Any, files: FileImages) -
 
 def test_a_damaged_file_is_named(tensorflow: Any, files: FileImages) -> None:
     Path(files.paths[50]).write_bytes(b"no image")
-    assert first_damaged(files) == files.paths[50]
-    with pytest.raises(BadInputError, match="cannot be read as an image"), naming_damaged(files):
+    message = re.escape(f"{files.paths[50]} cannot be read as an image (it is no JPEG")
+    with pytest.raises(BadInputError, match=message), naming_damaged(files):
         orders(tensorflow, files, schedule(batch_size=20))
 
 
@@ -147,9 +148,21 @@ def test_a_label_out_of_range_is_told_when_it_is_trained_on(tensorflow: Any, rec
     images = open_folder(record_folder, QUERY).train
     assert isinstance(images, RecordImages)
     two = dataclasses.replace(images, classes=2)
-    message = r"a record has the label 2; the 2 classes have the labels 0 to 1: write data\.first_label: 1"
+    message = r"record \d+ of \S+\d\.tfrecord has the label 2; the 2 classes have the labels 0 to 1: write data\."
     with pytest.raises(BadInputError, match=message), naming_damaged(two):
         orders(tensorflow, two, schedule())
+
+
+@pytest.mark.parametrize("place", [-1, -40])
+def test_a_record_whose_checksum_does_not_fit_is_named(tensorflow: Any, record_folder: Path, place: int) -> None:
+    images = open_folder(record_folder, QUERY).train
+    second = record_folder / "1.tfrecord"
+    data = bytearray(second.read_bytes())
+    data[place] ^= 4
+    second.write_bytes(data)
+    message = re.escape(f"record 19 of {second} is damaged: its checksum does not fit; write the file again")
+    with pytest.raises(BadInputError, match=message), naming_damaged(images):
+        orders(tensorflow, images, schedule(batch_size=6, steps_per_epoch=9))
 
 
 def test_labels_that_begin_at_one_are_read_from_zero(tensorflow: Any, tmp_path: Path) -> None:
@@ -173,10 +186,13 @@ def test_another_number_than_there_are_is_refused_before_anything_is_trained(rec
 def test_records_that_went_away_meanwhile_are_told(tensorflow: Any, record_folder: Path) -> None:
     images = open_folder(record_folder, QUERY).train
     assert isinstance(images, RecordImages)
+    assert images.kept is not None
+    # TensorFlow writes the features of a record in any order, and which are held out depends on the bytes.
+    there = sum(int(kept.sum()) for kept in images.kept[:2])
     less = dataclasses.replace(images, files=images.files[:2])
     seen = iter(tfdata.training_dataset(tensorflow, less, schedule(batch_size=6, steps_per_epoch=9)))
     with (
-        pytest.raises(BadInputError, match="the training records hold 37 images, and 54 were counted before"),
+        pytest.raises(BadInputError, match=f"the training records hold {there} images, and 54 were counted before"),
         naming_damaged(less),
     ):
         deque(islice(seen, 9))
@@ -193,45 +209,6 @@ def test_records_with_the_keys_of_tensorflow_datasets_are_read(tensorflow: Any, 
         tensorflow, split.train, schedule(steps_per_epoch=4)
     ).as_numpy_iterator():
         assert (pixels[:, 0, 0, 0] % 3 == labels).all()
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", ["with TensorFlow's own", "with Pillow"])
-def test_webp_is_read(tensorflow: Any, tmp_path: Path, name: str, channels: int) -> None:
-    from PIL import Image
-
-    for label in range(3):
-        (tmp_path / f"{label}").mkdir()
-        for number in range(12):
-            image = Image.new("RGB", (7, 9), (60 * label + 5,) * 3)
-            image.save(tmp_path / f"{label}" / f"{number}.{'webp' if number % 2 else 'png'}", lossless=True)
-    images = open_folder(tmp_path, dataclasses.replace(QUERY, channels=channels)).train
-    tf = tensorflow if name == "with TensorFlow's own" else WithoutWebp(tensorflow)
-    seen = 0
-    for pixels, labels in tfdata.ordered_dataset(tf, images, 4).as_numpy_iterator():
-        assert np.abs(pixels.astype(int) - (60 * labels + 5)[:, None, None, None]).max() <= 1
-        seen += len(labels)
-    assert seen == images.count
-
-
-class WithoutWebp:
-    """TensorFlow as it was before it read WebP."""
-
-    class _Io:
-        def __init__(self, io: Any) -> None:
-            self._io = io
-
-        def __getattr__(self, name: str) -> Any:
-            if name == "decode_webp":
-                raise AttributeError(name)
-            return getattr(self._io, name)
-
-    def __init__(self, tf: Any) -> None:
-        self._tf = tf
-        self.io = self._Io(tf.io)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._tf, name)
 
 
 def test_names_that_are_not_utf_8_are_read(tensorflow: Any, image_folder: Path) -> None:
