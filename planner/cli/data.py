@@ -40,7 +40,8 @@ from providers.stores import registry
 from providers.stores.bucket import DATA
 from providers.stores.pending_uploads import Unfinished
 from providers.stores.store import ObjectStore, data_store
-from workloads.data_folder.check import Report, check_folder
+from workloads.data_folder.check import PARQUET, Report, check_folder
+from workloads.data_folder.counts import count_images
 from workloads.data_folder.problems import duplicate_texts, problems_of_job
 from workloads.data_folder.sheet import write_sheet
 from workloads.data_folder.values import DataFolderError
@@ -168,6 +169,23 @@ def _progress_of_images() -> Callable[[int], None]:
     return report
 
 
+@group.command("convert", help="Write the images of Parquet files into a new folder, a sub-folder per class")
+def _convert(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER")],
+    to: Annotated[Path, typer.Argument(metavar="TO", help="A folder that is not there yet")],
+    as_json: options.Json = False,
+) -> None:
+    from planner.datasets.converted import convert
+
+    convert(folder, to)
+    counts = count_images(to)
+    if as_json:
+        row = {"folder": str(to), "train_images": counts.train, "hold_out_images": counts.hold_out}
+        sys.stdout.write(json.dumps(row) + "\n")
+    else:
+        sys.stdout.write(f"{to}: {counts.train:,} images to train on, {counts.hold_out:,} held out\n")
+
+
 @group.command("upload", help="Upload a folder, once per content; asks before anything is sent")
 def _upload(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER")],
@@ -232,7 +250,17 @@ def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> Training
     sys.stderr.writelines(f"{line}\n" for line in lines)
     if told is not None:
         told += lines
-    return with_images(job, report.train_images)
+    job = with_images(job, report.train_images)
+    return job if report.kind != PARQUET or job.container is not None else _of_images(job, folder)
+
+
+def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
+    """The job on the images of its Parquet, written below this home."""
+    from planner.datasets.converted import images_of_parquet
+
+    place = images_of_parquet(folder, options.settings().home)
+    sys.stderr.write(f"data: the images of the Parquet files are in {place}\n")
+    return job.model_copy(update={"data": job.data.model_copy(update={"path": str(place)})})
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:

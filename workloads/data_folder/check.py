@@ -12,6 +12,7 @@ from workloads.data_folder.duplicates import MOST_COMPARED, Contents, Duplicates
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.layout import read_layout, refuse_no_folder
 from workloads.data_folder.npz import check_pixels
+from workloads.data_folder.parquet import ParquetLayout, rows_of
 from workloads.data_folder.problems import class_problems, class_warnings
 from workloads.data_folder.published import PublishedSet
 from workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+PARQUET = "Parquet, an image and a label in each row"
 _MOST_NAMED = 20
 """Unreadable images that are kept by name; all of them are counted."""
 _AT_ONCE = 256
@@ -93,6 +95,9 @@ def check_folder(
     damaged: list[Unreadable] = []
     if isinstance(layout, ImageLayout):
         samples, names, kind = list(of_images(layout)), layout.class_names, "images, a folder per class"
+        first = last = None
+    elif isinstance(layout, ParquetLayout):
+        (samples, names), kind = rows_of(layout), PARQUET
         first = last = None
     else:
         samples, kind = of_records(folder, layout, damaged), "TFRecords"
@@ -165,8 +170,8 @@ def _pixel_problems(data_set: PublishedSet) -> list[str]:
     return []
 
 
-def _bytes(layout: ImageLayout | RecordLayout, samples: list[Sample]) -> int:
-    if isinstance(layout, RecordLayout):
+def _bytes(layout: ImageLayout | RecordLayout | ParquetLayout, samples: list[Sample]) -> int:
+    if not isinstance(layout, ImageLayout):
         return sum(file.stat().st_size for file in (*layout.train, *layout.hold_out))
     return sum(sample.size_bytes for sample in samples)
 

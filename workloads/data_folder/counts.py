@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.data_folder.layout import read_layout, refuse_no_folder
+from workloads.data_folder.parquet import ParquetLayout, rows_of
 from workloads.data_folder.published import PublishedSet
 from workloads.data_folder.records import count_records
-from workloads.data_folder.samples import Unreadable, of_records
+from workloads.data_folder.samples import Sample, Unreadable, of_records
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, ImageLayout
 
@@ -35,12 +36,18 @@ def count_images(folder: Path) -> Counts:
         return Counts(len(layout.train.labels), len(layout.hold_out.labels))
     if isinstance(layout, ImageLayout):
         return Counts(len(layout.train), len(layout.hold_out))
+    if isinstance(layout, ParquetLayout):
+        return _of(rows_of(layout).samples)
     if layout.hold_out:
         return Counts(sum(map(count_records, layout.train)), sum(map(count_records, layout.hold_out)))
     damaged: list[Unreadable] = []
     samples = of_records(folder, layout, damaged)
     if damaged:
         raise DataFolderError(f"{damaged[0].path}: {damaged[0].reason}")
+    return _of(samples)
+
+
+def _of(samples: list[Sample]) -> Counts:
     hold_out = sum(sample.held_out for sample in samples)
     return Counts(len(samples) - hold_out, hold_out)
 

@@ -10,6 +10,7 @@ from workloads.data_folder.entries import Tally, files_below, files_in, folders_
 from workloads.data_folder.hold_out import chosen_by_name, rank
 from workloads.data_folder.nothing import nothing_text
 from workloads.data_folder.npz import npz_set
+from workloads.data_folder.parquet import ParquetLayout, is_parquet, parquet_layout
 from workloads.data_folder.published import PublishedSet, published_set
 from workloads.data_folder.shards import record_layout
 from workloads.data_folder.unwrapped import holds_images, unwrapped
@@ -23,8 +24,11 @@ _Classes = dict[str, list["Path"]]
 """The folders of each class, by its name in composed Unicode (NFC): macOS writes names in decomposed form."""
 
 
-def read_layout(folder: Path) -> PublishedSet | RecordLayout | ImageLayout:
-    """What the folder holds: a published set, TFRecords where there are any, else images, else arrays.
+Layout = PublishedSet | RecordLayout | ImageLayout | ParquetLayout
+
+
+def read_layout(folder: Path) -> Layout:
+    """What the folder holds: a published set, TFRecords where there are any, else images, else Parquet or arrays.
 
     Raises DataFolderError where it can be read in two ways, and where nothing in it can be read.
     """
@@ -41,14 +45,17 @@ def read_layout(folder: Path) -> PublishedSet | RecordLayout | ImageLayout:
         return other
 
 
-def _of_other_files(folder: Path) -> PublishedSet | None:
+def _of_other_files(folder: Path) -> PublishedSet | ParquetLayout | None:
     """What is read of a folder without images in folders; None where there are some, or nothing else.
 
     Raises DataFolderError.
     """
-    files = files_below(folder, Tally(folder))
+    tally = Tally(folder)
+    files = files_below(folder, tally)
     if any(path.suffix.lower() in IMAGE_SUFFIXES and path.parent != folder for path in files):
         return None
+    if any(map(is_parquet, files)):
+        return parquet_layout(folder, files, tally)
     arrays = [path for path in files if path.suffix.lower() == ".npz"]
     return npz_set(arrays) if arrays else None
 

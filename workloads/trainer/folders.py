@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from workloads.data_folder.layout import read_layout
 from workloads.data_folder.npz import pixel_factor
+from workloads.data_folder.parquet import ParquetLayout
 from workloads.data_folder.published import Part, PublishedSet
 from workloads.data_folder.records import KEYS, Keys, count_records, held_out_of, keys_of, read_records
 from workloads.data_folder.shards import refuse_no_training_files
@@ -63,6 +64,11 @@ def _opened(folder: Path, query: FolderQuery) -> Split:
     layout = read_layout(folder)
     if isinstance(layout, PublishedSet):
         return published_split(layout)
+    if isinstance(layout, ParquetLayout):
+        raise DataFolderError(
+            f"{layout.train[0]} is Parquet, which is not read where a run trains: plan launch writes a folder of it on "
+            "your computer as images, and so does plan data convert FOLDER TO"
+        )
     return _images(layout, query) if isinstance(layout, ImageLayout) else _records(layout, query)
 
 

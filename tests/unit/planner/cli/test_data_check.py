@@ -198,3 +198,26 @@ def test_names_in_wide_letters_are_not_cut(folder: Path) -> None:
     said = plan("data", "check", folder)
     assert f"{name}\u7532 " in said.out
     assert "\u2026" not in said.out
+
+
+def test_a_launch_trains_on_the_images_of_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrow: Any = pytest.importorskip("pyarrow")
+    parquet: Any = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "rows").mkdir()
+    images = []
+    for number in range(60):
+        Image.new("L", (9, 9), 4 * number).save(tmp_path / "one.png")
+        images.append({"bytes": (tmp_path / "one.png").read_bytes(), "path": None})
+    table = arrow.table({"image": images, "label": [number % 3 for number in range(60)]})
+    parquet.write_table(table, tmp_path / "rows/all.parquet")
+    written = job(tmp_path / "rows", global_batch_size=8)
+    launched = check_at_launch(written)
+    assert launched.data.images == with_counted_images(written).data.images == 54
+    said = capsys.readouterr().err
+    assert "data: 54 images to train on, 6 held out, 3 classes; all 60 images decoded" in said
+    assert f"data: the images of the Parquet files are in {launched.data.path}" in said
+    assert with_counted_images(launched).data.images == 54
+    assert check_at_launch(written) == launched, "written once"
+    shown = plan("data", "convert", tmp_path / "rows", tmp_path / "images", "--json").json
+    assert shown == {"folder": str(tmp_path / "images"), "train_images": 54, "hold_out_images": 6}
+    assert "is there already" in plan("data", "convert", tmp_path / "rows", tmp_path / "images").error
