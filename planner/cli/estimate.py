@@ -225,7 +225,9 @@ def _page(
         def page_of(rows: int) -> Page:
             return joined([above, _brief(_first(plan, rows), judged, screen)])
 
-        rows = form.limit or rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
+        fitting = rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
+        # The table of several machines speaks of rows: they are shown, however high the page becomes.
+        rows = form.limit or max(fitting, *(group.rank for group in plan.groups), 1)
         if not form.notes:
             return page_of(rows)
         plan = _first(plan, rows)

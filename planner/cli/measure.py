@@ -15,6 +15,7 @@ from planner.cli.ask import confirm
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
 from planner.cli.run_end import finish, print_left
+from planner.cli.screen import show
 from planner.errors import BadInputError, ThisMachineError, TrainingFailedError
 from planner.forecast.build_plan import PlanQuery
 from planner.home.files import persons_files
@@ -82,7 +83,7 @@ def command(
         sys.stdout.write(json.dumps(asdict(measured), default=str) + "\n")
         return
     rate = measured.images_per_second
-    sys.stdout.write(f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement\n")
+    show([f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement"])
 
 
 def _check_export(target: Path, job: TrainingJob) -> None:

@@ -81,7 +81,7 @@ def command(
     elif standings or not desk.unreadable:
         show(_page(standings, settings.home), wide=wide)
     if budget is not None and not as_json:
-        sys.stdout.write(f"{budget.text}\n")
+        show([budget.text])
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
     for run_status in standings:

@@ -59,6 +59,18 @@ def test_the_answer_comes_first_an_empty_line_declines_and_nobody_is_asked_again
     assert "Standard_NC4as_T4_v3" in second.screen
 
 
+def test_the_answer_and_the_question_fit_the_screen(tmp_path: Path, no_network: dict[str, str]) -> None:
+    command = [word for word in ESTIMATE if word != "--wide"]
+    with AllAtPty(tmp_path, *command, **no_network, COLUMNS="80", LINES="24") as person:
+        person.wait_for("[y/N]: ")
+        lines = person.screen.splitlines()
+        person.type("n\n")
+        assert person.wait_for_end()[0] == 0
+    assert 20 < len(lines) <= 24, person.screen
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[0] for line in lines[-3:]] == ["not", "Some", "now"], "the question stands below the answer"
+
+
 def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> None:
     world = World(
         azure={"eastus": [retail("Standard_NC4as_T4_v3", 0.555, effectiveStartDate="2026-11-10T00:00:00Z")]}, page=100
