@@ -287,6 +287,15 @@ _WHAT_A_KIND_NEEDS = {
 }
 
 
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "greater_than": ("gt", "more than"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+"""Kinds of problems with a limit: where pydantic says the limit, and how it is called."""
+
+
 def _problem(error: ErrorDetails) -> _Problem:
     loc = error["loc"]
     name = ".".join(str(part) for part in loc)
@@ -304,6 +313,9 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
         case kind if kind in _WHAT_A_KIND_NEEDS:
             return _Problem(f"{_plain(loc)}: needs {_WHAT_A_KIND_NEEDS[kind]}, not {_short(value)}")
+        case kind if kind in _LIMITS:
+            key, words = _LIMITS[kind]
+            return _Problem(f"{_plain(loc)}: must be {words} {error['ctx'][key]}, not {_short(value)}")
         case "value_error":
             return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
         case _:

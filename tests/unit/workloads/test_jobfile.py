@@ -99,7 +99,7 @@ WRONG_LINES = [
     ("epochs: 2", "epochs: '2'", "job.yaml:4: epochs: needs a whole number, not '2'", ""),
     ("epochs: 2", "epochs: yes", "job.yaml:4: epochs: needs a whole number, not True", ""),
     ("epochs: 2", "epochs:", "job.yaml:4: epochs: needs a whole number, not nothing", ""),
-    ("epochs: 2", "epochs: 0", "job.yaml:4: epochs: input should be greater than or equal to 1, not 0", ""),
+    ("epochs: 2", "epochs: 0", "job.yaml:4: epochs: must be at least 1, not 0", ""),
     ("epochs: 2", "", "job.yaml: the key 'epochs' is missing", "plan init writes a complete job file"),
     ("epochs: 2", "name: b", "job.yaml:4: the key 'name' is there twice", "keep one of the two"),
     (
