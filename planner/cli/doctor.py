@@ -102,19 +102,20 @@ def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> lis
 
 def _page(one: Examination) -> Page:
     checks = by_cause(one.account)
-    lines: list[str | Cell] = [line for check in checks for line in _check_lines(check, _account_line(check))]
+    failures = [check for check in checks if check.state is not PreflightState.OK]
+    # One reason for everything: neither what it stands in the way of nor the last sentence has to say it again.
+    only = failures[0] if len(failures) == 1 and failures[0].name.count(", ") >= _MOST_NAMES else None
+    lines: list[str | Cell] = []
+    for check in checks:
+        lines += _check_lines(check, check.detail if check is only else f"{check.name}: {check.detail}")
     for judged in one.offers:
         lines += _offer_lines(judged, whole=not one.account)
-    is_told = any(check.state is PreflightState.REFUSED and check.detail in one.sentence for check in checks)
+    is_told = only is not None and only.detail in one.sentence
     return [*lines, f"{one.provider}: nothing can be launched, for the reason above" if is_told else one.sentence]
 
 
 _MOST_NAMES = 3
-"""Checks of one cause that are named; more of them say no more than their cause."""
-
-
-def _account_line(check: Check) -> str:
-    return check.detail if check.name.count(",") >= _MOST_NAMES else f"{check.name}: {check.detail}"
+"""Names of checks that fail for one reason; more of them say no more than the reason."""
 
 
 def by_cause(checks: Sequence[Check]) -> list[Check]:

@@ -122,7 +122,7 @@ def test_the_doctors_json_has_every_check(aws: FakeCloud) -> None:
     ("check", "code", "sentence"),
     [
         (NO_QUOTA, 4, "aws: nothing can be launched yet; the one quota to ask for is that of "),
-        (NOBODY, 4, "aws: nothing can be launched, for the reason above"),
+        (NOBODY, 4, "aws: nothing can be launched; identity: nobody is signed in (aws sso login)"),
         (Check(name="quota", state=PreflightState.UNKNOWN, detail="may not ask"), 0, "aws: it is not known whether"),
     ],
 )
@@ -133,6 +133,15 @@ def test_the_doctor_leaves_with_the_code_of_what_it_found(
     said = plan("doctor", "aws")
     assert (said.code, said.err) == (code, "")
     assert said.out.splitlines()[-1].startswith(sentence)
+
+
+def test_a_missing_sign_in_is_told_once(aws: FakeCloud) -> None:
+    why = {"state": PreflightState.REFUSED, "detail": "there is no sign-in", "fix": "sign in"}
+    names = ("quotas", "identity", "regions", "network", "bucket")
+    aws.account = tuple(Check(name=name, **why) for name in names)
+    assert plan("doctor", "aws").out.splitlines() == [
+        "refused   there is no sign-in", "          fix: sign in", "aws: nothing can be launched, for the reason above",
+    ]  # fmt: skip
 
 
 def test_without_a_name_the_doctor_looks_where_somebody_is_signed_in(nobody: FakeCloud) -> None:
