@@ -155,6 +155,8 @@ def _meant_option(option: str, context: Any) -> str:
     other = _OTHER_NAMES.get(option.lstrip("-").lower(), "")
     if other.partition(" ")[0] in known:
         return other
+    if _is_of_a_job(option):  # it is meant, and another command has it
+        return ""
     # Nearer than names of models have to be: an option that is merely similar does something else.
     return next(iter(difflib.get_close_matches(option, known, n=1, cutoff=0.75)), "")
 
