@@ -214,6 +214,7 @@ def _page(
     """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about
     `regions`, unless more is asked for."""
     from planner.report.estimate_page import estimate_page
+    from planner.report.front import front_chart
     from planner.report.machines import machines_page
     from planner.report.queue_lines import queue_text
 
@@ -221,9 +222,10 @@ def _page(
         return joined([above, _explanation(plan, form.explain_row)])
     screen = screen_of(sys.stdout, os.environ, wide=form.wide)
     if form.is_brief(screen):
+        has_chart = bool(front_chart(plan))
 
         def page_of(rows: int) -> Page:
-            return joined([above, _brief(_first(plan, rows), judged, screen)])
+            return joined([above, _brief(_first(plan, rows), judged, screen, has_chart=has_chart)])
 
         fitting = rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
         # The table of several machines speaks of rows: they are shown, however high the page becomes.
@@ -247,14 +249,14 @@ def _first(plan: Plan, rows: int) -> Plan:
     return plan._replace(candidates=plan.candidates[:rows])
 
 
-def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen) -> Page:
+def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen, *, has_chart: bool) -> Page:
     from planner.report.estimate_page import LeftOut, brief_page, ranking_table
     from planner.report.machines import machines_page
     from planner.report.queue_lines import queue_text
 
     table = ranking_table(plan, judged)
     columns = len(table.columns) - len(columns_that_fit(table, screen.width))
-    left_out = LeftOut(columns, lines=len(queue_text(plan).splitlines()))
+    left_out = LeftOut(columns, lines=len(queue_text(plan).splitlines()), chart=has_chart)
     return joined([brief_page(plan, judged, left_out), machines_page(plan)])
 
 

@@ -56,10 +56,23 @@ def rows_that_fit(page_of: Callable[[int], Page], most: int, screen: Screen, res
     """
     if screen.terminal is None:
         return most
-    columns, lines = screen.terminal
-    room = lines - 1 - reserved
-    fitting = bisect_right(range(1, most + 1), room, key=lambda rows: lines_on(render(page_of(rows), screen), columns))
-    return max(1, fitting)
+    room = screen.terminal.lines - 1 - reserved
+    return max(1, bisect_right(range(1, most + 1), room, key=lambda rows: height_of(page_of(rows), screen)))
+
+
+def height_of(page: Page, screen: Screen) -> int:
+    """The lines that a page takes on the terminal; its tables are measured and not drawn, which takes long."""
+    assert screen.terminal is not None
+    lines = 0
+    for block in page:
+        if isinstance(block, Table):
+            table, left_out = _fitted(block, screen.width)
+            width = _total(*_widths(table, screen.width))
+            lines += (1 + len(table.rows)) * max(1, -(-width // screen.terminal.columns))
+            lines += lines_on("\n".join(left_out), screen.terminal.columns) if left_out else 0
+        else:
+            lines += lines_on(render([block], screen), screen.terminal.columns)
+    return lines
 
 
 def lines_on(text: str, columns: int) -> int:
@@ -83,12 +96,8 @@ def render(page: Page, screen: Screen) -> str:
     lines: list[str] = []
     for block in page:
         if isinstance(block, Table):
-            columns = columns_that_fit(block, screen.width)
-            lines.append(_table_text(_of_columns(block, columns), screen))
-            left_out = [column.title for column in block.columns if column not in columns]
-            if left_out and block.names_left_out:
-                text = f"columns left out to fit: {', '.join(left_out)}; --wide shows them"
-                lines.append(wrapped(text, screen.width))
+            table, left_out = _fitted(block, screen.width)
+            lines += [_table_text(table, screen), *left_out]
         elif isinstance(block, Chart):
             if screen.width is not None and screen.width >= LEAST_WIDTH:
                 title = wrapped(block.title, screen.width)
@@ -97,6 +106,15 @@ def render(page: Page, screen: Screen) -> str:
             text = wrapped(visible(cell_text(block)), screen.width)
             lines.append(_coloured(text, block, screen) if isinstance(block, Cell) else text)
     return "\n".join(lines)
+
+
+def _fitted(table: Table, width: int | None) -> tuple[Table, list[str]]:
+    """The table without the columns that do not fit, and the lines that name these."""
+    columns = columns_that_fit(table, width)
+    left_out = [column.title for column in table.columns if column not in columns]
+    text = f"columns left out to fit: {', '.join(left_out)}; --wide shows them"
+    is_told = left_out and table.names_left_out
+    return _of_columns(table, columns), wrapped(text, width).split("\n") if is_told else []
 
 
 def columns_that_fit(table: Table, width: int | None) -> list[Column]:

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 
 class LeftOut(NamedTuple):
-    """What of the answer a brief page has no room for: how many columns, and lines beside those of the plan."""
+    """What of the answer a brief page has no room for: how many columns, lines beside those of the plan, the chart."""
 
     columns: int = 0
     lines: int = 0
+    chart: bool = False
 
 
 NOTHING_LEFT_OUT = LeftOut()
@@ -65,7 +66,7 @@ def _not_shown(plan: Plan, left_out: LeftOut) -> str:
     if left_out.columns:
         parts.append(f"{_counted(left_out.columns, 'column')} (--wide)")
     notes = len(_notes(plan)) + len(plan.advice[1:]) + bool(plan.rejections) + len(_weights(plan.job)) + left_out.lines
-    parts += ["chart"] if front_chart(plan) else []
+    parts += ["chart"] if left_out.chart else []
     parts.append(f"{_counted(notes, 'note')} (--notes)")
     return f"not shown: {', '.join(parts)}"
 

@@ -67,7 +67,9 @@ def test_the_answer_fits_the_screen(whole_plan: Plan, golden: Golden, size: tupl
     a_screen = Screen(columns, has_colour, terminal_size(size))
 
     def page_of(rows: int) -> Page:
-        return brief_page(whole_plan._replace(candidates=whole_plan.candidates[:rows]), None, LeftOut(columns=5))
+        return brief_page(
+            whole_plan._replace(candidates=whole_plan.candidates[:rows]), None, LeftOut(columns=5, chart=True)
+        )
 
     rows = rows_that_fit(page_of, len(whole_plan.candidates), a_screen)
     text = render(page_of(rows), a_screen)
@@ -80,7 +82,9 @@ def test_the_answer_fits_the_screen(whole_plan: Plan, golden: Golden, size: tupl
 def test_what_the_screen_does_not_hold_is_counted(whole_plan: Plan) -> None:
     """Every line that --notes adds to the brief page is a note, the rest of the rows and of the columns are told."""
     few = whole_plan._replace(candidates=whole_plan.candidates[:3])
-    brief, whole = (render(page, PLAIN).splitlines() for page in (brief_page(few), estimate_page(few)))
+    brief, whole = (
+        render(page, PLAIN).splitlines() for page in (brief_page(few, None, LeftOut(chart=True)), estimate_page(few))
+    )
     rest = len(few.ranking) - 3
     (line,) = [line for line in brief if line.startswith("not shown: ")]
     under = whole[whole.index(f"{rest} more rows: --limit N, or --all for every offer of every place") + 1 :]
