@@ -130,4 +130,4 @@ def test_what_trains_takes_the_file_as_it_is(command: str, option: str, tmp_path
 
 def test_an_option_that_nothing_has_is_told() -> None:
     assert plan("launch", "job.yaml", "--bach", "3").error.startswith("there is no option --bach")
-    assert plan("status", "--batch", "3").error.startswith("No such option: --batch")
+    assert plan("status", "--batch", "3").error.startswith("there is no option --batch")
