@@ -150,20 +150,17 @@ class Agent:
             yield 10.0
 
     def _checked(self, image: str) -> Steps[None]:
-        """The gate: on to training only where the framework sees, and computes on, what was promised."""
+        """The gate: on to training only where the framework sees what was promised and computes right on it."""
         device = self.machine.spec.device
         self.status.change("checking", f"looking for {device.count} x {device.name} in the container")
         looking = self.machine.processes.start(gate.look(device))
         outside = gate.judge_gate(
             (yield from watched(self.machine.clock, looking, gate.LIMIT_SECONDS)), gate.least_on_host(device)
         )
-        inside = yield from self._once(image, gate.program(device, self.machine.spec.framework), CHECK_SECONDS)
+        words = gate.program(device, self.machine.spec.framework, self.machine.spec.precision)
+        inside = yield from self._once(image, words, CHECK_SECONDS)
         self.status.details["accelerator"] = self.status.redactor.text(inside.output[-500:])
-        if outside.code or inside.code or gate.PASSED not in inside.output:
-            text = (
-                f"the machine does not show the {device.count} x {device.name} that it was rented for; "
-                f"nothing was trained\nthe machine says:\n{outside.output}\nthe container says:\n{inside.output}"
-            )
+        if text := gate.refusal(device, outside, inside):
             raise EndedError(failed("ACCELERATOR_NOT_VISIBLE", text))
         self.training.devices_seen = gate.count_devices(outside)
 

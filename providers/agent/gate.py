@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pkgutil
 from typing import TYPE_CHECKING
+
+from providers.agent.gate_program import ENGINES, PASSED, TRYING
 
 if TYPE_CHECKING:
     from providers.agent.processes import ProcessResult
@@ -16,57 +19,30 @@ _GPUS = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
 # A machine has files of one of the two kinds, and ls fails for the other.
 _CHIPS = ("sh", "-c", "ls -d /dev/accel[0-9]* /dev/vfio/[0-9]* 2>/dev/null || true")
 
-# Run in the container. Each lists the devices and computes on the first: some are listed and cannot compute.
-_PROGRAMS = {
-    "tensorflow": """
-import os, tensorflow as tf
-kind = "{kind}".upper()
-if kind == "TPU":
-    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
-    tf.config.experimental_connect_to_cluster(resolver)
-    tf.tpu.experimental.initialize_tpu_system(resolver)
-    found = tf.config.list_logical_devices("TPU")
-else:
-    found = tf.config.list_physical_devices(kind)
-version = tf.__version__
-def compute():
-    with tf.device(kind + ":0"):
-        return float(tf.reduce_sum(tf.linalg.matmul(tf.ones((64, 64)), tf.ones((64, 64)))).numpy())
-""",
-    "jax": """
-import jax, jax.numpy as jnp
-names = {{"cuda": "gpu", "rocm": "gpu"}}
-found = [d for d in jax.local_devices() if names.get(d.platform, d.platform) == "{kind}"]
-version = jax.__version__
-def compute():
-    return float((jax.device_put(jnp.ones((64, 64)), found[0]) @ jnp.ones((64, 64))).sum())
-""",
-    "torch": """
-import torch
-found = list(range(torch.cuda.device_count())) if "{kind}" == "gpu" else []
-version = torch.__version__
-def compute():
-    return float((torch.ones(64, 64, device="cuda") @ torch.ones(64, 64, device="cuda")).sum())
-""",
-}
-_VERDICT = """
-print("{framework}", version, "sees", len(found), "{kind}:", *map(str, found))
-if len(found) < {count}:
-    raise SystemExit("promised: {count}")
-if compute() != 64.0 ** 3:
-    raise SystemExit("the first of them computes wrongly")
-print("ACCELERATOR VISIBLE")
-"""
-PASSED = "ACCELERATOR VISIBLE"
 
-
-def program(device: Device, framework: str) -> tuple[str, ...]:
-    """The command that proves, in the container, that the framework sees and can use what was promised.
-
-    Raises KeyError for a framework that nobody knows.
+def program(device: Device, framework: str, precision: str) -> tuple[str, ...]:
+    """The command that proves, in the container, that the framework sees what was promised and can train on it:
+    gate_program.py. Raises KeyError for a framework that nobody knows.
     """
-    text = (_PROGRAMS[framework] + _VERDICT).format(kind=device.kind, count=device.count, framework=framework)
-    return ("python", "-c", text)
+    if framework not in ENGINES:
+        raise KeyError(framework)
+    return ("python", "-c", _source(), framework, device.kind, str(device.count), precision)
+
+
+def _source() -> str:
+    # Through the loader: on the machine, the agent lies in one archive.
+    return (pkgutil.get_data(__package__, "gate_program.py") or b"").decode()
+
+
+def refusal(device: Device, outside: ProcessResult, inside: ProcessResult) -> str:
+    """Why nothing is trained, from what the machine and the container said; "" where all is well."""
+    if not (outside.code or inside.code) and PASSED in inside.output:
+        return ""
+    what = f"the machine does not show the {device.count} x {device.name} that it was rented for"
+    tried = [line[len(TRYING) :] for line in inside.output.splitlines() if line.startswith(TRYING)]
+    if tried and not outside.code:
+        what = f"the {device.name} that was rented failed at the {tried[-1]}, which training needs"
+    return f"{what}; nothing was trained\nthe machine says:\n{outside.output}\nthe container says:\n{inside.output}"
 
 
 def look(device: Device) -> tuple[str, ...]:

@@ -56,8 +56,9 @@ def bytes_on_disk(files: Iterable[File]) -> int:
 class Spec:
     """One attempt. Instants in seconds since 1970; `seconds` of the rest in their names.
 
-    `job_sha256` is of job.json in the run directory, in hex. `refused_seconds` is for how long the store may refuse
-    this machine before training begins (0: until the boot deadline).
+    `precision` is the job's, as job.json names it. `job_sha256` is of job.json in the run directory, in hex.
+    `refused_seconds` is for how long the store may refuse this machine before training begins (0: until the boot
+    deadline).
     """
 
     run_id: str
@@ -69,6 +70,7 @@ class Spec:
     boot_deadline: float
     job_sha256: str
     framework: str = "tensorflow"
+    precision: str = "fp32"
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
@@ -136,6 +138,7 @@ def _spec(raw: dict[str, Any]) -> Spec:
             "memory_gib",
             "shm_gib",
             "framework",
+            "precision",
             "hung_seconds",
             "store_patience_seconds",
             "refused_seconds",

@@ -169,6 +169,7 @@ def _spec_bytes(
         "images": images_by_digest(launchable, place.image_digest),
         "job_sha256": job.sha256,
         "framework": launchable.framework,
+        "precision": request.job.precision,
         "device": {
             "kind": launchable.hardware.kind,
             "name": request.offer.device,

@@ -73,6 +73,16 @@ def test_an_accelerator_that_the_framework_does_not_see_ends_the_run_before_trai
     assert not rented.docker.calls_of("docker", "create")
 
 
+def test_a_step_that_the_accelerator_cannot_do_ends_the_run_before_training(rented: Rented) -> None:
+    """As a V100 with a cuDNN that has no code for it: it is listed, multiplies, and fails at the first batch norm."""
+    words = b"trying the batch norm\nthe batch norm failed: CUDNN_STATUS_EXECUTION_FAILED\n"
+    rented.docker.gate_code, rented.docker.gate_says = 1, b"tensorflow 2.21.0 sees 1 gpu\n" + words
+    assert rented.run().reason == "ACCELERATOR_NOT_VISIBLE"
+    assert "failed at the batch norm" in rented.status["message"]
+    assert "CUDNN_STATUS_EXECUTION_FAILED" in rented.status["message"]
+    assert not rented.docker.calls_of("docker", "create")
+
+
 def test_a_gate_that_says_nothing_does_not_pass(rented: Rented) -> None:
     rented.docker.gate_says = b""
     assert rented.run().reason == "ACCELERATOR_NOT_VISIBLE"

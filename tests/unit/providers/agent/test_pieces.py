@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import json
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.agent import gate
+from providers.agent import gate, gate_program
 from providers.agent.checkpoints import Checkpoints
 from providers.agent.clock import stamp, unix
 from providers.agent.loop import Chore, Duty, together, until
@@ -56,26 +57,72 @@ def test_a_command_that_does_not_end_is_ended() -> None:
 
 
 @pytest.mark.parametrize("framework", ["tensorflow", "jax", "torch"])
-@pytest.mark.parametrize("kind", ["gpu", "tpu"])
-def test_the_gates_program_is_python(framework: str, kind: str) -> None:
-    words = gate.program(Device(kind, "x", 2), framework)
-    assert words[:2] == ("python", "-c")
-    compile(words[2], "gate", "exec")
+def test_the_gates_program_is_python_with_the_precision_of_the_job(framework: str) -> None:
+    python, flag, text, *arguments = gate.program(Device("gpu", "x", 2), framework, "amp_bf16")
+    assert (python, flag, arguments) == ("python", "-c", [framework, "gpu", "2", "amp_bf16"])
+    compile(text, "gate", "exec")
+    with pytest.raises(KeyError):
+        gate.program(Device("gpu", "x", 2), "abacus", "fp32")
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("framework", ["tensorflow", "jax"])
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "torch"])
 def test_the_gate_on_a_machine_without_a_gpu(framework: str) -> None:
     """Really run: a framework that sees no GPU does not pass, one that sees what was promised does."""
     if importlib.util.find_spec(framework) is None:  # not imported here: that takes longer than the test
         pytest.skip(f"{framework} is not installed")
-    ran = MachineProcesses().run([sys.executable, *gate.program(Device("gpu", "x", 1), framework)[1:]], 600)
+    words = gate.program(Device("gpu", "x", 1), framework, "fp32")
+    ran = MachineProcesses().run([sys.executable, *words[1:]], 600)
     assert ran.code != 0
     assert gate.PASSED not in ran.output
     assert "sees 0 gpu" in ran.output
-    ran = MachineProcesses().run([sys.executable, *gate.program(Device("cpu", "x", 1), framework)[1:]], 600)
+    words = gate.program(Device("cpu", "x", 1), framework, "amp_bf16")
+    ran = MachineProcesses().run([sys.executable, *words[1:]], 600)
     assert ran.code == 0, ran.output
     assert gate.PASSED in ran.output
+    assert ran.output.count(gate.TRYING) == 4
+
+
+class Engine:
+    """A framework in which one step fails."""
+
+    def __init__(self, broken: str, sums: tuple[float, ...] | Exception) -> None:
+        for name, (method, right) in gate_program.STEPS.items():
+            setattr(self, method, functools.partial(self._run, sums if name == broken else right))
+
+    def _run(self, result: tuple[float, ...] | Exception) -> tuple[float, ...]:
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+@pytest.mark.parametrize("step", gate_program.STEPS)
+def test_a_step_that_fails_is_named_with_what_the_library_says(step: str) -> None:
+    error = RuntimeError("CUDNN_STATUS_EXECUTION_FAILED_CUDART\n  in stream")
+    with pytest.raises(SystemExit, match=f"the {step} failed: RuntimeError: CUDNN_STATUS_EXECUTION_FAILED_CUDART in"):
+        gate_program.check(Engine(step, error))
+    _, right = gate_program.STEPS[step]
+    for wrong in (right[:-1], (float("nan"), *right[1:]), (*right[:-1], 1.1 * right[-1]), (0.0,) * len(right)):
+        with pytest.raises(SystemExit, match=f"the {step} computes"):
+            gate_program.check(Engine(step, wrong))
+    gate_program.check(Engine(step, tuple(1.004 * value for value in right)))  # the rounding of bfloat16
+
+
+@pytest.mark.parametrize(
+    ("inside", "what"),
+    [
+        ("jax sees 0 gpu:\npromised: 1\n", "the machine does not show the 1 x V100 that it was rented for; nothing"),
+        # The process was ended by the library: the step is the last line.
+        ("trying the convolution\ntrying the pooling\n", "the V100 that was rented failed at the pooling, which"),
+        ("trying the batch norm\nACCELERATOR VISIBLE\n", ""),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(inside: str, what: str) -> None:
+    code = 0 if gate.PASSED in inside else 1
+    text = gate.refusal(Device("gpu", "V100", 1), ProcessResult(0, "V100\n"), ProcessResult(code, inside))
+    assert text.startswith(what)
+    assert bool(text) is bool(what)
+    assert inside in text or not what
 
 
 def test_fewer_devices_than_promised_are_too_few() -> None:

@@ -81,8 +81,13 @@ def test_the_agent_reads_what_it_is_sent(hardware: Hardware, kind: str, framewor
     assert (spec.deadline, spec.boot_deadline) == (NOON.timestamp() + 8 * 3600, NOON.timestamp() + 1800)
     assert spec.command[:3] == ("python", "-m", "workloads.trainer")
     assert spec.command[-2:] == ("--max-steps", "7")
-    assert program(spec.device, spec.framework)
+    assert program(spec.device, spec.framework, spec.precision)
     assert ("LD_LIBRARY_PATH" in spec.environment) is (kind == "gpu")
+
+
+def test_the_gate_computes_in_the_precision_of_the_job() -> None:
+    spec = spec_of(part(job={"precision": "amp_fp16"}))
+    assert program(spec.device, spec.framework, spec.precision)[-1] == "amp_fp16"
 
 
 def test_a_machine_without_accelerators_counts_as_one() -> None:
