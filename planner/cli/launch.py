@@ -32,6 +32,7 @@ from planner.runs.run import Run
 from planner.runs.run_keys import RunKeys
 from planner.runs.runner import request_for
 from planner.settings import Settings
+from workloads.job import TrainingJob
 from workloads.pretrained import weights_lines
 
 
@@ -68,8 +69,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    told: list[str] = []
-    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, budget, objective), told)
+    job, told = _checked(options.with_limits(options.read_job_file(job_file), deadline, budget, objective))
     settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings, calibrates=not dry_run)
@@ -119,6 +119,12 @@ def command(
             run, runner = joined.run, build.runner(journal, settings, view.show, joined.run.provider, client, factory)
             make_request = build.further_requests(runner, run, factory, settings)
         follow(runner, run, make_request, as_json, until_launched=detach)
+
+
+def _checked(job: TrainingJob) -> tuple[TrainingJob, list[str]]:
+    """The job with what its data folder says of it, and the lines that stderr got of that folder."""
+    told: list[str] = []
+    return check_at_launch(job, told), told
 
 
 def _query_of(
