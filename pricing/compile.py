@@ -9,6 +9,7 @@ import sys
 from collections import Counter, defaultdict
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,15 +127,24 @@ def compile_catalog(
 def read_checked_tables(text_dir: Path, say: Callable[[str], None] = lambda _: None) -> Tables:
     """The tables without the prices that cannot be true among the others (pricing/list_checks.py); `say` is told of
     each, with its file and line. Raises TableError, OSError."""
+    tables, left_out = _checked(text_dir, text_sha256(text_dir))
+    for line in left_out:
+        say(line)
+    return tables
+
+
+@lru_cache(maxsize=1)
+def _checked(text_dir: Path, _sha256: str) -> tuple[Tables, tuple[str, ...]]:
+    """The checked tables and what was left out, kept while the text is the same: a refresh needs them several times."""
     tables = read_tables(text_dir)
     failed = failures(listed_prices(tables.offers))
     if not failed:
-        return tables
+        return tables, ()
     lines = _lines_of(tables.offers)
-    for one in failed:
-        say(f"left out: {lines[one.price.name]}: {one.price.name}: {one.reason}")
+    left_out = tuple(f"left out: {lines[one.price.name]}: {one.price.name}: {one.reason}" for one in failed)
     names = {one.price.name for one in failed}
-    return replace(tables, offers=tuple(row for row in (_without(row, names) for row in tables.offers) if row))
+    offers = tuple(row for row in (_without(row, names) for row in tables.offers) if row is not None)
+    return replace(tables, offers=offers), left_out
 
 
 def _lines_of(offers: Iterable[OfferRow]) -> dict[str, str]:
