@@ -47,7 +47,8 @@ _EMAIL = re.compile(r"[a-z0-9][a-z0-9.-]*@[a-z0-9.-]+\.gserviceaccount\.com")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcpSettings:
-    """`project` None is that of the sign-in. `subnetwork` "": the one that the network has in each region.
+    """`project` None is that of the sign-in. `subnetwork` "": the one that the network has in each region (of the Cloud
+    TPU API: the one with the network's name).
 
     `service_account` "": `trainplan-machine` of the project. `regions` are those in which machines may be rented, none:
     any. `endpoint`: where something answers that speaks like all
