@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from planner.errors import BadInputError, ThisMachineError
+from workloads.data_folder.entries import is_of_the_computer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -164,7 +165,9 @@ def _entries(folder: Path) -> Iterator[Item | None]:
     def fail(error: OSError) -> None:
         raise error
 
-    for place, _, names in os.walk(folder, onerror=fail):
+    for place, folders, names in os.walk(folder, onerror=fail):
+        # No data, and often not to be read: lost+found is the administrator's.
+        folders[:] = [name for name in folders if not is_of_the_computer(name)]
         for name in names:
             path = Path(place) / name
             yield _item(path, folder)

@@ -57,7 +57,12 @@ class Tally:
 
 def is_hidden(name: str) -> bool:
     """Whether a name is none that a person gave: it begins with a dot, or a computer leaves it everywhere."""
-    return name.startswith(".") or name.lower() in _OF_THE_COMPUTER
+    return name.startswith(".") or is_of_the_computer(name)
+
+
+def is_of_the_computer(name: str) -> bool:
+    """Whether a computer leaves an entry of this name everywhere (`lost+found`, `$RECYCLE.BIN`, `__MACOSX`)."""
+    return name.lower() in _OF_THE_COMPUTER
 
 
 def folders_in(folder: Path, tally: Tally | None = None) -> list[Path]:

@@ -245,15 +245,25 @@ def _refuse_unclear(
         )
 
 
+_MOST_SPLITS = 3
+
+
 def _refuse_likely_splits(folder: Path, folders: dict[str, Path]) -> None:
-    """Two folders of the same classes, one with `train` and the other with `test` or `val` within a word."""
-    trains = [name for name in folders if "train" in name.lower()]
-    hold_outs = [name for name in folders if "test" in name.lower() or "val" in name.lower()]
-    for train in trains:
-        for hold_out in hold_outs:
-            within = {path.name for path in folders_in(folders[train])}
-            if train != hold_out and within & {path.name for path in folders_in(folders[hold_out])}:
-                raise DataFolderError(
-                    f"{folder} has {train}/ and {hold_out}/ with sub-folders of the same names: they look like a "
-                    "training set and its hold-out; call them train/ and val/"
-                )
+    """Folders without such a word that may be splits all the same: two or three of the same classes (`tr`, `te`), or
+    classes that hold the splits (`cat/train`, `cat/val`)."""
+    within = {name: {path.name for path in folders_in(path)} for name, path in folders.items()}
+    shared = sorted(set.intersection(*within.values())) if len(within) > 1 else []
+    are_uses = [name for name in shared if named_use(name).words]
+    if len(shared) < 2 or not (are_uses or len(within) <= _MOST_SPLITS):
+        return
+    names, inner = " and ".join(f"{name}/" for name in list(within)[:2]), ", ".join(shared[:3])
+    remedy = (
+        f"put {shared[0]}/ and {shared[1]}/ above the classes"
+        if are_uses
+        else "call the training set train/ and its hold-out val/, or, if these are the classes, put the images of each "
+        "directly into its folder"
+    )
+    raise DataFolderError(
+        f"{folder} has {names} with sub-folders of the same names ({inner}): they could be classes or parts of one "
+        f"set; {remedy}"
+    )

@@ -42,9 +42,9 @@ BUCKET = "trainplan-p-us-central1"
 @pytest.fixture
 def gcs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcsDouble]:
     """A person who is signed in to Google, and a folder of images with a job for it."""
-    for folder in ("train/cat", "train/dog", "val/cat", "val/dog"):
+    for grey, folder in enumerate(("train/cat", "train/dog", "val/cat", "val/dog")):
         (tmp_path / "images" / folder).mkdir(parents=True)
-        Image.new("L", (8, 8)).save(tmp_path / "images" / folder / "1.png")
+        Image.new("L", (8, 8), grey).save(tmp_path / "images" / folder / "1.png")
     (tmp_path / "job.yaml").write_text(JOB)
     with GcsDouble() as double:
         monkeypatch.chdir(tmp_path)

@@ -140,6 +140,14 @@ def test_a_shard_has_whole_files_and_nothing_of_this_computer(folder: Path) -> N
         assert first.read() == b"c" * 900
 
 
+def test_what_a_computer_leaves_everywhere_is_not_sent(folder: Path) -> None:
+    before = scan(folder)
+    for name in ("lost+found", "$RECYCLE.BIN", "cat/System Volume Information"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "1.png").write_bytes(b"x")
+    assert scan(folder) == before
+
+
 def test_folders_that_cannot_be_packed(tmp_path: Path) -> None:
     for wrong in (tmp_path / "nowhere", tmp_path):
         with pytest.raises(BadInputError):

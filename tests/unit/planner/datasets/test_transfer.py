@@ -288,7 +288,7 @@ def test_plan_estimate_counts_a_folder_and_says_so(
 ) -> None:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     text = "name: own\nmodel: {preset: vgg11, image_size: 32, classes: 2}\nepochs: 1\nglobal_batch_size: 8\n"
-    (tmp_path / "job.yaml").write_text(f"{text}data: {{path: images, images: 1000}}\n")
+    (tmp_path / "job.yaml").write_text(f"{text}data: {{path: images}}\n")
     said = plan("estimate", tmp_path / "job.yaml", "--provider", "aws")
     line = (
         f"data: 2.7 kB at {folder}, about 1s to a rented machine's disk; sent to its storage before, once, in about 1s"

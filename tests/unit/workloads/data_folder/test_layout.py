@@ -9,6 +9,7 @@ import pytest
 from tests.unit.workloads.data_folder.builders import files, records
 from workloads.data_folder.layout import image_layout, read_layout, record_layout
 from workloads.data_folder.records import count_records
+from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, RecordLayout, left_out_text
 
 if TYPE_CHECKING:
@@ -195,7 +196,14 @@ def test_the_words_of_folders_tell_the_splits(tmp_path: Path, train: str, hold_o
         (("train_val/a/1.png", "test/a/1.png"), "has train_val/, which says train and val"),
         (("train1/a/1.png", "train2/a/1.png", "val/a/1.png"), "has train1/ and train2/: either could be the training"),
         (("train/a/1.png", "val_a/a/1.png", "val_b/a/1.png"), "has val_a/ and val_b/: either could be the hold-out"),
-        (("mnisttrain/a/1.png", "mnisttest/a/1.png"), "mnisttrain/ and mnisttest/ with sub-folders of the same names"),
+        (
+            ("tr/a/1.png", "tr/b/1.png", "te/a/1.png", "te/b/1.png"),
+            r"has te/ and tr/ with sub-folders of the same names \(a, b\): .*call the training set train/",
+        ),
+        (
+            tuple(f"{name}/{split}/1.png" for name in ("ant", "bee", "cow", "dog") for split in ("train", "val")),
+            r"ant/ and bee/ with sub-folders of the same names \(train, val\): .*put train/ and val/ above the classes",
+        ),
     ],
 )
 def test_splits_that_are_unclear_are_never_taken_for_classes(
@@ -210,6 +218,23 @@ def test_splits_that_are_unclear_are_never_taken_for_classes(
 def test_classes_may_have_such_words_in_their_names(tmp_path: Path, names: tuple[str, ...]) -> None:
     files(tmp_path, *(f"{name}/{number}.jpg" for name in names for number in range(30)))
     assert image_layout(tmp_path).class_names == tuple(sorted(names))
+
+
+def test_nested_folders_of_a_class_belong_to_it(tmp_path: Path) -> None:
+    for name in FOUR:
+        files(tmp_path, *(f"{name}/{place}/{number}.png" for place in ("indoor", "outdoor") for number in range(9)))
+    files(tmp_path, "readme.txt")
+    assert image_layout(tmp_path).class_names == FOUR
+
+
+def test_an_archives_folder_is_entered_beside_what_tells_of_it(tmp_path: Path) -> None:
+    class_folders(tmp_path, "chest/train/", "chest/val/")
+    files(tmp_path, "LICENSE", "about.md")
+    assert unwrapped(tmp_path) == tmp_path / "chest"
+    files(tmp_path, "images.zip")
+    assert unwrapped(tmp_path) == tmp_path, "an archive may be data"
+    files(tmp_path, "one/cat/1.png")
+    assert unwrapped(tmp_path / "one") == tmp_path / "one", "a class is not entered"
 
 
 def test_folders_of_masks_beside_the_training_set_are_left_out(tmp_path: Path) -> None:

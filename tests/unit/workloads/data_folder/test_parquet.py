@@ -72,7 +72,7 @@ def splits(tmp_path: Path) -> Path:
     for shard in range(2):
         save(folder / f"data/train-0000{shard}-of-00002.parquet", [n % 3 for n in range(30)], 100 * shard)
     save(folder / "data/test-00000-of-00001.parquet", [n % 3 for n in range(12)], 300)
-    files(folder, "README.md", ".git/config")
+    files(folder, "README.md", "infos.json", ".git/config")
     return folder
 
 
