@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from workloads.data_folder.duplicates import digest_of
 from workloads.data_folder.entries import is_hidden
 from workloads.data_folder.hold_out import chosen_by_content, rank
+from workloads.data_folder.nothing import READ
 from workloads.data_folder.samples import Sample
 from workloads.data_folder.shards import SplitFiles, refuse_no_training_files, split_files
 from workloads.data_folder.values import DataFolderError, LeftOut
@@ -120,21 +121,24 @@ def write_images(layout: ParquetLayout, folder: Path) -> None:
 # --- files --------------------------------------------------------------------------------------------------------
 
 
-def _pyarrow() -> Any:
+def _pyarrow(file: Path) -> Any:
     try:
         import pyarrow.parquet as parquet
     except ModuleNotFoundError:
         raise DataFolderError(
-            "Parquet is read with pyarrow, which is not installed here: pip install pyarrow (the extra parquet)"
+            f"{file} is Parquet, which is read with pyarrow, and that is not installed here: pip install pyarrow (the "
+            f"extra parquet); {READ}"
         ) from None
     return parquet
 
 
 def _opened(file: Path) -> Any:
     try:
-        return _pyarrow().ParquetFile(file)
+        return _pyarrow(file).ParquetFile(file)
+    except DataFolderError:
+        raise
     except (OSError, ValueError) as error:  # pyarrow's own errors are ValueErrors
-        raise DataFolderError(f"{file} cannot be read as Parquet ({_line(error)}); fetch it again") from error
+        raise DataFolderError(f"{file} cannot be read as Parquet ({_line(error)}); fetch it again; {READ}") from error
 
 
 def _read(file: Path, *, held_out: bool) -> Iterator[_Row]:
