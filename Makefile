@@ -172,11 +172,11 @@ accuracy: $(VENV)/.dev tables
 	$(BIN)/python -m scripts.fit --report-only
 
 bench: $(VENV)/.dev tables
-	$(BIN)/python benchmarks/start_up.py
-	$(BIN)/python benchmarks/catalog_scale.py
-	$(BIN)/python benchmarks/first_step.py
-	rm -rf .build/ten-thousand && $(BIN)/python benchmarks/ten_thousand_runs.py make .build/ten-thousand
-	$(BIN)/python benchmarks/ten_thousand_runs.py measure .build/ten-thousand
+	$(BIN)/python -m benchmarks.start_up
+	$(BIN)/python -m benchmarks.catalog_scale
+	$(BIN)/python -m benchmarks.first_step
+	rm -rf .build/ten-thousand && $(BIN)/python -m benchmarks.ten_thousand_runs make .build/ten-thousand
+	$(BIN)/python -m benchmarks.ten_thousand_runs measure .build/ten-thousand
 
 k80: $(VENV)/.dev
 	TRAINPLAN_SLOW_ENV=1 $(BIN)/pytest -m slow_env tests/e2e/test_k80.py

@@ -18,8 +18,8 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from catalog_scale import make, once
-from start_up import PLAN, ROOT, Case
+from benchmarks.catalog_scale import make, once
+from benchmarks.start_up import PLAN, ROOT, Case
 
 GPUHUNT = ROOT / ".build" / "gpuhunt" / "bin" / "python"
 TODAY = date(2026, 11, 21)

@@ -29,7 +29,7 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 
-from start_up import JOB, PLAN, ROOT, Figures
+from benchmarks.start_up import JOB, PLAN, ROOT, Figures
 
 IMPORTS = "import typer, pydantic, rich, yaml"
 AT_WORK = "the same, and one option and one model"

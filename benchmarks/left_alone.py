@@ -82,7 +82,7 @@ def take_product_from(code: Path) -> None:
     )
     assert spec is not None
     assert spec.loader is not None
-    tests.faults = sys.modules["tests.faults"] = importlib.util.module_from_spec(spec)  # type: ignore[attr-defined]
+    tests.faults = sys.modules["tests.faults"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules["tests.faults"])
 
 
@@ -196,7 +196,7 @@ def _absence(chance: Random) -> timedelta:
     """Minutes to three days; half of them are a day and more."""
     if chance.random() < 0.5:
         return timedelta(days=1) + chance.random() * (LONGEST - timedelta(days=1))
-    return SHORTEST * (timedelta(days=1) / SHORTEST) ** chance.random()
+    return SHORTEST * float((timedelta(days=1) / SHORTEST) ** chance.random())
 
 
 def _outcome(scene: Scene) -> str:

@@ -18,8 +18,8 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from spot_replay import Trace, load
 
+from benchmarks.spot_replay import Trace, load
 from planner.runs.decision.spot_policy import (
     TUNED,
     Action,

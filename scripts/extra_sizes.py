@@ -78,7 +78,7 @@ def measured(lines: Sequence[str]) -> Installation:
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, environment], check=True)
         before = _bytes_below(environment)
         python = environment / "bin" / "python"
-        words = [uv, "pip", "install", "--quiet", "--no-compile-bytecode", "--python", python]
+        words: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-compile-bytecode", "--python", python]
         subprocess.run([*words, "--requirements", "-"], input="\n".join(lines), text=True, check=True)
         subprocess.run([*words, "--no-deps", ROOT], check=True)
         return Installation(_bytes_below(environment) - before, len(list(environment.rglob("*.dist-info"))))

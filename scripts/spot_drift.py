@@ -62,7 +62,7 @@ def read_series(path: Path = HISTORY) -> dict[str, Series]:
     for name in rows[0]:
         if name != "date":
             values = [(date.fromisoformat(row["date"]), float(row[name])) for row in rows if row[name]]
-            series_by_name[name] = Series(name.split("-")[0], *map(tuple, zip(*values, strict=True)))  # type: ignore[arg-type]
+            series_by_name[name] = Series(name.split("-")[0], *map(tuple, zip(*values, strict=True)))
     return series_by_name
 
 

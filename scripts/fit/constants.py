@@ -92,7 +92,9 @@ class Fitted:
         return Constants(**values)
 
     def links(self) -> LinkConstants:
-        speeds = {link: float(1 / value) for link, value in zip(LINKS, self.link_coefficients, strict=True)}
+        speeds: dict[Link, float] = {
+            link: float(1 / value) for link, value in zip(LINKS, self.link_coefficients, strict=True)
+        }
         places = enumerate(LIBRARIES)
         libraries = {
             library: LibraryConstants(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from planner.throughput.values import Measurement
+    from workloads.layers import Net
 
 MILLION_WEIGHTS = {"resnet50": 25.6, "resnet152": 60.2, "inception_v3": 23.9, "inception_v4": 42.7, "alexnet": 61.1}
 """As published: He et al. 2015 and Keras' and torchvision's tables (ResNet, Inception v3, AlexNet), Szegedy et al. 2016
@@ -98,8 +99,14 @@ def _is_usable(stated: Measurement) -> bool:
     return stated.mode == "train" and stated.quality is not Quality.C and stated.node_count == 1 and not scattered
 
 
-_ANY_NET = net_of("vgg16", 224)
-assert _ANY_NET is not None
+def _known_net(name: str, image_size: int) -> Net:
+    net = net_of(name, image_size)
+    if net is None:
+        raise ValueError(f"there is no net {name}")
+    return net
+
+
+_ANY_NET = _known_net("vgg16", 224)
 
 
 def _pairs(
