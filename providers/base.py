@@ -304,6 +304,15 @@ class Preparer(Protocol):
 
 
 @runtime_checkable
+class JobChecker(Protocol):
+    """What some providers can do besides: a preflight of one job, where the offer alone does not tell enough."""
+
+    def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
+        """As `preflight`, of a launch of this job."""
+        ...
+
+
+@runtime_checkable
 class Resolver(Protocol):
     """What some providers can do besides: look up, without creating anything, what a request leaves open."""
 

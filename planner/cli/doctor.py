@@ -73,7 +73,10 @@ def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_f
         return _not_signed_in(name)
     try:
         one = build.provider(name, settings)
-        return examine(one, _cheapest(one, job, settings))
+        if is_here(name):
+            return examine(one, list(one.offers(OfferQuery())), job)
+        asked = job or job_options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
+        return examine(one, _cheapest(one, asked, settings), asked)
     except ProviderError as error:
         if asked_for:
             raise from_provider(error) from error
@@ -86,11 +89,8 @@ def _not_signed_in(name: str) -> Examination:
     return Examination(provider=name, account=(), offers=(), state=PreflightState.REFUSED, sentence=sentence)
 
 
-def _cheapest(one: Provider, job: TrainingJob | None, settings: Settings) -> list[Offer]:
+def _cheapest(one: Provider, job: TrainingJob, settings: Settings) -> list[Offer]:
     """What the provider has for the job, the best first."""
-    if is_here(one.name):
-        return list(one.offers(OfferQuery()))
-    job = job or job_options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
     query = PlanQuery(providers=(one.name,), every_place=True, limit=_LOOKED_AT)
     query = with_listed_offers(query, lambda _: one, settings, lambda _: None)
     try:

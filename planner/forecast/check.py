@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
-from providers.base import Check, Doctor, Preflight, PreflightState
+from providers.base import Check, Doctor, JobChecker, Preflight, PreflightState
 from providers.cloud.quotas import QuotaTeller, RegionTeller
 from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from planner.forecast.plan import RankedOffer
     from providers.base import Provider
+    from workloads.job import TrainingJob
 
 PATIENCE = timedelta(seconds=7)
 """What has not answered by then is unknown: a doctor takes ten seconds at most."""
@@ -114,8 +115,20 @@ class Examination:
     sentence: str
 
 
-def examine(provider: Provider, ranked: Sequence[Offer], patience: timedelta = PATIENCE) -> Examination:
-    """The whole answer for one provider; `ranked` are its offers, the cheapest first. Creates nothing.
+def preflight_of(provider: Provider, offer: Offer, job: TrainingJob | None) -> Preflight:
+    """The preflight of an offer for the job, where the provider can tell of one; None: of any job.
+
+    Raises ProviderError.
+    """
+    if job is not None and isinstance(provider, JobChecker):
+        return provider.preflight_for(offer, job)
+    return provider.preflight(offer)
+
+
+def examine(
+    provider: Provider, ranked: Sequence[Offer], job: TrainingJob | None = None, patience: timedelta = PATIENCE
+) -> Examination:
+    """The whole answer for one provider; `ranked` are its offers for the job, the cheapest first. Creates nothing.
 
     The account and the first offers are asked about at once; the offers are not waited for where the account is
     refused, and further ones are asked about only where none of these is let in: those that no quota known to the
@@ -123,7 +136,7 @@ def examine(provider: Provider, ranked: Sequence[Offer], patience: timedelta = P
     """
     places, began = one_of_each_pool(ranked), monotonic()
     first: list[Callable[[], Sequence[Check]]] = [lambda: _account(provider)]
-    account, *answers = _answers([*first, *_asking(provider, places[:FIRST_OFFERS])], patience, _refusal)
+    account, *answers = _answers([*first, *_asking(provider, places[:FIRST_OFFERS], job)], patience, _refusal)
     nobody = next((check for checks in answers for check in checks if _is_closed(check)), None)
     if nobody is not None and nobody not in account:
         account = (nobody, *account)
@@ -133,9 +146,9 @@ def examine(provider: Provider, ranked: Sequence[Offer], patience: timedelta = P
     if places and not any(place.state is PreflightState.OK for place in judged):
         rest = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
         further = _within_quotas(provider, ranked) or places[len(answers) :]
-        judged += _judged(further, _answers(_asking(provider, further), rest))
+        judged += _judged(further, _answers(_asking(provider, further, job), rest))
     rows = _up_to_the_first_let_in(judged)
-    state, sentence = _verdict(provider.name, account, rows)
+    state, sentence = _verdict(provider.name, account, rows, job)
     return Examination(provider=provider.name, account=account, offers=rows, state=state, sentence=sentence)
 
 
@@ -226,8 +239,10 @@ def _within_quotas(provider: Provider, ranked: Sequence[Offer]) -> list[Offer]:
     return one_of_each_pool(fitting)[:FIRST_OFFERS] if closed or any(short) else []
 
 
-def _asking(provider: Provider, offers: Sequence[Offer]) -> list[Callable[[], Sequence[Check]]]:
-    return [lambda offer=offer: _preflight(provider, offer).checks for offer in offers]  # type: ignore[misc]
+def _asking(
+    provider: Provider, offers: Sequence[Offer], job: TrainingJob | None
+) -> list[Callable[[], Sequence[Check]]]:
+    return [lambda offer=offer: _preflight(provider, offer, job).checks for offer in offers]  # type: ignore[misc]
 
 
 def _answers(
@@ -261,9 +276,9 @@ def _account(provider: Provider) -> tuple[Check, ...]:
         return (_failed(error),)
 
 
-def _preflight(provider: Provider, offer: Offer) -> Preflight:
+def _preflight(provider: Provider, offer: Offer, job: TrainingJob | None = None) -> Preflight:
     try:
-        return provider.preflight(offer)
+        return preflight_of(provider, offer, job)
     except ProviderError as error:
         return Preflight(checks=(_failed(error),))
 
@@ -284,14 +299,16 @@ def _up_to_the_first_let_in(judged: Sequence[Judged]) -> tuple[Judged, ...]:
     return tuple(judged[: first + 1])
 
 
-def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> tuple[PreflightState, str]:
-    """Whether anything can be launched, and the sentence that a doctor ends with."""
+def _verdict(
+    name: str, account: Sequence[Check], offers: Sequence[Judged], job: TrainingJob | None
+) -> tuple[PreflightState, str]:
+    """Whether anything can be launched, and the sentence that a doctor ends with: it names the job that it is of."""
     refused = _refusal(account)
     if refused is not None:
         is_shared = sum(check.detail == refused.detail for check in account) > 1
         return PreflightState.REFUSED, _nothing(name, refused, is_shared=is_shared)
     if offers and offers[-1].state is PreflightState.OK:
-        return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1])}"
+        return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1], job)}"
     unknown = next((place for place in offers if place.state is PreflightState.UNKNOWN), None)
     if unknown is not None and unknown.reason is not None:
         why = f"{unknown.reason.name}: {unknown.reason.detail}"
@@ -306,14 +323,18 @@ def _verdict(name: str, account: Sequence[Check], offers: Sequence[Judged]) -> t
         asks = f"the one quota to ask for is that of {quota.text}: {quota.reason.detail}"
         return PreflightState.REFUSED, f"{name}: nothing can be launched yet; {_with_fix(asks, quota.reason.fix)}"
     if not offers or offers[0].reason is None:
-        return PreflightState.REFUSED, f"{name}: it has no offer for the job"
+        return PreflightState.REFUSED, f"{name}: it has no offer for the job{_named(job)}"
     return PreflightState.REFUSED, _nothing(name, offers[0].reason)
 
 
-def _cheapest(name: str, judged: Judged) -> str:
+def _cheapest(name: str, judged: Judged, job: TrainingJob | None) -> str:
     if is_here(name):
-        return "this machine can train now"
-    return f"the cheapest that this account can launch now is {judged.text}"
+        return f"this machine can train now{_named(job, ': ')}"
+    return f"the cheapest that this account can launch now{_named(job, ' for ')} is {judged.text}"
+
+
+def _named(job: TrainingJob | None, before: str = " ") -> str:
+    return f"{before}{job.name}" if job else ""
 
 
 def _nothing(name: str, check: Check, *, is_shared: bool = False) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.forecast.check import preflight_of
 from planner.forecast.estimate import trained_images
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.home.client import own_client
@@ -173,7 +174,7 @@ class Runner:
     def prepare(self, request: LaunchRequest) -> None:
         """Look whether the launch will be let in, and make ready what takes long. Raises PlanError."""
         provider = self._provider_of(request.offer.provider)
-        preflight = provider.preflight(request.offer)
+        preflight = preflight_of(provider, request.offer, request.job)
         for check in preflight.checks:
             if check.state is PreflightState.REFUSED and check.name == "quota":
                 self._listen(Message(f"{check.detail}: the launch will look further"))  # another place may have enough

@@ -42,9 +42,9 @@ class ContainerHost:
     def name(self) -> str:
         return self.engine.name
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        """The lines of a preflight: the image of the trainer."""
-        image = self._trainer_image(Framework.TENSORFLOW, offer)
+    def checks(self, offer: Offer, framework: Framework | None) -> Sequence[Check]:
+        """The lines of a preflight: the image of the trainer, for a job that is not known yet the one of TensorFlow."""
+        image = self._trainer_image(framework or Framework.TENSORFLOW, offer)
         there = self.engine.has_image(image.tag)
         return (
             Check(

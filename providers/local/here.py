@@ -24,6 +24,7 @@ from workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from workloads.job import TrainingJob
+    from workloads.terms import Framework
 
 LOG_LINES = 200
 LOG_BYTES = 4 * 1024 * 1024
@@ -55,8 +56,8 @@ class Host(Protocol):
         """Where attempts run: `process`, `docker` or `podman`."""
         ...
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        """The lines of a preflight."""
+    def checks(self, offer: Offer, framework: Framework | None) -> Sequence[Check]:
+        """The lines of a preflight: of a job of this framework; None: of a job that is not known yet."""
         ...
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None: ...

@@ -23,6 +23,7 @@ from providers.local.records import PROCESS, AttemptPlace, attempt_key
 from providers.local.store import write_whole
 from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
 from providers.local.translate import own_trainer, process_request
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,15 +50,16 @@ class ProcessHost:
     def name(self) -> str:
         return PROCESS
 
-    def checks(self, offer: Offer) -> Sequence[Check]:
-        """The lines of a preflight: whether this Python can train."""
+    def checks(self, offer: Offer, framework: Framework | None) -> Sequence[Check]:
+        """The lines of a preflight: whether this Python can train, and with which frameworks."""
         del offer
-        gap = self._gap_of("tensorflow")
+        gap = self._gap_of(framework)
+        frameworks = ", ".join(name for name in Framework if self.installed(name))
         trainer = Check(
             name="trainer",
             state=PreflightState.REFUSED if gap else PreflightState.OK,
-            detail=gap or "trains in a process of this Python: no limits on memory, no container",
-            fix="install Docker or Podman, or the extra trainplan[train]" if gap else "",
+            detail=gap or f"trains in a process of this Python with {frameworks}: no limits on memory, no container",
+            fix=_fix_of(framework) if gap else "",
         )
         return (trainer, *room_checks(self.here))
 
@@ -140,7 +142,7 @@ class ProcessHost:
 
     def _start(self, request: LaunchRequest, folder: Path) -> None:
         if gap := self._gap_of(request.job.framework):
-            raise MachineError(gap, hint="install Docker or Podman, or the extra trainplan[train]")
+            raise MachineError(gap, hint=_fix_of(request.job.framework))
         document = self._record_of(request)
         self.here.make_room(request, request.job)
         write_whole(folder / REQUEST, json.dumps(document).encode())
@@ -161,8 +163,20 @@ class ProcessHost:
         if process.returncode:
             raise MachineError(f"the trainer's process did not start: {process.stderr.strip()[-300:]}")
 
-    def _gap_of(self, framework: str) -> str:
-        return "" if self.installed(framework) else f"no container engine is used, and this Python has no {framework}"
+    def _gap_of(self, framework: Framework | None) -> str:
+        """Say what is missing for a job of this framework; None: for any job."""
+        if any(map(self.installed, Framework if framework is None else (framework,))):
+            return ""
+        there = [str(name) for name in Framework if self.installed(name)]
+        missing = framework or "TensorFlow, JAX or PyTorch"
+        besides = f", only {' and '.join(there)}" if there else ""
+        return f"no container engine is used, and this Python has no {missing}{besides}"
+
+
+def _fix_of(framework: Framework | None) -> str:
+    if framework in (None, Framework.TENSORFLOW):
+        return "install Docker or Podman, or the extra trainplan[train]"
+    return f"install {framework} into this Python, or Docker or Podman, or write another framework into the job"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from providers.hardware import HostHardware, MeasuredSpeed
     from providers.local.here import Host, LocalResource
     from workloads.job import TrainingJob
+    from workloads.terms import Framework
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
@@ -120,6 +121,13 @@ class LocalProvider:
         return tuple(offer for offer in offers(self.machine, price, self.here.device_name) if matches(offer, query))
 
     def preflight(self, offer: Offer) -> Preflight:
+        return self._preflight(offer, None)
+
+    def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
+        """Whether this job would be let in (providers.base.JobChecker): a process needs the framework of the job."""
+        return self._preflight(offer, job.framework)
+
+    def _preflight(self, offer: Offer, framework: Framework | None) -> Preflight:
         try:
             host = self._host_of_launches()
             self.here.gpus(offer)
@@ -127,7 +135,7 @@ class LocalProvider:
             refused = Check(name="machine", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
             return Preflight(checks=(refused,))
         engine = Check(name="engine", state=PreflightState.OK, detail=_host_name(host))
-        return Preflight(checks=(engine, *host.checks(offer)))
+        return Preflight(checks=(engine, *host.checks(offer, framework)))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
         """Builds or fetches the image of the run where it is missing (providers.base.Preparer)."""

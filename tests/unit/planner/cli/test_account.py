@@ -102,7 +102,7 @@ def test_the_doctor_shows_the_account_the_offers_and_one_sentence(aws: FakeCloud
     assert lines[1].endswith("/h: quota: needs 4 vCPUs, may have 0")
     assert lines[2] == "          fix: ask for 4: https://quotas"
     assert lines[-2].startswith("ok        ")
-    assert lines[-1].startswith("aws: the cheapest that this account can launch now is ")
+    assert lines[-1].startswith("aws: the cheapest that this account can launch now for tiny is ")
     assert aws.count("launch") == 0
 
 
@@ -163,6 +163,11 @@ def test_a_lone_file_is_the_job(aws: FakeCloud, home: Path) -> None:
     said = plan("doctor", "job.yaml")
     assert " in eu-west-1 at $" in said.out.splitlines()[-1]
     assert plan("doctor", "nothing.yaml").code == 2
+
+
+def test_a_doctor_without_offers_says_of_which_job(aws: FakeCloud, home: Path) -> None:
+    (home / "job.yaml").write_text(JOB + "constraints: {devices: [H100], markets: [spot], regions: [eu-central-1]}\n")
+    assert plan("doctor", "aws", "job.yaml").out.splitlines()[-1] == "aws: it has no offer for the job tiny"
 
 
 def test_this_machine_tells_engine_disk_and_memory() -> None:

@@ -12,7 +12,7 @@ from planner.forecast.check import FIRST_OFFERS, MOST_OFFERS, Judged, at_once, e
 from pricing.offers import Market, Offer
 from providers.base import Check, Preflight, PreflightState
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, TransientError
-from tests.builders import an_offer
+from tests.builders import a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
 
@@ -106,7 +106,7 @@ def test_an_account_that_is_refused_does_not_wait_for_its_offers() -> None:
         return (OK,)
 
     asked = FakeCloud(FakeClock(), judge=judge, account=(NOBODY,))
-    told = examine(asked, [EAST], timedelta(minutes=5))
+    told = examine(asked, [EAST], patience=timedelta(minutes=5))
     assert waited == [], "the offers have not answered yet"
     done.set()
     assert (told.state, told.offers) == (PreflightState.REFUSED, ())
@@ -121,6 +121,13 @@ def test_where_nobody_is_signed_in_the_offers_are_left_out() -> None:
 def test_nothing_for_the_job_is_said() -> None:
     told = examine(cloud({}), [])
     assert (told.state, told.sentence) == (PreflightState.REFUSED, "aws: it has no offer for the job")
+
+
+def test_the_sentence_names_the_job() -> None:
+    job = a_job(name="digits")
+    assert examine(cloud({}), [], job).sentence == "aws: it has no offer for the job digits"
+    let_in = examine(cloud({"us-east-1": OK}), [EAST], job)
+    assert let_in.sentence.startswith("aws: the cheapest that this account can launch now for digits is ")
 
 
 def test_further_offers_are_looked_at_where_the_first_are_refused() -> None:
@@ -170,7 +177,7 @@ def test_what_does_not_answer_in_time_is_unknown() -> None:
         done.set()
 
     asked = cloud({"us-east-1": OK}, before=waits)
-    told = examine(asked, [EAST], timedelta(milliseconds=50))
+    told = examine(asked, [EAST], patience=timedelta(milliseconds=50))
     assert {check.detail for check in (*told.account, *told.offers[0].preflight.checks)} == {"no reply within 0.05 s"}
     assert told.state is PreflightState.UNKNOWN
     silent.set()

@@ -18,9 +18,11 @@ from providers.local.api import EngineName
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
 from providers.local.settings import EngineChoice, LocalSettings
+from tests.builders import a_job
 from tests.contract.harness import Ask, request
 from tests.contract.local import MACHINE, EngineDoubleHarness, here, now
 from workloads.job import TrainingJob
+from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,6 +143,30 @@ def test_which_host_is_taken(
     first = made.preflight(made.offers(OfferQuery())[0]).checks[0]
     assert (first.name, first.state) == ("engine", PreflightState.OK)
     assert first.detail.startswith(host)
+
+
+@pytest.mark.parametrize(
+    ("there", "framework", "state", "text"),
+    [
+        ({"jax"}, None, PreflightState.OK, "of this Python with jax"),
+        ({"jax"}, Framework.JAX, PreflightState.OK, "of this Python with jax"),
+        ({"torch", "jax"}, Framework.TORCH, PreflightState.OK, "of this Python with jax, torch"),
+        ({"jax"}, Framework.TENSORFLOW, PreflightState.REFUSED, "this Python has no tensorflow, only jax"),
+        ({"tensorflow"}, Framework.TORCH, PreflightState.REFUSED, "this Python has no torch, only tensorflow"),
+        (set(), None, PreflightState.REFUSED, "this Python has no TensorFlow, JAX or PyTorch"),
+    ],
+)
+def test_a_process_needs_the_framework_of_the_job(
+    tmp_path: Path, there: set[str], framework: Framework | None, state: PreflightState, text: str
+) -> None:
+    place = here(tmp_path, EngineChoice.PROCESS)
+    made = LocalProvider(place, ProcessHost(here=place, installed=there.__contains__), lambda _: None, now)
+    (offer,) = made.offers(OfferQuery())
+    preflight = made.preflight(offer) if framework is None else made.preflight_for(offer, a_job(framework=framework))
+    (trainer,) = [check for check in preflight.checks if check.name == "trainer"]
+    assert trainer.state is state
+    assert text in trainer.detail
+    assert bool(trainer.fix) is (state is PreflightState.REFUSED)
 
 
 def test_an_engine_that_was_demanded_and_does_not_answer_is_the_machines_error(tmp_path: Path) -> None:
