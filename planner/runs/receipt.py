@@ -32,7 +32,8 @@ class Receipt:
     Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
     `top5` is the same for the five likeliest classes; `best_epoch` is the epoch whose weights the model has, where it
     is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
-    `trained_on`: held-out images that were trained on too, counted where all were told right.
+    `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: held-out images that were
+    trained on too, counted where all were told right.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
     estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
@@ -69,6 +70,7 @@ class Receipt:
     data_stored_usd_per_month: float | None = None
     places: list[dict[str, Any]] = field(default_factory=list)
     top5: float | None = None
+    most_frequent: float | None = None
     trained_on: int | None = None
     best_epoch: int | None = None
     early_end_epoch: int | None = None
@@ -209,6 +211,7 @@ def write_receipt(
         model_folder=ending.model_folder,
         places=[leg.to_json() for leg in legs],
         top5=end.get("hold_out_top5"),
+        most_frequent=end.get("hold_out_most_frequent"),
         trained_on=end.get("hold_out_trained_on"),
         best_epoch=end.get("best_epoch"),
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
@@ -345,6 +348,9 @@ def _accuracy_lines(receipt: Receipt) -> list[str]:
         return []
     of = f"on {receipt.hold_out_images} held-out images{_more(receipt)}"
     lines = [f"  {'accuracy':12}{receipt.accuracy:>28.2%}   {of}"]
+    if receipt.most_frequent is not None and receipt.accuracy <= receipt.most_frequent:
+        share = f"{receipt.most_frequent:.2%}"
+        lines.append(f"  {'':12}no better than to name the most frequent class always ({share}): nothing was learned")
     if receipt.trained_on:
         which = "1 of them was" if receipt.trained_on == 1 else f"{receipt.trained_on:,} of them were"
         lines.append(f"  {'':12}{which} trained on too: what it is on new images is not known")

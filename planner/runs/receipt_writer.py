@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.datasets.storage_costs import Stays, rates_of, stays
@@ -76,7 +77,11 @@ class Receipts:
         # A run that was launched again has a receipt of its earlier attempts: the new one begins after them.
         new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
         asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
-        folder = run.model_folder or None if run.outcome is Outcome.SUCCEEDED else None
+        # A training that diverged has failed, and its last good model may be at home.
+        is_home = run.outcome is Outcome.SUCCEEDED or (
+            run.model_folder and Path(run.model_folder, "model.keras").is_file()
+        )
+        folder = run.model_folder or None if is_home else None
         ended_at = self._clock.now()
         ending = Ending(
             asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run),

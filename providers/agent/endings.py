@@ -57,11 +57,17 @@ _BY_CODE = {
 }
 
 
+_WITH_RESULTS = frozenset({0, 77})
+"""All is done; training diverged, and the results are those of its last good checkpoint (metrics.json says so)."""
+
+
 def judge_ending(exited: Exit, requested_end: Ending | None, message: str) -> Ending:
     """How it ended. `requested_end`: why the container was told to end; `message`: the trainer's last words."""
-    if exited.code == 0:
-        ending = Ending("done", "DONE", "done", by=requested_end.by if requested_end else None)
-        return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=0)
+    if exited.code in _WITH_RESULTS:
+        ending = Ending(
+            "done", "DONE", message if exited.code else "done", by=requested_end.by if requested_end else None
+        )
+        return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=exited.code)
     if requested_end is not None:
         return replace(requested_end, exit_code=exited.code)
     code = 86 if exited.out_of_memory and exited.code == 137 else exited.code

@@ -15,10 +15,12 @@ from pydantic import ValidationError
 from workloads.job import TrainingJob, job_from_json
 from workloads.steady import anchored
 from workloads.trainer.errors import (
+    EXIT_DIVERGED,
     EXIT_DONE,
     EXIT_FAILED,
     BadInputError,
     DeadlineReached,
+    DivergedError,
     TrainerError,
     TrainingStopped,
 )
@@ -38,7 +40,8 @@ _OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "o
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached."""
+    """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached,
+    77 diverged, with the model of the last good checkpoint."""
     options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:
@@ -112,6 +115,10 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))
         return reason.exit_code
+    except DivergedError as error:
+        # The results are whole: whoever started this collects them, and reads in metrics.json that training failed.
+        state = State.DONE if error.exit_code == EXIT_DIVERGED else State.FAILED
+        return _failed(progress, str(error), error.exit_code, state)
     except TrainerError as error:
         return _failed(progress, str(error), error.exit_code)
     except Exception as error:  # noqa: BLE001 - the person gets one line, the log the rest
@@ -131,9 +138,9 @@ def _job(path: Path) -> TrainingJob:
         raise BadInputError(f"{path} is not a job: {where}: {first['msg']}") from error
 
 
-def _failed(progress: Progress, message: str, exit_code: int) -> int:
+def _failed(progress: Progress, message: str, exit_code: int, state: State = State.FAILED) -> int:
     complain(f"error: {message}")
-    progress.status(State.FAILED, message)
+    progress.status(state, message)
     return exit_code
 
 

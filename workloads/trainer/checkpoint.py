@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from workloads.trainer.errors import BadInputError
+from workloads.trainer.errors import BadInputError, TrainerError
 from workloads.trainer.progress import write_atomically
 from workloads.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 MOST_CHECKPOINTS = 2  # if the newest is damaged, training continues from the one before
@@ -72,20 +72,25 @@ class Checkpoints:
     def save(self, position: Position, arrays: Iterable[Array], history: str = "") -> int:
         """Write one and drop the older ones; returns its bytes. `arrays` are read one at a time.
 
-        Raises OSError (a full disk, say) after removing what it had begun: the older ones stay.
+        Raises OSError (a full disk, say), and what `arrays` raises, after removing what it had begun: the older ones
+        stay.
         """
         target = self._folder / f"{_PREFIX}{position.step:08}"
         try:
             _discard(target)
             size = _write(target, position, arrays, history)
-        except OSError:
+        except (OSError, TrainerError):
             _discard(target)
             raise
         self._prune()
         return size
 
     def newest(self, position: Position, warn: Callable[[str], None]) -> Loaded | None:
-        """The newest complete checkpoint of this run, or None. `warn` gets a line for each one that is skipped.
+        """The newest complete checkpoint of this run, or None."""
+        return next(self.newest_first(position, warn), None)
+
+    def newest_first(self, position: Position, warn: Callable[[str], None]) -> Iterator[Loaded]:
+        """The complete checkpoints of this run. `warn` gets a line for each one that is skipped.
 
         `position` identifies the run. Raises BadInputError if the data has changed since: the steps that are done
         would have used other images.
@@ -100,8 +105,7 @@ class Checkpoints:
                 warn(f"checkpoint {folder.name} is passed over: it is of another job")
                 continue
             _same_data(loaded.position, position, folder)
-            return loaded
-        return None
+            yield loaded
 
     def _folders(self) -> list[Path]:
         """Newest first."""

@@ -7,6 +7,7 @@ EXIT_BAD_INPUT = 65
 EXIT_FAILED = 70
 EXIT_STOPPED = 75
 EXIT_DEADLINE = 76
+EXIT_DIVERGED = 77
 
 
 class TrainerError(Exception):
@@ -19,6 +20,20 @@ class BadInputError(TrainerError):
     """The job or its data cannot be trained as written; trying again changes nothing."""
 
     exit_code = EXIT_BAD_INPUT
+
+
+class DivergedError(TrainerError):
+    """A loss, a weight or a prediction is no number any more. Where a checkpoint from before gives numbers, its model
+    is in output/, and the exit code says so (EXIT_DIVERGED)."""
+
+    def __init__(self, message: str, *, has_model: bool = False) -> None:
+        super().__init__(message)
+        self.exit_code = EXIT_DIVERGED if has_model else EXIT_FAILED
+
+
+def diverged(what: str) -> DivergedError:
+    """The error; `what` became no number, and when."""
+    return DivergedError(f"{what}; lower optimizer.learning_rate, or add batch_norm")
 
 
 class TrainingStopped(TrainerError):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
@@ -15,12 +16,12 @@ from workloads.trainer.backend import tensorflow_for_data
 from workloads.trainer.copies import count_copies
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.devices import DeviceKind, peak_memory_bytes
-from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.errors import DeadlineReached, DivergedError, TrainerError, TrainingStopped, diverged
 from workloads.trainer.event_file import EVENT_FILE, event_file
 from workloads.trainer.feed import Schedule, even_hold_out_batch, hold_out_batch, hold_out_batches, training_batches
 from workloads.trainer.images import ArrayImages, Images
 from workloads.trainer.output import plain_model, write_output
-from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, state_arrays, stop_between
+from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, restore, state_arrays, stop_between
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult, tested
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 def train(job: TrainingJob, setting: Setting) -> None:
     """Train the job to its end, from the newest checkpoint on, and write output/ in the run directory.
 
-    Raises BadInputError (the job or its data), TrainingStopped, DeadlineReached, or TrainerError.
+    Raises BadInputError (the job or its data), TrainingStopped, DeadlineReached, DivergedError, or TrainerError.
     """
     began = setting.clock.monotonic()
     setting.progress.status(State.STARTING)
@@ -51,8 +52,32 @@ def train(job: TrainingJob, setting: Setting) -> None:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         _end(ready, setting, watch, began, state=state)
         raise
+    except DivergedError as error:
+        _keep_last_good(ready, setting, watch, began, error)
     watch.training_end()
-    _finish(ready, setting, watch, began)
+    try:
+        _finish(ready, setting, watch, began)
+    except DivergedError as error:
+        _keep_last_good(ready, setting, watch, began, error)
+
+
+def _keep_last_good(ready: Ready, setting: Setting, watch: Watch, began: float, error: DivergedError) -> NoReturn:
+    """Write the output with the weights of the newest checkpoint that gives numbers. Raises DivergedError."""
+    model = ready.models.training
+    is_alone = setting.group.is_alone and setting.limits.max_steps is None  # several processes must test together
+    for loaded in checkpoints(setting).newest_first(ready.position, setting.progress.warn) if is_alone else ():
+        if hasattr(model, "jax_state_sync"):
+            model.jax_state_sync()  # a training that was broken off has taken the variables away
+        ready.averages.hide()
+        restore(ready, loaded)
+        watch.step = loaded.position.step
+        message = f"{error}; the model is that of step {watch.step:,}, the newest checkpoint from before that"
+        try:
+            _finish(ready, setting, watch, began, failure=message)
+        except DivergedError:
+            continue
+        raise DivergedError(message, has_model=True) from error
+    raise DivergedError(f"{error}; there is no checkpoint from before that, so no model is kept") from error
 
 
 def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
@@ -193,8 +218,11 @@ def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
     return tensorflow_for_data(ready.toolkit)
 
 
-def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
-    """Test the hold-out, once, and write the output."""
+def _finish(ready: Ready, setting: Setting, watch: Watch, began: float, failure: str | None = None) -> None:
+    """Test the hold-out, once, and write the output. `failure`: why these are not the weights of the last step.
+
+    Raises DivergedError where the model gives no numbers.
+    """
     # A stop or a deadline during the last step is noticed here, before the test of the hold-out.
     _stop_alone(setting)
     if ready.validation.best:
@@ -203,14 +231,18 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float) -> None:
         ready.averages.show()
     with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
         result = _tested(ready, setting)
+    if not math.isfinite(result.loss):
+        raise diverged(f"the loss on the held-out images is {result.loss} after step {watch.step:,}")
     _stop_alone(setting)
     with setting.progress.phase("save"):
-        figures = _metrics(ready, watch, result)
+        figures = _metrics(ready, watch, result) | ({} if failure is None else {"failure": failure})
         if ready.group.rank:  # rank 0 alone writes
             _end(ready, setting, watch, began, result=result)
             return
         try:
-            write_output(setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, result))
+            write_output(
+                setting.run_dir / "output", plain_model(ready), figures, _reports(ready, setting, result, failure)
+            )
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
     _end(ready, setting, watch, began, result=result)
@@ -235,10 +267,12 @@ def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
         )
 
 
-def _reports(ready: Ready, setting: Setting, result: HoldOutResult) -> dict[str, bytes]:
+def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str | None) -> dict[str, bytes]:
     split, validation = ready.split, ready.validation
     of = f"epoch {validation.best_epoch}, the best validation" if validation.best_epoch else "the end of the run"
     sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
+    if failure is not None:
+        sentence = f"**Training failed: {failure}.** Tested on {split.hold_out.count:,} held-out images."
     if ready.toolkit.framework is not Framework.TENSORFLOW:
         sentence += f" There is no TensorBoard event file: {ready.toolkit.framework} trained, and TensorFlow writes it."
         return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence)
@@ -327,6 +361,7 @@ def _end(
         images_per_second=round(watch.meter.images_per_second, 2),
         hold_out_accuracy=result.accuracy if result else None,
         **({} if result is None or result.top5 is None else {"hold_out_top5": result.top5}),
+        **({} if result is None or result.most_frequent is None else {"hold_out_most_frequent": result.most_frequent}),
         **(
             {} if result is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}
         ),

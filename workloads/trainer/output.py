@@ -32,11 +32,11 @@ def write_output(folder: Path, serving_model: Any, metrics: dict[str, object], r
     unfinished = folder / f".new-{MODEL}"
     serving_model.save(unfinished)
     unfinished.replace(folder / MODEL)
-    write_atomically(folder / METRICS, json.dumps(metrics, indent=1))
+    write_atomically(folder / METRICS, json.dumps(metrics, indent=1, allow_nan=False))
     for name, content in reports.items():
         (folder / name).write_bytes(content)
     rows = [_row(folder / name) for name in (MODEL, METRICS, *reports)]
-    write_atomically(folder / MANIFEST, json.dumps(rows, indent=1))
+    write_atomically(folder / MANIFEST, json.dumps(rows, indent=1, allow_nan=False))
 
 
 def plain_model(ready: Ready) -> Any:

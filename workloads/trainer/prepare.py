@@ -7,16 +7,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workloads.data_folder.values import left_out_text
 from workloads.job import Framework, TrainingJob
 from workloads.trainer import tfdata
 from workloads.trainer.averages import Averages
 from workloads.trainer.backend import Toolkit, configure, load, tensorflow_for_data
-from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
+from workloads.trainer.checkpoint import Array, Checkpoints, Loaded, Position, assign
 from workloads.trainer.damage import naming_damaged
 from workloads.trainer.data import open_data
 from workloads.trainer.devices import Devices, find_devices
-from workloads.trainer.errors import BadInputError
+from workloads.trainer.errors import BadInputError, diverged
 from workloads.trainer.feed import Schedule
 from workloads.trainer.folders import check_records
 from workloads.trainer.images import ArrayImages, Split, available_bytes
@@ -209,11 +211,16 @@ def _restored(ready: Ready, setting: Setting) -> Ready:
     loaded = checkpoints(setting).newest(ready.position, setting.progress.warn)
     if loaded is None:
         return ready
+    restore(ready, loaded)
+    return replace(ready, schedule=replace(ready.schedule, first_step=loaded.position.step))
+
+
+def restore(ready: Ready, loaded: Loaded) -> None:
+    """Put a checkpoint into the model, the optimizer and the history. Raises BadInputError where it does not fit."""
     variables = _variables(ready.models.training)
     with ready.devices.scope():
         assign(variables, loaded.arrays[: len(variables)])
     ready.validation.restore(loaded.history, list(loaded.arrays[len(variables) :]))
-    return replace(ready, schedule=replace(ready.schedule, first_step=loaded.position.step))
 
 
 def checkpoints(setting: Setting) -> Checkpoints:
@@ -228,15 +235,21 @@ def _variables(model: Any) -> list[Any]:
 
 def state_arrays(ready: Ready) -> Iterator[Array]:
     """The training state, one array at a time, in the order that `assign` takes, and the weights of the best validation
-    where they are kept."""
+    where they are kept. Raises DivergedError where one of them is no number: it is never saved."""
     model = ready.models.training
     if hasattr(model, "jax_state_sync"):
         model.jax_state_sync()  # On JAX the model holds its own state only when asked to.
     to_array = getattr(getattr(ready.toolkit.keras, "ops", None), "convert_to_numpy", lambda variable: variable.numpy())
     for variable in _variables(model):
         array: Array = to_array(variable)
-        yield array
+        yield _finite(array)
     yield from ready.validation.best
+
+
+def _finite(array: Array) -> Array:
+    if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+        raise diverged("a weight became no number")
+    return array
 
 
 def stop_between(setting: Setting) -> None:

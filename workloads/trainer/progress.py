@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -51,7 +52,8 @@ class Progress:
 
     def event(self, name: str, /, **fields: object) -> None:
         """Append one line to progress.jsonl and hand it to the system at once."""
-        line = json.dumps({"event": name, "time": self._now(), **fields}, default=str)
+        numbers = {key: None if _is_no_number(value) else value for key, value in fields.items()}
+        line = json.dumps({"event": name, "time": self._now(), **numbers}, default=str, allow_nan=False)
         self._attempt(lambda: self._append(line))
 
     def status(self, state: State, message: str = "", *, epoch: int | None = None, step: int | None = None) -> None:
@@ -99,6 +101,10 @@ class Progress:
             if not self._complained:
                 complain(f"warning: progress cannot be written: {error}")
             self._complained = True
+
+
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -57,7 +57,11 @@ def _figure_lines(epochs: Sequence[Epoch], tested: HoldOutResult) -> list[str]:
     lines = ["| figure | value |", "|---|---|", f"| top-1 accuracy | {tested.accuracy:.2%} |"]
     if tested.top5 is not None:
         lines.append(f"| top-5 accuracy | {tested.top5:.2%} |")
-    return [*lines, f"| loss | {tested.loss:.4f} |", f"| whole epochs | {len(epochs)} |", ""]
+    lines += [f"| loss | {tested.loss:.4f} |", f"| whole epochs | {len(epochs)} |", ""]
+    if tested.most_frequent is None or tested.accuracy > tested.most_frequent:
+        return lines
+    share = f"{tested.most_frequent:.2%}"
+    return [*lines, f"**Nothing was learned: to name the most frequent class always is right in {share} too.**", ""]
 
 
 def _class_lines(confusion: Confusion, names: list[str]) -> list[str]:

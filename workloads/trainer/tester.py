@@ -30,6 +30,13 @@ class HoldOutResult:
     top5: float | None = None
     confusion: Confusion | None = None
 
+    @property
+    def most_frequent(self) -> float | None:
+        """The share of the most frequent class: the accuracy of a model that always names it. None without pairs."""
+        if self.confusion is None or not self.confusion.any():
+            return None
+        return round(float(self.confusion.sum(axis=1).max() / self.confusion.sum()), 6)
+
 
 def tested(
     keras: Any,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workloads.trainer.agreement import Agreement
-from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped, diverged
 from workloads.trainer.meter import Meter
 from workloads.trainer.process_group import ALONE
 from workloads.trainer.progress import Clock, Progress, State
@@ -116,8 +116,14 @@ class Watch:
         self._epoch_began = (self._clock.monotonic(), self.meter.train_seconds)
 
     def epoch_end(self, epoch: int, logs: Logs) -> float:
-        """Seconds of the epoch. `epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested."""
+        """Seconds of the epoch. `epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested.
+
+        Raises DivergedError on a loss that is no number.
+        """
         self._land_all()
+        for name, where in (("loss", "in"), ("val_loss", "in the validation after")):
+            if not math.isfinite(float(logs.get(name, 0))):
+                raise diverged(f"the loss became {float(logs[name])} {where} epoch {epoch + 1}")
         began, trained = self._epoch_began
         seconds = self._clock.monotonic() - began
         tested = {f"validation_{name}": _figure(logs, f"val_{name}") for name in ("loss", "accuracy")}
@@ -182,10 +188,7 @@ class Watch:
         self.meter.step_done()
         if not math.isfinite(loss):
             step = self.step - len(self._in_flight)
-            raise TrainerError(
-                f"the loss became {loss} at step {step}; lower optimizer.learning_rate, or add batch_norm; "
-                "the last checkpoint is from before"
-            )
+            raise diverged(f"the loss became {loss} at step {step}")
 
     def _land_all(self) -> None:
         while self._in_flight:

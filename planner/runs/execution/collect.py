@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import ThisMachineError, TrainingFailedError
 from planner.home.files import persons_files
-from providers.agent.schema import MANIFEST_BYTES, manifest_rows, manifest_sizes
+from providers.agent.schema import MANIFEST_BYTES, MOST_TEXT, json_object, manifest_rows, manifest_sizes
 from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
 from providers.stores.bucket import DamagedError
 from providers.stores.files import FileStore, fetch, sha256_of
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 
 OUTPUT = "output"
+_METRICS = "metrics.json"
+_METRICS_BYTES = 4_000_000
+"""A thousand classes with long names, and more."""
 _AGAIN = "plan launch trains it again from the checkpoint"
 
 
@@ -50,6 +53,19 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
             "its last checkpoint is kept: make room, then plan launch goes on from it",
         ) from None
     return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def failure_of(folder: Path) -> str:
+    """Why a training that left a model has failed all the same: it diverged, and the model is that of an earlier step.
+
+    "" where it has not, or where nothing says so.
+    """
+    try:
+        with (folder / _METRICS).open("rb") as file:
+            failure = (json_object(file.read(_METRICS_BYTES + 1), _METRICS_BYTES) or {}).get("failure")
+    except OSError:
+        return ""
+    return failure[:MOST_TEXT] if isinstance(failure, str) else ""
 
 
 class _Manifest(NamedTuple):

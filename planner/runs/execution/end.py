@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.runs.decision.next_action import End
-from planner.runs.execution.collect import collect
+from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Teardown
 from planner.runs.proofs import Vouched
 from planner.runs.run import Outcome, Phase, Run
-from planner.runs.run_directory import when_ended
+from planner.runs.run_directory import status_of, when_ended
+from providers.agent.schema import MOST_TEXT
 from providers.base import InstanceState
 from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 
@@ -70,12 +71,13 @@ class Finisher:
             # Its checkpoints stay: only a success deletes them, and the same job can go on from them.
             self.end(run, End(Outcome.FAILED, error.message))
             raise
-        return self.end(run, End(Outcome.SUCCEEDED, ""))
+        failure = failure_of(Path(run.model_folder))
+        return self.end(run, End(Outcome.FAILED, failure) if failure else End(Outcome.SUCCEEDED, ""))
 
     def end(self, run: Run, action: End) -> Run:
         """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
         if run.phase is not Phase.TEARING_DOWN:
-            run = replace(run, outcome=action.outcome, message=action.message or None)
+            run = replace(run, outcome=action.outcome, message=self._with_cause(run, action) or None)
             run = self._recorder.moved(self.with_exit(run), Phase.TEARING_DOWN)
         else:
             run = self.with_exit(run)  # it may have ended since another process gave up
@@ -85,6 +87,17 @@ class Finisher:
         if run.outcome is Outcome.SUCCEEDED:
             self._drop_stored(run)
         return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
+
+    def _with_cause(self, run: Run, action: End) -> str:
+        """The action's message, with the trainer's own last words where it failed and they say more."""
+        if action.outcome is not Outcome.FAILED or run.attempt is None:
+            return action.message
+        try:
+            words = status_of(self._provider_of(run.provider).store(run.run_id), run.attempt.number).get("message", "")
+        except ProviderError:
+            return action.message
+        words = words[:MOST_TEXT]
+        return action.message if not words or words in action.message else f"{action.message}: {words}"
 
     def clear(self, run: Run) -> Run:
         """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""

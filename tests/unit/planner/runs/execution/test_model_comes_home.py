@@ -74,6 +74,22 @@ def test_output_that_is_not_whole_fails_the_run(desk: Desk, write: Callable[[Fak
     assert desk.runner().resumable(a_job(), HERE) == packed(run)
 
 
+def test_a_training_that_diverged_has_failed_and_its_last_good_model_is_home(desk: Desk) -> None:
+    metrics = json.dumps({"failure": "the loss became nan at step 9; the model is that of step 7"}).encode()
+    desk.scripts(_leaves(lambda machine: machine.write_output(MODEL | {"metrics.json": metrics})))
+    run, receipt = desk.launch()
+    assert receipt.model_folder == str(desk.folder / "model")
+    assert (run.outcome, run.message) == (Outcome.FAILED, "the loss became nan at step 9; the model is that of step 7")
+    assert (desk.folder / "model/model.keras").read_bytes() == MODEL["model.keras"]
+
+
+@pytest.mark.parametrize("metrics", [b"[]", b"{", b'{"failure": 7}', b'{"failure": ""}', b"\xff"])
+def test_figures_that_cannot_be_read_are_no_failure(desk: Desk, metrics: bytes) -> None:
+    desk.scripts(_leaves(lambda machine: machine.write_output(MODEL | {"metrics.json": metrics})))
+    run, _ = desk.launch()
+    assert run.outcome is Outcome.SUCCEEDED
+
+
 def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
     run = desk.planned()
     (desk.folder / "model").write_text("in the way")
