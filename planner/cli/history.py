@@ -34,6 +34,8 @@ _COLUMNS = (
     Column("accuracy", right=True, rank_of_need=3),
     Column("cost", right=True),
 )
+SHOWN = 50
+"""Runs that are shown where nobody asks for all."""
 NEWEST = 5
 Record = Mapping[str, object]
 
@@ -42,15 +44,21 @@ _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second"
 
 
 def command(
+    every: Annotated[bool, typer.Option("--all", help=f"Every run, not the newest {SHOWN} alone")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print every run, newest first. Reads the journal, touches nothing else."""
+    """Print past runs, newest first. Reads the journal, touches nothing else."""
     if as_csv and as_json:
         raise BadInputError("--csv and --json are two formats", "give one of them")
     with build.journal(options.settings()) as journal:
-        runs = journal.summaries(_tell)
+        runs = journal.summaries(_tell, None if every else SHOWN)
+        older = 0 if every else max(0, journal.launched() - SHOWN)
+    left_out = [f"not shown: {older:,} older run{'s' if older > 1 else ''} (--all)"] if older else []
+    if as_json or as_csv:
+        for line in left_out:  # the program that reads them sees only what is there
+            _tell(line)
     if as_json:
         sys.stdout.write(json.dumps([_json(run) for run in runs]) + "\n")
     elif as_csv:
@@ -62,6 +70,7 @@ def command(
             [
                 Table(_COLUMNS, [_row(run) for run in runs]),
                 *_over_time([run.receipt for run in runs if not is_simulated(run.provider)]),
+                *left_out,
             ],
             wide=wide,
         )

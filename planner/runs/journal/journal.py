@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
 from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
 from planner.runs.journal.rows import NO_ROW, RunSummary, aware, merged_record, run_of, run_record, save_run, text_of
-from planner.runs.journal.schema import LIVE, make_tables, pack_run
+from planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, pack_run
 from planner.runs.receipt import receipt_record
 from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
@@ -238,12 +238,19 @@ class Journal:
         rows = self._rows("SELECT run_id FROM runs WHERE unverified IS NOT NULL AND phase IS NOT ?", Phase.DONE)
         return [self._run(RunId(row["run_id"])) for row in rows]
 
-    def summaries(self, unreadable: Callable[[str], None]) -> list[RunSummary]:
-        """Every run but measuring ones, with its receipt, newest first; what cannot be read is told and left out."""
+    def launched(self) -> int:
+        """How many runs there are, but for measuring ones."""
+        (row,) = self._rows(f"SELECT count(*) AS number FROM runs WHERE {LAUNCHED}")
+        return int(row["number"])
+
+    def summaries(self, unreadable: Callable[[str], None], limit: int | None = None) -> list[RunSummary]:
+        """Every run but measuring ones, with its receipt, newest first, at most `limit` of them; what cannot be read is
+        told and left out."""
         rows = self._rows(
             "SELECT run_id, CASE WHEN json_valid(run_json) THEN json_extract(run_json, '$.job_name', '$.provider',"
             " '$.created_at', '$.phase', '$.outcome') END AS shown, receipt_json FROM runs"
-            " WHERE model_folder IS NOT '' ORDER BY created_at DESC, rowid DESC"
+            f" WHERE {LAUNCHED} ORDER BY created_at DESC, rowid DESC LIMIT ?",
+            -1 if limit is None else limit,
         )
         return [summary for row in rows if (summary := self._summary(row, unreadable)) is not None]
 

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from planner.errors import StateError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.reader import readable_runs
-from planner.runs.journal.schema import SCHEMA_VERSION
+from planner.runs.journal.schema import LAUNCHED, SCHEMA_VERSION
 from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
 from tests.builders import a_run, a_target
@@ -122,3 +123,17 @@ def test_measuring_runs_are_not_in_the_list_of_past_runs(path: Path) -> None:
         run = finished_run(journal)
         journal.add_run(a_run(run_id=RunId("261122-ffffffff"), model_folder=""), "{}", {}, NOON)
         assert [summary.run_id for summary in journal.summaries(pytest.fail)] == [run.run_id]
+        assert journal.launched() == 1
+
+
+def test_the_newest_runs_are_found_without_reading_the_others(path: Path) -> None:
+    with Journal.open(path) as journal:
+        for number in range(4):
+            run = a_run(run_id=RunId(f"261122-0000000{number}"), created_at=NOON + timedelta(hours=number))
+            journal.add_run(run, "{}", {}, NOON)
+        newest = [summary.run_id[-1] for summary in journal.summaries(pytest.fail, limit=2)]
+        assert (newest, journal.launched()) == (["3", "2"], 4)
+    with sqlite3.connect(path) as db:
+        query = f"SELECT receipt_json FROM runs WHERE {LAUNCHED} ORDER BY created_at DESC, rowid DESC LIMIT 2"
+        steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert steps == ["SCAN runs USING INDEX runs_by_age"], "nothing is sorted, and it stops after the second"

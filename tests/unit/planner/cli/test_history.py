@@ -1,16 +1,24 @@
-"""A run of `plan measure` is no estimate that was off: it took some of the steps that were estimated."""
+"""`plan history`: the newest runs unless all are asked for; a run of `plan measure` is no estimate that was off."""
 
 from __future__ import annotations
 
 import csv
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli.history import _json, _over_time, _row, _write_csv
+from planner.cli.history import SHOWN, _json, _over_time, _row, _write_csv
+from planner.runs.journal.journal import Journal
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome, Phase
 from providers.base import RunId
+from tests.builders import a_run
 from tests.doubles.clock import NOON
+from tests.unit.planner.cli.command import plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RECEIPT = {
     "outcome": "succeeded", "estimated_seconds": 400.0, "actual_seconds": 44.0, "actual_images_per_second": 6.6,
@@ -39,3 +47,22 @@ def test_a_csv_row_has_the_figures_as_numbers(capsys: pytest.CaptureFixture[str]
     assert (row["run_id"], row["job_name"], row["outcome"]) == ("run-1", "job", "succeeded")
     assert (row["estimated_seconds"], row["actual_images_per_second"], row["off"]) == ("400.0", "6.6", "-0.89")
     assert row["accuracy"] == "", "a figure that the run does not have"
+
+
+def test_the_newest_runs_are_shown_and_all_where_somebody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    count = SHOWN + 2
+    with Journal.open(tmp_path / "journal.sqlite") as journal:
+        for number in range(count):
+            run_id = RunId(f"261122-{number:08x}")
+            run = a_run(run_id=run_id, created_at=NOON + timedelta(minutes=number), model_folder="/model")
+            journal.add_run(run, "{}", {}, NOON)
+    said = plan("history")
+    assert said.out.count("261122-") == SHOWN
+    assert "261122-00000033" in said.out
+    assert said.out.splitlines()[-1] == "not shown: 2 older runs (--all)"
+    rows = plan("history", "--csv")
+    assert (len(rows.out.splitlines()), rows.err) == (1 + SHOWN, "not shown: 2 older runs (--all)\n")
+    assert len(plan("history", "--json").json) == SHOWN
+    every = plan("history", "--all", "--json")
+    assert (len(every.json), every.err) == (count, "")
