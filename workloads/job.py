@@ -7,9 +7,10 @@ import json
 import re
 from datetime import timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -51,8 +52,11 @@ from workloads.terms import (
     Preset,
     ScheduleName,
 )
-from workloads.values import Value, not_a_truth
+from workloads.values import Value, not_a_truth, refuse_all
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def uses_recipe(job: TrainingJob) -> bool:
@@ -64,16 +68,16 @@ def uses_recipe(job: TrainingJob) -> bool:
     return any(getattr(getattr(job, part), key) != keys[key] for part, keys in _RECIPE.items() for key in keys)
 
 
-def check_fine_tuning(job: TrainingJob) -> None:
-    """Raises ValueError where the weights to begin with do not go with the rest of the job."""
+def _of_fine_tuning(job: TrainingJob) -> Iterator[str]:
+    """How the weights to begin with do not go with the rest of the job."""
     if job.model.weights == IMAGENET and job.channels != 3:
-        raise ValueError("weights: imagenet are for colour images; these have one channel")
+        yield "weights: imagenet are for colour images; these have one channel"
     if job.optimizer.base_rate_share == 1:
         return
     if job.model.weights is None:
-        raise ValueError("optimizer.base_rate_share needs model.weights: without them all layers are new")
+        yield "optimizer.base_rate_share needs model.weights: without them all layers are new"
     if job.framework is Framework.TORCH:
-        raise ValueError("on torch Keras trains all layers at one rate; leave out optimizer.base_rate_share")
+        yield "on torch Keras trains all layers at one rate; leave out optimizer.base_rate_share"
 
 
 __all__ = [
@@ -116,6 +120,19 @@ def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
 
+_ADDRESS = re.compile(r"(s3|gs|az|https)://\S+")
+
+
+def _address(value: object) -> object:
+    """An address without the blanks around it. The value is not repeated: it may hold a password."""
+    if not isinstance(value, str):
+        return value
+    if not _ADDRESS.fullmatch(value.strip()):
+        blank = " without blanks" if len(value.split()) > 1 else ""
+        raise ValueError(f"is no address{blank} that begins with s3://, gs://, az:// or https://")
+    return value.strip()
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),
@@ -134,7 +151,11 @@ class DataSpec(Value):
     path: str | None = Field(
         default=None, min_length=1, description="a folder with a sub-folder per class, or with TFRecords"
     )
-    url: str | None = Field(default=None, pattern=r"^(s3|gs|az|https)://.+", description="where the machine fetches it")
+    url: Annotated[str, BeforeValidator(_address)] | None = Field(
+        default=None,
+        json_schema_extra={"pattern": r"^(s3|gs|az|https)://\S+$"},
+        description="where the machine fetches it",
+    )
     images: Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGES)] | None = Field(
         default=None, description="training images, held-out ones not counted; a folder is counted"
     )
@@ -152,15 +173,27 @@ class DataSpec(Value):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum(source is not None for source in (self.name, self.path, self.url)) != 1:
-            raise ValueError("give one of name, path or url")
-        if self.name not in (None, DataName.SYNTHETIC) and self.images is not None:
-            raise ValueError(f"the data set {self.name} knows how many images it has; leave out images")
-        if self.first_label and self.name not in (None, DataName.IMAGENET):
-            raise ValueError(f"the labels of the data set {self.name} begin at 0; leave out first_label")
-        if self.name is not None and self.size_bytes is not None:
-            raise ValueError(f"the size of the data set {self.name} is known; leave out size_bytes")
+        refuse_all(self._contradictions())
         return self
+
+    def _contradictions(self) -> Iterator[str]:
+        if sum(source is not None for source in (self.name, self.path, self.url)) != 1:
+            yield "give one of name, path or url"
+            return
+        if self.name not in (None, DataName.SYNTHETIC) and self.images is not None:
+            yield f"the data set {self.name} knows how many images it has; leave out images"
+        if self.first_label and self.name not in (None, DataName.IMAGENET):
+            yield f"the labels of the data set {self.name} begin at 0; leave out first_label"
+        if self.name is not None and self.size_bytes is not None:
+            yield f"the size of the data set {self.name} is known; leave out size_bytes"
+
+
+LowerCase = Annotated[str, AfterValidator(str.lower)]
+"""A name that has no capitals at any vendor."""
+
+
+def _market(value: object) -> object:
+    return value.lower().replace("-", "_") if isinstance(value, str) else value
 
 
 class Constraints(Value):
@@ -168,10 +201,10 @@ class Constraints(Value):
 
     deadline: Duration | None = Field(default=None, description="the whole run, from launch to the model at home")
     budget_usd: Budget | None = Field(default=None, description="the whole run, all parts")
-    providers: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
+    providers: tuple[LowerCase, ...] = ()
+    regions: tuple[LowerCase, ...] = ()
     devices: tuple[str, ...] = ()
-    markets: tuple[Literal["on_demand", "spot"], ...] = ("on_demand", "spot")
+    markets: tuple[Annotated[Literal["on_demand", "spot"], BeforeValidator(_market)], ...] = ("on_demand", "spot")
 
     @model_validator(mode="after")
     def _some_time(self) -> Self:
@@ -206,6 +239,7 @@ Secrets = Annotated[
     BeforeValidator(_references),
     Field(description="variables of the container, as references that the machine resolves"),
 ]
+UNTOLD = "the data set does not tell its own"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
@@ -245,26 +279,42 @@ class TrainingJob(Value):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net()))
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
         if self.checkpoint_every < timedelta(seconds=1):
-            raise ValueError("checkpoint_every must be at least 1s")
+            yield "checkpoint_every must be at least 1s"
         if self.global_batch_size % self.accumulate:
-            raise ValueError(f"accumulate: {self.accumulate} does not divide a batch of {self.global_batch_size}")
+            yield f"accumulate: {self.accumulate} does not divide a batch of {self.global_batch_size}"
         if self.optimizer.schedule.name is ScheduleName.PLATEAU and self.validation.every_epochs is None:
-            raise ValueError("the schedule plateau needs validation.every_epochs: how often it looks whether to fall")
+            yield "the schedule plateau needs validation.every_epochs: how often it looks whether to fall"
         if self.accumulate > 1 and self.optimizer.ema is not None:
-            raise ValueError("optimizer.ema averages after each part of a batch; leave out ema or accumulate")
+            yield "optimizer.ema averages after each part of a batch; leave out ema or accumulate"
         if self.container is not None and not _DIGEST.fullmatch(self.container):
-            raise ValueError("container must name its digest: registry/name@sha256:…")
-        if self.augment.resize is not None and self.augment.resize < self.image_size:
-            raise ValueError(f"augment.resize must be at least the net's {self.image_size} px a side")
-        check_fine_tuning(self)
+            yield "container must name its digest: registry/name@sha256:…"
         if self.augment.saturation and self.channels == 1:
-            raise ValueError("augment.saturation is for colour images; these have one channel")
+            yield "augment.saturation is for colour images; these have one channel"
+
+    def _of_the_net(self) -> Iterator[str]:
+        """What is not known of the images, or how the net does not take them."""
+        lacking = [name for name in ("image_size", "classes") if self._is_unknown(name)]
+        yield from (f"model.{name} is needed: {UNTOLD}" for name in lacking)
+        if "image_size" in lacking:
+            return
+        if self.augment.resize is not None and self.augment.resize < self.image_size:
+            yield f"augment.resize must be at least the net's {self.image_size} px a side"
+        if "classes" in lacking:
+            return
         try:
             figures(self.net())
         except ImageTooSmallError as error:
-            raise ValueError(f"{error}; give a larger model.image_size or fewer M") from None
-        return self
+            yield f"{error}; give a larger model.image_size or fewer M"
+        except ValueError as error:  # a block to freeze that the net does not have
+            yield str(error)
+
+    def _is_unknown(self, name: str) -> bool:
+        return not getattr(self.model, name) and not getattr(self.known_data, name, None)
 
     @model_serializer(mode="wrap")
     def _used(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -308,7 +358,7 @@ class TrainingJob(Value):
         data_set = self.known_data
         base = self.model.image_size or (data_set.image_size if data_set else None)
         if base is None:
-            raise ValueError("model.image_size is needed: the data set does not tell its own")
+            raise ValueError(f"model.image_size is needed: {UNTOLD}")
         return max(1, round(base * self.model.image_size_multiplier))
 
     @property
@@ -322,7 +372,7 @@ class TrainingJob(Value):
         data_set = self.known_data
         classes = self.model.classes or (data_set.classes if data_set else None)
         if classes is None:
-            raise ValueError("model.classes is needed: the data set does not tell its own")
+            raise ValueError(f"model.classes is needed: {UNTOLD}")
         return classes
 
     @property

@@ -6,9 +6,10 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from workloads.job import TrainingJob
+from workloads.job_mistakes import validated_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -43,12 +44,8 @@ def changed_job(job: TrainingJob, changes: Sequence[Change], source: str) -> Tra
     """
     if not changes:
         return job
-    try:
-        return TrainingJob.model_validate(with_changes(json.loads(job.to_json()), changes))
-    except ValidationError as error:
-        from workloads.jobfile import explained  # reads YAML too, which takes time
-
-        raise explained(error, {}, f"{source} with {' '.join(change.text for change in changes)}") from None
+    changed = with_changes(json.loads(job.to_json()), changes)
+    return validated_job(changed, f"{source} with {' '.join(change.text for change in changes)}")
 
 
 def with_changes(values: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:

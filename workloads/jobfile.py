@@ -4,44 +4,49 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
 
-from workloads.job import TrainingJob
+from workloads.job_mistakes import JobFileError, Where, validated_job
 from workloads.nearest import nearest_names
 from workloads.pretrained import weights_file
 from workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from pydantic_core import ErrorDetails
+    from workloads.job import TrainingJob
+
+__all__ = ["MAX_BYTES", "JobFileError", "parse_job", "parse_value", "read_job"]
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
 MOST_DIGITS = 100
 """Characters of a number: more than any value of a job can need."""
-_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
-Where = tuple[int | str, ...]
-_MOST_MESSAGE = 1_000
-_MOST_PROBLEMS = 20
 _NO_CONTROL = "write it without line breaks, tabs and escape sequences"
 
 # The C parser is several times faster; PyYAML falls back to the Python one where it was built without it.
-_Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Parser: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_WITH_POINT = re.compile(
+    r"[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+)
+_INT, _FLOAT, _DATE = (f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
-class JobFileError(Exception):
-    """The file is not a job: `message` says what and on which line, `hint` what to write instead."""
+class _Loader(_Parser):  # type: ignore[misc,valid-type]  # one of two classes of PyYAML
+    """Numbers are decimal. PyYAML reads those of YAML 1.1: `032` as 26 (octal), `1:30` as 90 (base 60). Here, as in
+    YAML 1.2, they are text, as dates are: whatever takes a number refuses them, with all other mistakes."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
+
+
+for _first, _resolvers in _Parser.yaml_implicit_resolvers.items():
+    _Loader.yaml_implicit_resolvers[_first] = [row for row in _resolvers if row[0] not in (_INT, _FLOAT, _DATE)]
+_Loader.add_implicit_resolver(_INT, re.compile(rf"^(?:{_WHOLE.pattern})$"), list("-+0123456789"))
+_Loader.add_implicit_resolver(_FLOAT, re.compile(rf"^(?:{_WITH_POINT.pattern})$"), list("-+0123456789."))
 
 
 def read_job(path: Path) -> TrainingJob:
@@ -52,11 +57,10 @@ def read_job(path: Path) -> TrainingJob:
     job = _with_weights_found(parse_job(_text(path), str(path)), path)
     if job.data.path is None:
         return job
-    folder = _folder(path.parent / job.data.path)
+    written = _written_path(path, "data.path", job.data.path)
+    folder = _folder(written)
     if folder is None:
-        raise JobFileError(
-            f"{path}: data.path: there is no folder {path.parent / job.data.path}", "paths are relative to the job file"
-        )
+        raise JobFileError(*_not_there(path, "data.path", "folder", written))
     if has_control_characters(str(folder)):
         raise JobFileError(f"{path}: data.path: {str(folder)!r} holds a control character", _NO_CONTROL)
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(folder)})})
@@ -67,12 +71,45 @@ def _with_weights_found(job: TrainingJob, path: Path) -> TrainingJob:
     weights = weights_file(job)
     if weights is None:
         return job
-    file = path.parent / weights
+    file = _written_path(path, "model.weights", str(weights))
     if not file.is_file():
-        raise JobFileError(f"{path}: model.weights: there is no file {file}", "paths are relative to the job file")
+        raise JobFileError(*_not_there(path, "model.weights", "file", file))
     if has_control_characters(str(file.resolve())):
         raise JobFileError(f"{path}: model.weights: {str(file)!r} holds a control character", _NO_CONTROL)
     return job.model_copy(update={"model": job.model.model_copy(update={"weights": str(file.resolve())})})
+
+
+def _written_path(job_file: Path, key: str, text: str) -> Path:
+    """A path as the job file writes it: from the file's own folder, `~` for the home of whoever reads it.
+
+    Raises JobFileError for a user's home that is not there.
+    """
+    if not text.startswith("~") or (job_file.parent / text).exists():
+        return job_file.parent / text
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise JobFileError(f"{job_file}: {key}: {text}: {error}", "write the whole path") from None
+
+
+def _not_there(job_file: Path, key: str, kind: str, path: Path) -> tuple[str, str]:
+    """What is said where a path of the job file names nothing."""
+    message = f"{job_file}: {key}: there is no {kind} {path}"
+    if _VARIABLE.search(str(path)):
+        return message, "variables of the shell are not read in a job file: write the whole path, or ~ for your home"
+    if kind == "folder" and _is_file(path):
+        return f"{job_file}: {key}: {path} is a file", "name the folder that it is in"
+    return message, "paths are relative to the job file"
+
+
+_VARIABLE = re.compile(r"\$\{?\w+|%\w+%")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, a null in it
+        return False
 
 
 def parse_job(text: str, source: str) -> TrainingJob:
@@ -81,10 +118,7 @@ def parse_job(text: str, source: str) -> TrainingJob:
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
     _refuse_control_characters(data, (), lines, source)
-    try:
-        return TrainingJob.model_validate(data)
-    except ValidationError as error:
-        raise explained(error, lines, source) from None
+    return validated_job(data, source, lines)
 
 
 def parse_value(text: str, source: str) -> Any:
@@ -141,9 +175,7 @@ def _load(text: str, source: str) -> tuple[dict[Where, int], Any]:
         return lines, loader.construct_document(node)
     except yaml.YAMLError as error:
         raise _not_yaml(error, source) from None
-    except ValueError as error:  # a date or number that YAML recognises and Python refuses
-        raise JobFileError(f"{source}: {error}", "put the value in quotes") from None
-    except (AttributeError, LookupError):  # what PyYAML lets out where a tag (`!!bool`) does not fit its value
+    except (AttributeError, LookupError, ValueError):  # what PyYAML lets out where a tag (`!!bool`) does not fit
         raise JobFileError(f"{source}: a tag (!!) does not fit its value", "a job file needs no tags") from None
 
 
@@ -184,7 +216,7 @@ def _lines(node: yaml.Node, where: Where, values: set[int], source: str) -> Iter
     if id(node) in values:
         raise JobFileError(f"{source}:{node.start_mark.line + 1}: YAML aliases are not allowed here", "write it out")
     values.add(id(node))
-    _refuse_long_number(node, source)
+    _refuse_odd_number(node, source)
     yield where, node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
@@ -193,17 +225,22 @@ def _lines(node: yaml.Node, where: Where, values: set[int], source: str) -> Iter
         yield from _mapping_lines(node, where, values, source)
 
 
-def _refuse_long_number(node: yaml.Node, source: str) -> None:
-    """Python refuses to print a whole number of more than 4,300 digits, and takes long to read one."""
-    if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
-        place = f"{source}:{node.start_mark.line + 1}"
+def _refuse_odd_number(node: yaml.Node, source: str) -> None:
+    """Python refuses to print a whole number of more than 4,300 digits, and takes long to read one. With a tag
+    (`!!int 032`) a number would still be read as octal."""
+    if node.tag not in (_INT, _FLOAT) or not isinstance(node.value, str):
+        return
+    place = f"{source}:{node.start_mark.line + 1}"
+    if len(node.value) > MOST_DIGITS:
         raise JobFileError(f"{place}: a number of {len(node.value):,} characters", "is this the right file?")
+    if not _WHOLE.fullmatch(node.value) and not _WITH_POINT.fullmatch(node.value):
+        raise JobFileError(f"{place}: a tag (!!) does not fit its value", "a job file needs no tags")
 
 
 def _mapping_lines(node: yaml.MappingNode, where: Where, values: set[int], source: str) -> Iterator[tuple[Where, int]]:
     keys: set[str] = set()
     for key, value in node.value:
-        _refuse_long_number(key, source)
+        _refuse_odd_number(key, source)
         name, line = str(key.value), key.start_mark.line + 1
         if name in keys:
             raise JobFileError(f"{source}:{line}: the key {name!r} is there twice", "keep one of the two")
@@ -211,150 +248,3 @@ def _mapping_lines(node: yaml.MappingNode, where: Where, values: set[int], sourc
         yield from (
             (path, line if path == (*where, name) else at) for path, at in _lines(value, (*where, name), values, source)
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    text: str
-    hint: str = ""
-
-
-def explained(error: ValidationError, lines: dict[Where, int], source: str) -> JobFileError:
-    """All mistakes of what was to be a job; `lines` are those of the keys, as far as they stand in a file."""
-    problems = sorted(
-        (_placed(details, lines) for details in _causes(error.errors(include_url=False))), key=lambda row: row[0]
-    )
-    if len(problems) == 1:
-        line, problem = problems[0]
-        return JobFileError(f"{source}:{line}: {problem.text}" if line else f"{source}: {problem.text}", problem.hint)
-    hints = {problem.hint for _, problem in problems}
-    common = hints.pop() if len(hints) == 1 else ""
-    rows = [
-        f"  {f'line {line}: ' if line else ''}{problem.text}"
-        f"{f' ({problem.hint})' if problem.hint and not common else ''}"
-        for line, problem in problems[:_MOST_PROBLEMS]
-    ]
-    more = [f"  and {len(problems) - _MOST_PROBLEMS:,} more"] if len(problems) > _MOST_PROBLEMS else []
-    return JobFileError("\n".join([f"{source} has {len(problems):,} mistakes:", *rows, *more]), common)
-
-
-def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Without keys that are missing only because they are misspelt: one line for one cause."""
-    meant = {
-        (*problem["loc"][:-1], *nearest_names(str(problem["loc"][-1]), _keys_at(problem["loc"][:-1])))
-        for problem in problems
-        if problem["type"] == "extra_forbidden"
-    }
-    causes: dict[str, ErrorDetails] = {}
-    for number, problem in enumerate(problems):
-        if problem["type"] != "missing" or problem["loc"] not in meant:
-            # Each alternative of a union has a problem of its own with one value: the first one is told.
-            causes.setdefault(_plain(problem["loc"]) or str(number), problem)
-    return list(causes.values())
-
-
-def _placed(details: ErrorDetails, lines: dict[Where, int]) -> tuple[int, _Problem]:
-    """A problem and its line in the file; 0 for one of the whole file."""
-    problem = _problem(details)
-    where = _known_part(details["loc"], lines) if details["loc"] else _mentioned(problem.text, lines)
-    text = problem.text if len(problem.text) <= _MOST_MESSAGE else f"{problem.text[:_MOST_MESSAGE]}..."
-    return lines.get(where, 0) if where else 0, _Problem(text, problem.hint)
-
-
-def _known_part(loc: tuple[int | str, ...], lines: dict[Where, int]) -> Where:
-    """The longest part of pydantic's path that is in the file; unions add parts that are not."""
-    for length in range(len(loc), 0, -1):
-        if loc[:length] in lines:
-            return loc[:length]
-    return ()
-
-
-def _mentioned(text: str, lines: dict[Where, int]) -> Where:
-    """The key that a problem of the whole job speaks of first, as far as it is in the file."""
-    matches = {where: re.search(rf"\b{re.escape('.'.join(map(str, where)))}\b", text) for where in lines if where}
-    starts = {where: match.start() for where, match in matches.items() if match}
-    return min(starts, key=lambda where: (starts[where], -len(where)), default=())
-
-
-_WHAT_A_KIND_NEEDS = {
-    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "a whole number"),
-    **dict.fromkeys(("float_parsing", "float_type", "decimal_parsing", "decimal_type"), "a number"),
-    **dict.fromkeys(("bool_parsing", "bool_type"), "true or false"),
-    "string_type": "text",
-    "tuple_type": "a list",
-    "too_short": "at least one entry",
-    "model_type": "keys and values",
-}
-
-
-_LIMITS = {
-    "greater_than_equal": ("ge", "at least"),
-    "greater_than": ("gt", "more than"),
-    "less_than_equal": ("le", "at most"),
-    "less_than": ("lt", "less than"),
-}
-"""Kinds of problems with a limit: where pydantic says the limit, and how it is called."""
-
-
-def _problem(error: ErrorDetails) -> _Problem:
-    loc = error["loc"]
-    name = ".".join(str(part) for part in loc)
-    value = error["input"]
-    match error["type"]:
-        case "extra_forbidden":
-            return _unknown_key(loc)
-        case "missing":
-            return _Problem(f"the key {name!r} is missing", "plan init writes a complete job file")
-        case "enum" | "literal_error":
-            expected = str(error.get("ctx", {}).get("expected", ""))
-            return _Problem(f"{_plain(loc)}: {_short(value)} is not one of {expected}", _nearest(str(value), expected))
-        case "string_pattern_mismatch" if loc == ("name",):
-            text = f"name: {_short(value)} does not serve as a name"
-            return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
-        case kind if kind in _WHAT_A_KIND_NEEDS:
-            return _Problem(f"{_plain(loc)}: needs {_WHAT_A_KIND_NEEDS[kind]}, not {_short(value)}")
-        case kind if kind in _LIMITS:
-            key, words = _LIMITS[kind]
-            return _Problem(f"{_plain(loc)}: must be {words} {error['ctx'][key]}, not {_short(value)}")
-        case "value_error":
-            return _Problem(f"{_plain(loc)}: {error['ctx']['error']}" if loc else str(error["ctx"]["error"]))
-        case _:
-            return _Problem(f"{_plain(loc)}: {error['msg'][0].lower()}{error['msg'][1:]}, not {_short(value)}")
-
-
-def _plain(loc: tuple[int | str, ...]) -> str:
-    names = [
-        str(part) for part in loc if not (isinstance(part, str) and (part.startswith("literal[") or part == "int"))
-    ]
-    return ".".join(part for part in names if not part.startswith(("function-", "constrained-")))
-
-
-def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
-    names = _keys_at(loc[:-1])
-    near = nearest_names(str(loc[-1]), names)
-    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(names)}"
-    inside = f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
-    return _Problem(f"there is no key {str(loc[-1])!r}{inside}", hint)
-
-
-def _keys_at(loc: Where) -> list[str]:
-    model: type[BaseModel] = TrainingJob
-    for part in loc:
-        annotation = model.model_fields[str(part)].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return list(model.model_fields)
-
-
-def _nearest(value: str, expected: str) -> str:
-    options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    near = nearest_names(value, options)
-    return f"did you mean {near[0]!r}?" if near else ""
-
-
-def _short(value: object) -> str:
-    if value is None:
-        return "nothing"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

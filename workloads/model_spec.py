@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from workloads.terms import IMAGENET, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
-from workloads.values import Number, Value
+from workloads.values import Number, Value, refuse_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # Whole numbers are strict: `classes: yes` is a slip, not one class.
 Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
@@ -51,15 +54,18 @@ class ModelSpec(Value):
 
     @model_validator(mode="after")
     def _one_net(self) -> Self:
+        refuse_all(self._contradictions())
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
         if (self.preset is None) == (self.layers is None):
-            raise ValueError("give either preset or layers, one of the two")
+            yield "give either preset or layers, one of the two"
         values = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
         for name in (name for name, there in values.items() if there and self.preset is Preset.MNIST_CNN):
-            raise ValueError(f"the preset mnist-cnn is fixed; {name} is for VGG nets")
+            yield f"the preset mnist-cnn is fixed; {name} is for VGG nets"
         if self.freeze is not None and self.weights is None:
-            raise ValueError("freeze needs weights: layers that begin at random have to be trained")
-        if self.weights == IMAGENET and (self.preset not in (Preset.VGG16, Preset.VGG19) or self.batch_norm):
-            raise ValueError("weights: imagenet are published for the presets vgg16 and vgg19 without batch norm")
+            yield "freeze needs weights: layers that begin at random have to be trained"
         if self.weights is not None and self.preset is Preset.MNIST_CNN:
-            raise ValueError("the preset mnist-cnn has no blocks to begin with; weights is for VGG nets")
-        return self
+            yield "the preset mnist-cnn has no blocks to begin with; weights is for VGG nets"
+        elif self.weights == IMAGENET and (self.preset not in (Preset.VGG16, Preset.VGG19) or self.batch_norm):
+            yield "weights: imagenet are published for the presets vgg16 and vgg19 without batch norm"

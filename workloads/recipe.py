@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
-from workloads.values import Number, Value
+from workloads.values import Number, Value, refuse_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EpochNumber = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
@@ -35,6 +38,10 @@ class ScheduleSpec(Value):
 
     @model_validator(mode="after")
     def _keys_of_the_schedule(self) -> Self:
+        refuse_all(self._contradictions())
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
         own = {
             "at_epochs": (ScheduleName.STEP,),
             "factor": (ScheduleName.STEP, ScheduleName.PLATEAU),
@@ -43,12 +50,11 @@ class ScheduleSpec(Value):
         }
         changed = (key for key in own if getattr(self, key) != type(self).model_fields[key].default)
         for key in (key for key in changed if self.name not in own[key]):
-            raise ValueError(f"{key} is a key of the schedule {' or '.join(own[key])}, not of {self.name}")
+            yield f"{key} is a key of the schedule {' or '.join(own[key])}, not of {self.name}"
         if self.name is ScheduleName.STEP and not self.at_epochs:
-            raise ValueError("the schedule step needs at_epochs: after which epochs the rate falls, such as [30, 60]")
+            yield "the schedule step needs at_epochs: after which epochs the rate falls, such as [30, 60]"
         if list(self.at_epochs) != sorted(set(self.at_epochs)):
-            raise ValueError("at_epochs must rise, such as [30, 60]")
-        return self
+            yield "at_epochs must rise, such as [30, 60]"
 
 
 class OptimizerSpec(Value):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from workloads.nearest import same_name
+
 MAX_IMAGE_SIZE_PX = 4_096
 MAX_LAYERS = 400
 MAX_IMAGES = 10**12
@@ -13,7 +15,16 @@ MAX_SECRETS = 50
 MAX_NODES = 1_024
 
 
-class Precision(StrEnum):
+class Term(StrEnum):
+    """A word of a job file. `VGG-16` is vgg16: capitals, blanks, dashes and underscores tell no two of them apart."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Term | None:
+        name = same_name(value, cls) if isinstance(value, str) else None
+        return None if name is None else cls(name)
+
+
+class Precision(Term):
     """The arithmetic of a training step."""
 
     FP32 = "fp32"
@@ -26,7 +37,7 @@ IMAGENET = "imagenet"
 """`model.weights`: the weights that Keras publishes, trained on ImageNet."""
 
 
-class Framework(StrEnum):
+class Framework(Term):
     """What Keras runs on."""
 
     TENSORFLOW = "tensorflow"
@@ -34,7 +45,7 @@ class Framework(StrEnum):
     TORCH = "torch"
 
 
-class Objective(StrEnum):
+class Objective(Term):
     """What the offers are ranked by; `balanced` is cost times time."""
 
     COST = "cost"
@@ -42,7 +53,7 @@ class Objective(StrEnum):
     BALANCED = "balanced"
 
 
-class OnSlow(StrEnum):
+class OnSlow(Term):
     """What happens when a run is slower than the low end of its estimate."""
 
     ASK = "ask"
@@ -51,7 +62,7 @@ class OnSlow(StrEnum):
     REPLAN = "replan"
 
 
-class OptimizerName(StrEnum):
+class OptimizerName(Term):
     """The optimizers that the trainer has."""
 
     SGD = "sgd"
@@ -60,7 +71,7 @@ class OptimizerName(StrEnum):
     RMSPROP = "rmsprop"
 
 
-class ScheduleName(StrEnum):
+class ScheduleName(Term):
     """How the learning rate changes over the epochs."""
 
     CONSTANT = "constant"
@@ -69,14 +80,14 @@ class ScheduleName(StrEnum):
     PLATEAU = "plateau"
 
 
-class Measure(StrEnum):
+class Measure(Term):
     """The figure that validation watches."""
 
     ACCURACY = "accuracy"
     LOSS = "loss"
 
 
-class Preset(StrEnum):
+class Preset(Term):
     """Networks that need no list of layers."""
 
     VGG11 = "vgg11"
@@ -86,7 +97,7 @@ class Preset(StrEnum):
     MNIST_CNN = "mnist-cnn"
 
 
-class DataName(StrEnum):
+class DataName(Term):
     """Data sets that need no description."""
 
     DIGITS = "digits"

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ContradictionsError(ValueError):
+    """What a value says that cannot be, a sentence each in `texts`."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.texts = tuple(texts)
+        super().__init__("; ".join(self.texts))
+
+
+def refuse_all(texts: Iterable[str]) -> None:
+    """Raises ContradictionsError where there are any: somebody who mends a file wants to know all of them."""
+    if found := tuple(texts):
+        raise ContradictionsError(found)
 
 
 class Value(BaseModel):

@@ -104,21 +104,17 @@ def job_from_options(values: Mapping[str, object]) -> TrainingJob:
     least: dict[str, Any] = {"name": f"{model}-{dataset}".replace("_", "-"), "epochs": DEFAULT_EPOCHS}
     least["global_batch_size"] = DEFAULT_BATCH
     changes = changes_of(values)
-    from pydantic import ValidationError
-
-    from workloads.job import TrainingJob
     from workloads.job_changes import with_changes
+    from workloads.job_mistakes import JobFileError, validated_job
 
+    named = (OF_A_JOB["model"], OF_A_JOB["dataset"])
+    more = [one.text for one in changes if one.where not in named and least.get(one.where[0]) != one.value]
+    source = " ".join((f"{model} on {dataset}", *(("with", *more) if more else ())))
     try:
-        return TrainingJob.model_validate(with_changes(dict(least), changes))
-    except ValidationError as error:
-        from workloads.jobfile import explained
-
-        named = (OF_A_JOB["model"], OF_A_JOB["dataset"])
-        more = [one.text for one in changes if one.where not in named and least.get(one.where[0]) != one.value]
-        told = explained(error, {}, " ".join((f"{model} on {dataset}", *(("with", *more) if more else ()))))
+        return validated_job(with_changes(dict(least), changes), source)
+    except JobFileError as error:
         too_small = "another net, or --image-size (model.image_size in a job file)"
-        raise BadInputError(told.message, too_small if "model.image_size" in told.message else told.hint) from None
+        raise BadInputError(error.message, too_small if "model.image_size" in error.message else error.hint) from None
 
 
 def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:

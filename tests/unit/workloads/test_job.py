@@ -112,7 +112,7 @@ def test_a_folder_tells_nothing() -> None:
         ({"data": {"name": "cifar10", "images": 5}}, "leave out images"),
         ({"data": FOLDER}, "model.image_size is needed"),
         ({"data": FOLDER, "model": {"preset": "vgg16", "image_size": 64}}, "model.classes is needed"),
-        ({"data": {"url": "ftp://x"}}, "pattern"),
+        ({"data": {"url": "ftp://x"}}, "is no address"),
         ({"model": {"preset": "vgg16", "image_size": 31}}, "maxpool5"),
         ({"checkpoint_every": "0.5s"}, "at least 1s"),
         ({"nodes": 0}, "greater than or equal to 1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +62,69 @@ def test_a_hint_that_all_mistakes_share_is_told_once() -> None:
     assert caught.value.hint == "plan init writes a complete job file"
 
 
+def test_the_values_together_are_looked_at_although_one_of_them_is_wrong() -> None:
+    error = refused(
+        "name: A b\nmodel: {preset: vgg61, freeze: block3}\ndata: {path: ./a, chanels: 3}\nepochs: 03\n"
+        "accumulate: 3\ncontainer: x:1\noptimizer: {schedule: {name: plateau}}\nlr: 0.1\n"
+    )
+    assert [line.strip().partition(" (")[0] for line in error.message.splitlines()] == [
+        "job.yaml has 10 mistakes:",
+        "the key 'global_batch_size' is missing",
+        "the schedule plateau needs validation.every_epochs: how often it looks whether to fall",
+        "line 1: name: 'A b' does not serve as a name",
+        "line 2: model.preset: 'vgg61' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
+        "line 2: model.image_size is needed: the data set does not tell its own",
+        "line 2: model.classes is needed: the data set does not tell its own",
+        "line 3: there is no key 'chanels' in data",
+        "line 4: epochs: needs a whole number, not '03'",
+        "line 6: container must name its digest: registry/name@sha256:…",
+        "line 8: there is no key 'lr'",
+    ]
+
+
+def test_a_mistake_that_another_one_makes_is_not_told() -> None:
+    error = refused(GOOD.replace("128", "many") + "accumulate: 3\nvalidation: {every_epochs: 0}\n")
+    assert len(error.message.splitlines()) == 3, "accumulate divides no batch that is not known"
+
+
+def test_a_job_of_a_folder_names_the_command_that_looks_at_it() -> None:
+    error = refused("name: a\nmodel: {preset: vgg16}\ndata: {path: ./my flowers}\nepochs: 3\n")
+    assert error.message.splitlines()[0] == "job.yaml has 3 mistakes:"
+    assert error.hint == "plan init NEW.yaml --data './my flowers' looks at the folder and writes a complete job file"
+
+
+def test_capitals_and_dashes_tell_no_two_words_apart() -> None:
+    job = parse_job(
+        GOOD.replace("vgg16", "VGG-16").replace("cifar10", "CIFAR-10")
+        + "precision: FP32\nframework: JAX\noptimizer: {name: SGD}\n"
+        "constraints: {providers: [AWS], regions: [EU-WEST-1], markets: [On-Demand]}\n",
+        "job.yaml",
+    )
+    assert (job.model.preset, job.data.name, job.precision, job.framework) == ("vgg16", "cifar10", "fp32", "jax")
+    assert (job.constraints.providers, job.constraints.regions) == (("aws",), ("eu-west-1",))
+    assert job.constraints.markets == ("on_demand",)
+
+
+@pytest.mark.parametrize(("text", "usd"), [("0400", 400), ("1_000", 1000), ("0400.50", 400.5), ("+7", 7), ("1e2", 100)])
+def test_money_is_decimal(text: str, usd: float) -> None:
+    job = parse_job(f"{GOOD}constraints: {{budget_usd: {text}}}\n", "job.yaml")
+    assert job.constraints.budget_usd == Decimal(str(usd))
+
+
+@given(st.integers(1, 1_000_000), st.sampled_from(["{}", "+{}", "0{}", "00{}", "{}_"]))
+def test_a_whole_number_is_its_decimal_digits_or_refused(number: int, form: str) -> None:
+    text = GOOD.replace("epochs: 2", f"epochs: {form.format(number)}")
+    if form.startswith("0"):
+        assert refused(text).hint == f"write {number}"
+    else:
+        assert parse_job(text, "job.yaml").epochs == number
+
+
+def test_blanks_around_an_address_are_not_of_it() -> None:
+    job = parse_job(IMAGES.replace("path: %s", "url: 's3://a/b '"), "job.yaml")
+    assert job.data.url == "s3://a/b"
+
+
 # One line is added to the good file, or put in the place of one; what is said of it, and the hint.
 WRONG_LINES = [
     ("epochs: 2", "epoch: 2", "job.yaml:4: there is no key 'epoch'", "did you mean 'epochs'?"),
@@ -110,10 +174,29 @@ WRONG_LINES = [
     ),
     (
         "{preset: vgg16}",
-        "{preset: vgg-16}",
-        "job.yaml:2: model.preset: 'vgg-16' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
+        "{preset: vgg61}",
+        "job.yaml:2: model.preset: 'vgg61' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
         "did you mean 'vgg16'?",
     ),
+    ("", "precision: mixed_float16", "job.yaml:6: precision: 'mixed_float16' is not", "did you mean 'amp_fp16'?"),
+    ("", "precision: float32", "job.yaml:6: precision: 'float32' is not", "did you mean 'fp32'?"),
+    ("", "framework: tf", "job.yaml:6: framework: 'tf' is not", "did you mean 'tensorflow'?"),
+    ("", "framework: PyTorch", "job.yaml:6: framework: 'PyTorch' is not", "did you mean 'torch'?"),
+    ("", "optimizer: {lr: 0.1}", "job.yaml:6: there is no key 'lr' in optimizer", "did you mean 'learning_rate'?"),
+    ("", "lr: 0.1", "job.yaml:6: there is no key 'lr'", "did you mean 'optimizer.learning_rate'?"),
+    ("", "momentum: 0.9", "job.yaml:6: there is no key 'momentum'", "did you mean 'optimizer.momentum'?"),
+    ("", "batch-size: 3", "job.yaml:6: there is no key 'batch-size'", "did you mean 'global_batch_size'?"),
+    ("", "budget: 3", "job.yaml:6: there is no key 'budget'", "did you mean 'constraints.budget_usd'?"),
+    # What YAML 1.1 reads as octal, binary, hexadecimal or in base 60, and as a date.
+    ("epochs: 2", "epochs: 032", "job.yaml:4: epochs: needs a whole number, not '032'", "write 32"),
+    ("epochs: 2", "epochs: 08", "job.yaml:4: epochs: needs a whole number, not '08'", "write 8"),
+    ("epochs: 2", "epochs: 1:30", "job.yaml:4: epochs: needs a whole number, not '1:30'", "write it in decimal digits"),
+    ("epochs: 2", "epochs: 0x10", "job.yaml:4: epochs: needs a whole number, not '0x10'", "write it in decimal digits"),
+    ("epochs: 2", "epochs: 0b11", "job.yaml:4: epochs: needs a whole number, not '0b11'", "write it in decimal digits"),
+    ("", "constraints: {budget_usd: 1:30}", "job.yaml:6: constraints.budget_usd: needs a number, not '1:30'", ""),
+    ("", "optimizer: {learning_rate: 1:30.5}", "job.yaml:6: optimizer.learning_rate: needs a number", ""),
+    ("", "seed: 2026-01-01", "job.yaml:6: seed: needs a whole number, not '2026-01-01'", ""),
+    ("{name: cifar10}", "{url: 's3://a/ b'}", "job.yaml:3: data.url: is no address without blanks", ""),
     ("", "objective: 7", "job.yaml:6: objective: 7 is not one of 'cost', 'time' or 'balanced'", ""),
     (
         "",
@@ -168,7 +251,7 @@ WRONG_LINES = [
     ("", "checkpoint_every: 0s", "job.yaml:6: checkpoint_every must be at least 1s", ""),
     ("", "container: mine:1", "job.yaml:6: container must name its digest: registry/name@sha256:…", ""),
     ("{preset: vgg16}", "{}", "job.yaml:2: model: give either preset or layers, one of the two", ""),
-    ("{name: cifar10}", "{url: 'http://x'}", "job.yaml:3: data.url: string should match pattern", ""),
+    ("{name: cifar10}", "{url: 'http://x'}", "job.yaml:3: data.url: is no address that begins with s3://", ""),
 ]
 
 
@@ -198,9 +281,10 @@ NOT_A_JOB = [
     ("a: 1\na: 2\n", "job.yaml:2: the key 'a' is there twice"),
     ("!!python/object/apply:os.system ['true']", "job.yaml:1: not valid YAML"),
     ("seed: !!bool x", "job.yaml: a tag (!!) does not fit its value"),
-    ("seed: !!int _", "job.yaml: a tag (!!) does not fit its value"),
+    ("seed: !!int _", "job.yaml:1: a tag (!!) does not fit its value"),
     ("seed: !!timestamp never", "job.yaml: a tag (!!) does not fit its value"),
-    ("seed: 2026-99-99", "job.yaml: month must be in 1..12"),
+    ("seed: !!timestamp 2026-99-99", "job.yaml: a tag (!!) does not fit its value"),
+    ("seed: !!int 032", "job.yaml:1: a tag (!!) does not fit its value"),
     ("seed: " + "9" * 5000, "job.yaml:1: a number of 5,000 characters"),
     ("[" * 200_000, "job.yaml is nested too deeply"),
     ("- " * 100_000, "job.yaml is nested too deeply"),
@@ -290,12 +374,40 @@ def test_a_folder_of_images_is_taken_from_where_the_file_is(tmp_path: Path, monk
     assert read_job(Path("job.yaml")).data.path == str((tmp_path / "images").resolve())
 
 
-@pytest.mark.parametrize("path", ["images", "x" * 5000, "job.yaml"])
+@pytest.mark.parametrize("path", ["images", "x" * 5000])
 def test_a_folder_of_images_that_is_not_there_is_named(tmp_path: Path, path: str) -> None:
     (tmp_path / "job.yaml").write_text(IMAGES % path)
     with pytest.raises(JobFileError, match=r"data\.path: there is no folder") as caught:
         read_job(tmp_path / "job.yaml")
     assert caught.value.hint == "paths are relative to the job file"
+
+
+def test_a_path_may_begin_with_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text(IMAGES % "~/images")
+    assert read_job(tmp_path / "jobs" / "job.yaml").data.path == str((tmp_path / "images").resolve())
+
+
+@pytest.mark.parametrize("path", ["$HOME/images", "${DATA}", "%USERPROFILE%/images"])
+def test_a_variable_of_the_shell_is_refused_with_the_reason(tmp_path: Path, path: str) -> None:
+    (tmp_path / "job.yaml").write_text(IMAGES % f"'{path}'")
+    with pytest.raises(JobFileError) as caught:
+        read_job(tmp_path / "job.yaml")
+    assert caught.value.hint.startswith("variables of the shell are not read in a job file")
+
+
+def test_the_home_of_nobody_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(IMAGES % "~nobody-has-this-name/images")
+    with pytest.raises(JobFileError, match=r"data\.path: ~nobody"):
+        read_job(tmp_path / "job.yaml")
+
+
+def test_a_file_in_the_place_of_the_folder_is_called_one(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(IMAGES % "job.yaml")
+    with pytest.raises(JobFileError, match=r"job\.yaml is a file"):
+        read_job(tmp_path / "job.yaml")
 
 
 # --- whatever is in the file -------------------------------------------------------------------------------------
@@ -352,7 +464,7 @@ def test_any_bytes_are_a_job_or_are_refused(tmp_path: Path, data: bytes) -> None
 
 # --- hostile numbers and nesting -----------------------------------------------------------------------------------
 
-LONG_NUMBERS = ("0x" + "f" * 20_000, "9" * 5_000, "-" + "9" * 400, "0b" + "1" * 5_000, "1" * 300 + ".5")
+LONG_NUMBERS = ("9" * 5_000, "-" + "9" * 400, "1" * 300 + ".5")
 NUMBER_PLACES = ("epochs: {}", "xla: {}", "constraints: {{deadline: {}}}", "? {}\n: 1", "secrets: {{A: {}}}")
 ODD_PLACES = ("seed", "xla", "checkpoint_every", "precision", "container", "secrets", "accumulate")
 ODD_VALUES = (

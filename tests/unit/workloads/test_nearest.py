@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.nearest import nearest_names
+from workloads.nearest import nearest_names, same_name
 
 PRESETS = ("vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn")
 
@@ -20,6 +20,26 @@ PRESETS = ("vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn")
 )
 def test_the_same_characters_in_another_order_come_first(value: str, names: list[str]) -> None:
     assert nearest_names(value, PRESETS) == names
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "meant"),
+    [
+        ("google", ("aws", "gcp", "azure", "local"), "gcp"),
+        ("Amazon", ("aws", "gcp", "azure", "local"), "aws"),
+        ("AZURE", ("aws", "gcp", "azure", "local"), "azure"),
+        ("tf", ("tensorflow", "jax", "torch"), "tensorflow"),
+        ("mixed_bfloat16", ("fp32", "tf32", "amp_fp16", "amp_bf16"), "amp_bf16"),
+        ("VGG 61", PRESETS, "vgg16"),
+    ],
+)
+def test_capitals_and_the_words_of_others_are_understood(value: str, names: tuple[str, ...], meant: str) -> None:
+    assert nearest_names(value, names) == [meant]
+
+
+def test_a_name_without_capitals_and_dashes_is_the_same_unless_two_are() -> None:
+    assert same_name("Mnist CNN", PRESETS) == "mnist-cnn"
+    assert same_name("us-east1", ("us-east-1", "useast-1", "eastus")) is None
 
 
 def test_of_several_names_the_nearest_are_told() -> None:
