@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 _TOOL_PATIENCE_SECONDS = 10
-_STAT_FIELDS = 8
-"""Of a line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal (proc(5))."""
-_TICKS_PER_SECOND = 100
-"""USER_HZ, in which /proc/stat counts: 100 on every architecture that frameworks are built for (proc(5))."""
 _UNLIMITED = 2**60  # cgroup v1 writes "no limit" as a number just below 2**63
 
 
@@ -93,17 +89,6 @@ def memory_bytes(root: Path = Path("/")) -> int:
 def available_memory_bytes(root: Path = Path("/")) -> int | None:
     """Memory that is free for a new program now, in bytes; None where it cannot be told."""
     return _meminfo(root, "MemAvailable")
-
-
-def busy_seconds(root: Path = Path("/")) -> float | None:
-    """Processor seconds that were not idle since the system started, of all programs and of what the hypervisor gave to
-    others (steal), over all logical processors of the system; None where it does not tell."""
-    fields = next((line.split() for line in _lines(root / "proc/stat") if line.startswith("cpu ")), [])
-    ticks = [int(field) for field in fields[1:9] if field.isdigit()]
-    if len(ticks) < _STAT_FIELDS:
-        return None
-    idle = ticks[3] + ticks[4]
-    return (sum(ticks) - idle) / _TICKS_PER_SECOND
 
 
 def queue_length(root: Path = Path("/")) -> float:

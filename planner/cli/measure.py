@@ -18,6 +18,7 @@ from planner.cli.run_end import finish, print_left
 from planner.cli.screen import show
 from planner.errors import BadInputError, ThisMachineError, TrainingFailedError
 from planner.forecast.build_plan import PlanQuery
+from planner.forecast.own_measurements import MOST_OTHERS
 from planner.home.files import persons_files
 from planner.runs.consent import foreign_parts, readers
 from planner.runs.execution.executor import Detached
@@ -32,6 +33,7 @@ from providers.hardware import driver_version, this_machine
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
+    from planner.forecast.own_measurements import OwnMeasurement
     from planner.runs.proposal import Proposal
     from planner.runs.run import Run
     from planner.settings import Settings
@@ -79,11 +81,22 @@ def command(
         raise TrainingFailedError(f"{steps} steps were too few for a steady rate", "--steps takes more")
     if export is not None:
         _export(export, job, run, settings)
+    busy = [busy_line(measured)] if measured.others > MOST_OTHERS else []
+    if as_json or export is not None:
+        sys.stderr.writelines(f"{line}\n" for line in busy)
     if as_json:
         sys.stdout.write(json.dumps(asdict(measured), default=str) + "\n")
         return
     rate = measured.images_per_second
-    show([f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement"])
+    show([f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement", *busy])
+
+
+def busy_line(measured: OwnMeasurement) -> str:
+    """Say what other programs had of the machine, and what that makes of the measurement."""
+    return (
+        f"other programs had {measured.others:.0%} of the processors meanwhile: it counts until one is taken at rest, "
+        "and is none to hand in"
+    )
 
 
 def _check_export(target: Path, job: TrainingJob) -> None:

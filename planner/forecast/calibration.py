@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError
 from planner.forecast.estimate import Workload
+from planner.forecast.own_measurements import MOST_OTHERS
 from planner.throughput.values import Basis, Throughput
 from workloads.job import job_from_json
 from workloads.terms import DataName
@@ -29,8 +30,6 @@ STEP_SECONDS = 0.25
 SAME_NET_SPREAD = 1.2
 # Once a processor's speed is known, a shape is met within 20 % four times out of five (planner/throughput/host.py).
 SHAPE_SPREAD = 1.25
-# A calibration while others had more than this share of the processors is made anew at the next launch.
-MOST_OTHERS = 0.25
 # More than two seconds of training can use up.
 _EPOCHS = 1_000
 _BATCHES = 4

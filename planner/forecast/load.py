@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from providers.hardware import busy_seconds, queue_length
+from providers.hardware import queue_length
+from workloads.processor_time import busy_seconds
 
 if TYPE_CHECKING:
     from planner.throughput.values import Throughput

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from planner.errors import ThisMachineError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+
+MOST_OTHERS = 0.25
+"""A measurement while other programs had more than this share of the processors counts until there is a better one."""
+_LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +26,8 @@ class OwnMeasurement:
     `images_per_second` is the steady rate; `setup_seconds` from the request to the first step, `after_seconds`
     from the last step to the end (evaluation, saving, collecting), `per_epoch_seconds` what an epoch costs
     beside its steps; None where the run was too short to tell. `job` is what was trained, as JSON, from which the
-    model tells what it would have predicted; "" in rows of earlier versions.
+    model tells what it would have predicted. `others` is the share of the processors, 0 to 1, that other programs had
+    meanwhile; 0 where the trainer could not tell.
     """
 
     machine: str
@@ -33,6 +40,18 @@ class OwnMeasurement:
     run_id: str
     framework: str
     job: str = ""
+    others: float = 0.0
+
+    @property
+    def free_share(self) -> float:
+        """The share of the processors that others left to the training. A twentieth at least: of less, nothing can be
+        told."""
+        return max(_LEAST_SHARE, 1 - self.others)
+
+    @property
+    def idle_images_per_second(self) -> float:
+        """What it would have been on a machine at rest, if a training uses all the processors that it gets."""
+        return self.images_per_second / self.free_share
 
 
 def load_measurements(path: Path) -> list[OwnMeasurement]:
@@ -62,9 +81,15 @@ def add_measurement(path: Path, row: OwnMeasurement) -> None:
         raise ThisMachineError(f"cannot write {path}: {error}", "the run itself is not affected") from None
 
 
+def at_rest(rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
+    """Those that were taken on a machine at rest; all of them where none was."""
+    return [row for row in rows if row.others <= MOST_OTHERS] or list(rows)
+
+
 def _row(line: str) -> OwnMeasurement | None:
     try:
         values = json.loads(line)
-        return OwnMeasurement(**{**values, "measured_at": datetime.fromisoformat(values["measured_at"])})
+        row = OwnMeasurement(**{**values, "measured_at": datetime.fromisoformat(values["measured_at"])})
+        return row if 0 <= row.others <= 1 else None
     except (ValueError, TypeError, KeyError):
         return None

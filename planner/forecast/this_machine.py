@@ -22,7 +22,7 @@ from planner.forecast.calibration import (
 )
 from planner.forecast.estimate import Workload, run_time
 from planner.forecast.load import Load, under_load
-from planner.forecast.own_measurements import OwnMeasurement, load_measurements
+from planner.forecast.own_measurements import MOST_OTHERS, OwnMeasurement, at_rest, load_measurements
 from planner.forecast.plan import MachineEstimate
 from planner.forecast.processor import Cores, cores_of
 from planner.forecast.times import RunTime
@@ -130,7 +130,8 @@ def quote_this_machine(
             answer = _for_this_processor(work, answer, _rows_of(machine, rows), row, predict)
             if row is not None and is_fresh(row, processor.now):
                 load = Load(free_share=row.free_share)
-            answer = under_load(answer, load)
+    if answer is not None and device is None:
+        answer = under_load(answer, load)
     time = None
     if answer is not None and fits:
         first = _first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
@@ -169,17 +170,19 @@ def _rows_of(machine: HostHardware, rows: Sequence[OwnMeasurement]) -> list[OwnM
 
 
 def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> OwnMeasurement | None:
-    """What the newest measurements of this shape on this machine say together.
+    """What the newest measurements of this shape on this machine say together, as of a machine at rest; `others` is the
+    most that other programs had during one of them.
 
-    Whole runs tell more than short measuring runs, and the middle of several more than one: whatever else the machine
-    was busy with was another thing each time. It bears the id of the newest.
+    Those at rest tell more than those beside other programs, whole runs more than short measuring runs, and the middle
+    of several more than one. It bears the id of the newest.
     """
     relevant = _relevant_rows(job, fingerprint, rows)
     if not relevant:
         return None
     return replace(
         relevant[-1],
-        images_per_second=_median([row.images_per_second for row in relevant]),
+        images_per_second=_median([row.idle_images_per_second for row in relevant]),
+        others=max(row.others for row in relevant),
         setup_seconds=_middle(row.setup_seconds for row in relevant),
         per_epoch_seconds=_middle(row.per_epoch_seconds for row in relevant),
         after_seconds=_middle(row.after_seconds for row in relevant),
@@ -189,8 +192,9 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
 def _relevant_rows(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
     shape = shape_of(job)
     fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
-    whole = [row for row in fitting if row.setup_seconds is not None]
-    return (whole or fitting)[-RUNS_KEPT_IN_MIND:]
+    rested = at_rest(fitting)
+    whole = [row for row in rested if row.setup_seconds is not None]
+    return (whole or rested)[-RUNS_KEPT_IN_MIND:]
 
 
 def _middle(values: Iterable[float | None]) -> float | None:
@@ -245,14 +249,19 @@ def _fits(work: Workload, machine: HostHardware, device: Device | None, count: i
 
 
 def _own_throughput(own: OwnMeasurement, rows: Sequence[OwnMeasurement]) -> Throughput:
+    """The rate of own runs on a machine at rest. Where others had much of it, the interval reaches from what was seen
+    to what an idle machine may do: what others had is known, what that cost the training is less so."""
     rate = own.images_per_second
-    spread = _own_spread([row.images_per_second for row in rows])
+    spread = _own_spread([row.idle_images_per_second for row in rows])
+    is_loaded = own.others > MOST_OTHERS
+    beside = f"measured while other programs had {own.others:.0%} of the processors: a run at rest tells more"
     return Throughput(
         images_per_second=rate,
-        low=rate / spread,
+        low=min(rate / spread, min(row.images_per_second for row in rows) if is_loaded else rate),
         high=rate * spread,
         basis=Basis.MEASURED,
         evidence=(f"run {own.run_id} of {own.measured_at:%Y-%m-%d}",),
+        note=beside if is_loaded else "",
     )
 
 
@@ -274,13 +283,13 @@ def _scaled_by_own(
     answer (as a factor), because what held the measured shape up need not hold up another.
     """
     # Rows come oldest first: of each shape the newest stays.
-    newest = {row.shape: row for row in rows if row.job and row.images_per_second > 0}
+    newest = {row.shape: row for row in at_rest([row for row in rows if row.job and row.images_per_second > 0])}
     ratios = []
     for row in list(newest.values())[-SHAPES_KEPT_IN_MIND:]:
         measured = _measured_work(row)
         prediction = predict(measured) if measured and measured.job.framework is work.job.framework else None
         if prediction is not None:
-            ratios.append(row.images_per_second / prediction.images_per_second)
+            ratios.append(row.idle_images_per_second / prediction.images_per_second)
     if not ratios:
         return answer
     factor = _median(ratios)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from planner.forecast.calibration import (
-    MOST_OTHERS,
     add_calibration,
     calibration_job,
     calibration_of,
@@ -14,6 +13,7 @@ from planner.forecast.calibration import (
     newest,
     processor_key,
 )
+from planner.forecast.own_measurements import MOST_OTHERS
 from planner.forecast.processor import cores_of, read_cpuinfo
 from planner.throughput.values import Basis
 from pricing.devices import CPU_DEVICE

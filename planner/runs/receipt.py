@@ -267,6 +267,7 @@ def measurement_of(
         measured_at=ending.ended_at,
         run_id=run.run_id,
         framework=framework_text(start),
+        others=min(1.0, float(end.get("others_share") or 0.0)),
     )
 
 

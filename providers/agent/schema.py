@@ -78,7 +78,7 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),
     "images_per_second": _is_rate,
-    **dict.fromkeys(("seconds", "train_seconds"), _is_seconds),
+    **dict.fromkeys(("seconds", "train_seconds", "others_share"), _is_seconds),
 }
 _NEEDED_FIELDS = {
     "step": ("step",),

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.hardware import MeasuredSpeed, busy_seconds
+from providers.hardware import MeasuredSpeed
+from workloads.processor_time import ProcessorTime, busy_seconds, others_share
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
@@ -54,7 +55,7 @@ def measure_speed(
         (folder / "job.json").write_text(job.to_json(), encoding="utf-8")
         arguments = ("--job", str(folder / "job.json"), "--run-dir", name, "--attempt", "1")
         limits = ("--max-steps", str(_MOST_STEPS), "--max-seconds", f"{seconds:g}")
-        before = watch.now(), watch.busy(), watch.own()
+        before = ProcessorTime(watch.now(), watch.busy(), watch.own())
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [*program, *arguments, *limits],
@@ -64,26 +65,16 @@ def measure_speed(
                 timeout=PATIENCE_SECONDS,
                 env={**environment, "CUDA_VISIBLE_DEVICES": "-1"},
             )
-        after = watch.now(), watch.busy(), watch.own()
+        after = ProcessorTime(watch.now(), watch.busy(), watch.own())
         events = _events(folder / "attempts" / "1" / "progress.jsonl")
     start, end = events.get("start"), events.get("end")
     if start is None or end is None or not end.get("images_per_second", 0) > 0:
         return None
     return MeasuredSpeed(
         images_per_second=float(end["images_per_second"]),
-        others=_others(before, after, watch.processors),
+        others=others_share(before, after, watch.processors) or 0.0,
         framework=f"{start['framework']} {start['framework_version']}",
     )
-
-
-def _others(
-    before: tuple[float, float | None, float], after: tuple[float, float | None, float], processors: int
-) -> float:
-    """The share of the processors that others had between two readings; 0 where the system does not tell."""
-    seconds, own = after[0] - before[0], after[2] - before[2]
-    if before[1] is None or after[1] is None or seconds <= 0:
-        return 0.0
-    return min(1.0, max(0.0, (after[1] - before[1] - own) / (seconds * processors)))
 
 
 def _events(path: Path) -> dict[str, dict[str, Any]]:

@@ -343,6 +343,13 @@ def _copies(ready: Ready, result: HoldOutResult | None) -> dict[str, int]:
     return {"hold_out_trained_on": copies} if copies else {}
 
 
+def _others(ready: Ready, watch: Watch) -> dict[str, float]:
+    """The share of the processors that other programs had: what a rate on a processor hangs on. Other processes of
+    this training are no other programs, and nobody can tell them apart here."""
+    share = watch.others_share() if ready.devices.kind is DeviceKind.CPU and ready.group.is_alone else None
+    return {} if share is None else {"others_share": round(share, 3)}
+
+
 def _end(
     ready: Ready,
     setting: Setting,
@@ -367,6 +374,7 @@ def _end(
         ),
         hold_out_images=ready.split.hold_out.count,
         **_copies(ready, result),
+        **_others(ready, watch),
         train_seconds=round(watch.meter.train_seconds, 3),
         total_seconds=round(setting.clock.monotonic() - began, 3),
         peak_memory_bytes=peak_memory_bytes(ready.toolkit, ready.devices),

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from workloads.processor_time import ProcessorTime, processor_time
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -32,10 +34,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """`wall` in seconds since 1970, for stamps and deadlines; `monotonic` in seconds, for durations."""
+    """`wall` in seconds since 1970, for stamps and deadlines; `monotonic` in seconds, for durations; `processors` tells
+    who uses them."""
 
     wall: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
+    processors: Callable[[], ProcessorTime] = processor_time
 
 
 class Progress:

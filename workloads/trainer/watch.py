@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from workloads.processor_time import ProcessorTime, others_share
 from workloads.trainer.agreement import Agreement
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped, diverged
 from workloads.trainer.meter import Meter
@@ -79,6 +80,7 @@ class Watch:
         self._clock = clock
         self._save = save
         self._agreement = agreement or Agreement(ALONE, lambda numbers: numbers, clock.monotonic)
+        self._processors_at_first: ProcessorTime | None = None
         self._in_flight: deque[Logs] = deque()
         self._last: Logs = {}
         self._checkpointed = self._reported = clock.monotonic()
@@ -105,6 +107,12 @@ class Watch:
         if self.step - self._schedule.first_step == self._limits.max_steps or self._is_measured():
             self._land_all()
             raise StepsDone
+
+    def others_share(self) -> float | None:
+        """The share of this computer's processors that other programs have had since the first step; None before it,
+        or where the system does not tell."""
+        first = self._processors_at_first
+        return None if first is None else others_share(first, self._clock.processors())
 
     def _is_measured(self) -> bool:
         """Whether a measuring run has trained for `max_seconds` and for at least two steps, which a rate needs."""
@@ -178,6 +186,7 @@ class Watch:
     def _first_step(self) -> None:
         self._land_all()
         self._reported = self._clock.monotonic()
+        self._processors_at_first = self._clock.processors()
         self._progress.event("phase", name="compile", seconds=round(self.meter.first_step_seconds, 3))
 
     def _land(self) -> None:

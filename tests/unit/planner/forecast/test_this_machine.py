@@ -120,6 +120,48 @@ def test_the_interval_of_own_runs_hangs_on_how_many_there_are_and_on_what_they_s
     assert found.images_per_second / found.low == pytest.approx(spread)
 
 
+def test_a_measurement_beside_other_programs_is_of_a_machine_at_rest_and_wide(tmp_path: Path) -> None:
+    """26 images/s were kept as measured where others had four fifths; the next run did 134."""
+    found = quote(tmp_path, a_row(images_per_second=26.1, others=0.8)).throughput
+    assert found is not None
+    assert found.images_per_second == pytest.approx(130.5)
+    assert (found.low, found.basis) == (26.1, Basis.MEASURED)
+    assert found.high > 134
+    assert "while other programs had 80% of the processors" in found.note
+
+
+@pytest.mark.parametrize("setup_seconds", [6.0, None])
+def test_a_measurement_beside_other_programs_does_not_replace_a_better_one(
+    tmp_path: Path, setup_seconds: float | None
+) -> None:
+    """Neither a later one, nor a whole run where the better one was a short run that only measured."""
+    rested = a_row(run_id="rested", setup_seconds=setup_seconds)
+    found = quote(tmp_path, rested, a_row(images_per_second=90.0, others=0.8, run_id="loaded")).throughput
+    assert found is not None
+    assert (found.images_per_second, found.note) == (500.0, "")
+    assert found.evidence == ("run rested of 2026-11-21",)
+
+
+def test_what_others_have_today_is_taken_from_a_measurement_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    add_measurement(settings.measurements, a_row(images_per_second=100.0, others=0.5))
+    busy = Processor(ZEN4, Load(free_share=0.5))
+    says: Any = Says(a_throughput(1.0))
+    found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), busy).throughput
+    assert found is not None
+    assert found.images_per_second == pytest.approx(100.0)
+    assert "leave 50% of its processors" in found.note
+
+
+def test_another_shape_is_scaled_by_what_was_measured_at_rest(tmp_path: Path) -> None:
+    other = a_job(global_batch_size=64)
+    base = a_row(shape=shape_of(other), job=trained_job(other))
+    rows = (replace(base, images_per_second=50.0), replace(base, images_per_second=9.0, others=0.8))
+    found = quote(tmp_path, *rows).throughput
+    assert found is not None
+    assert found.images_per_second == 50.0
+
+
 def test_the_number_of_images_is_no_part_of_a_measured_shape() -> None:
     """After a measurement with 2,000 images, 1,500 of them were estimated ten times too fast."""
     data = {"path": "images", "channels": 1}

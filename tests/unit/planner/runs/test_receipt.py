@@ -252,6 +252,13 @@ def test_a_stall_behind_the_last_step_is_not_counted_twice() -> None:
     assert row.after_seconds == pytest.approx(60 - 14 - 45)
 
 
+@pytest.mark.parametrize(("told", "others"), [({"others_share": 0.42}, 0.42), ({"others_share": 7}, 1.0), ({}, 0.0)])
+def test_a_measurement_carries_the_load_under_which_it_was_taken(told: dict[str, float], others: float) -> None:
+    row = measurement_of(a_done_run(), a_story(START, END | told), an_ending(), "machine", "shape", batch=100)
+    assert row is not None
+    assert row.others == others
+
+
 def test_a_short_run_teaches_its_rate_alone() -> None:
     row = measurement_of(a_done_run(), a_story(START, END), an_ending(), "machine", "shape", batch=100)
     assert row is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from workloads.processor_time import ProcessorTime
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import Schedule
 from workloads.trainer.progress import Clock, Progress
@@ -58,6 +60,17 @@ class Scene:
     def status(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / "status.json").read_text(encoding="utf-8"))
         return found
+
+
+def test_what_others_had_of_the_processors_counts_from_the_first_step(tmp_path: Path, fake_clock: FakeClock) -> None:
+    """The first step compiles; behind it, one of the processor's four seconds was neither idle nor ours."""
+    readings = iter([ProcessorTime(0, 10.0, 4.0), ProcessorTime(4, 13.0, 6.0)])
+    clocks = Clock(wall=fake_clock, monotonic=fake_clock, processors=lambda: next(readings))
+    watch = Watch(SCHEDULE, Limits(checkpoint_every_seconds=600.0), Progress(tmp_path, clocks), clocks, lambda _: None)
+    assert watch.others_share() is None
+    for _ in range(2):
+        watch.batch_end({"loss": 0.5, "accuracy": 0.25})
+    assert watch.others_share() == pytest.approx(0.25 / (os.cpu_count() or 1))
 
 
 MakeScene = Callable[..., Scene]
