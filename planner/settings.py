@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
+from planner.home.files import why_no_home
 from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_simulated
 from providers.stores.places import bucket_region
 
@@ -184,7 +185,14 @@ def _monthly_budget(
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
-    """Where state lives: PLAN_HOME, or the platform's place. Raises BadInputError."""
+    """Where state lives: PLAN_HOME, or the platform's place. Raises BadInputError where nothing can be kept there."""
+    home = _home(environment)
+    if why := why_no_home(home):
+        raise BadInputError(f"PLAN_HOME: {why}", f"set it to a folder of your own, for example {home.parent}/trainplan")
+    return home
+
+
+def _home(environment: Mapping[str, str]) -> Path:
     if value := environment.get("PLAN_HOME"):
         try:
             return Path(value).expanduser().absolute()
@@ -204,7 +212,7 @@ def _read(source: Path) -> dict[str, Any]:
     import tomllib
 
     try:
-        values = tomllib.loads(source.read_text(encoding="utf-8"))
+        values = tomllib.loads(source.read_text(encoding="utf-8-sig"))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:

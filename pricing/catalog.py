@@ -265,6 +265,10 @@ class Catalog:
         zones of a region the cheapest."""
         return {tuple(key): usd for *key, usd in self._rows(queries.CHEAPEST, {"provider": provider})}
 
+    def rented(self, provider: str) -> list[tuple[str, str, str]]:
+        """The machine types that a provider rents: type, family and region of each, in every market."""
+        return [tuple(row) for row in self._rows(queries.RENTED, {"provider": provider})]
+
     @cached_property
     def regions(self) -> frozenset[str]:
         """The names of all regions, of all providers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pricing.catalog import Places, RentalPlaces
 from pricing.grades import Market
 from pricing.money import from_micro, to_micro
+from workloads.nearest import nearest_names
 
 if TYPE_CHECKING:
     from pricing.cost import ProviderRates
@@ -161,6 +162,11 @@ def _rate(entry: object, name: str) -> OwnRate:
     if market not in set(Market):
         raise OwnRateError(f"{name}: market {market!r} is not on_demand or spot")
     price, percent = entry.get("usd_per_hour"), entry.get("discount_percent", 0)
+    if 0 < parse_number(percent, f"{name}: discount_percent", Decimal(0), 99) < 1:
+        raise OwnRateError(
+            f"{name}: discount_percent {percent} is less than 1 % off",
+            f"write {Decimal(str(percent)) * 100:f} for a discount of {Decimal(str(percent)):%}, or usd_per_hour",
+        )
     hours = entry.get("hours_left")
     if (hours is None) != ("as_of" not in entry):
         raise OwnRateError(f"{name}: hours_left and as_of, the day on which that many were left, go together")
@@ -176,6 +182,28 @@ def _rate(entry: object, name: str) -> OwnRate:
         as_of=parse_day(entry, "as_of", name),
         **{key: str(entry[key]) for key in _TEXTS if key in entry},
     )
+
+
+def check_names(rates: Iterable[OwnRate], rented: Callable[[str], Collection[tuple[str, str, str]]]) -> None:
+    """Raises OwnRateError for a rate that nothing could ever be priced at: a slip in its type, family or region.
+
+    `rented` gives what a provider rents (type, family, region); nothing for one that is not in the price lists.
+    """
+    for rate in rates:
+        rows = rented(rate.provider)
+        wanted = (rate.instance_type, rate.family, rate.region)
+        if not rows or any(all(name in ("", there) for name, there in zip(wanted, row, strict=True)) for row in rows):
+            continue
+        for place, (name, kind) in enumerate(zip(wanted, ("machine type", "family", "region"), strict=True)):
+            known = {row[place] for row in rows}
+            if name and name not in known:
+                near = nearest_names(name, sorted(known), 3)
+                hint = (
+                    f"did you mean {' or '.join(near)}?" if near else f"plan prices show {rate.provider} lists prices"
+                )
+                raise OwnRateError(f"prices.override: {rate.text}: {rate.provider} has no {kind} {name!r}", hint)
+        text = f"prices.override: {rate.text}: {rate.provider} rents no such machine there"
+        raise OwnRateError(text, "leave out the type, the family or the region")
 
 
 def parse_day(entry: Mapping[str, object], key: str, name: str) -> date | None:

@@ -170,6 +170,12 @@ CHEAPEST = """
     WHERE rental.provider = :provider GROUP BY rental.instance_type, rental.market, region.region_id
 """
 
+RENTED = """
+    SELECT DISTINCT rental.instance_type, rental.family, region.name
+    FROM rental JOIN place ON place.row_id BETWEEN rental.first_row AND rental.last_row JOIN region USING (region_id)
+    WHERE rental.provider = :provider
+"""
+
 
 def _is_in(column: str, values: frozenset[str], parameters: dict[str, Any]) -> str:
     names = [f"{column.removeprefix('r.')}_{number}" for number in range(len(values))]

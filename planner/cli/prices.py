@@ -18,6 +18,7 @@ from planner.cli import options
 from planner.cli.screen import show
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.forecast.build_plan import check_own_names
 from planner.report.prices import (
     PriceState,
     checked_json,
@@ -72,6 +73,9 @@ def _show(
     today = SystemClock().now().date()
     with errors_in_words():
         standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
+    if settings.prices:
+        with errors_in_words(), Catalog.open(current_catalog(settings.home)) as catalog:
+            check_own_names(settings, catalog)
     own = own_prices_now(settings, SystemClock().now()) or OwnPrices()
     if as_json:
         whole = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.forecast.accumulation import brought_back
@@ -29,16 +29,16 @@ from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
 from pricing.offers import OfferQuery
 from pricing.own_prices import OwnPrices
-from pricing.own_rates import WithOwnRates, current_rates
+from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError, ProviderError
 from providers.hardware import this_machine
 from providers.registry import CLUSTER, SIMULATED, THIS_MACHINE, rates_told_by
 from workloads.layers import macs
-from workloads.nearest import nearest_names
+from workloads.nearest import nearest_names, other_word, same_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -145,10 +145,19 @@ def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now
     what was written for it would never be used."""
     providers = {rate.provider for rate in settings.own_rates} | {one.provider for one in settings.own_credits}
     _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, CLUSTER, THIS_MACHINE})
+    check_own_names(settings, catalog)
     if query.own_prices is not None or not settings.own_rates:
         return query
     own = current_rates(settings.own_rates, now.date(), settings.accounts)
     return query._replace(own_prices=OwnPrices(rates=own.rates, lines=own.lines))
+
+
+def check_own_names(settings: Settings, catalog: Catalog) -> None:
+    """Raises BadInputError for an own rate of a machine type, a family or a region that its provider does not rent."""
+    try:
+        check_names(settings.own_rates, cache(catalog.rented))
+    except OwnRateError as error:
+        raise BadInputError(f"{settings.home / 'settings.toml'}: {error}", error.hint) from None
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
@@ -305,18 +314,31 @@ def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[st
 def _checked_names(
     kind: str, values: Iterable[str], names: Iterable[str], names_elsewhere: Iterable[str] = ()
 ) -> frozenset[str]:
-    """The values, all of them among the names. `names_elsewhere`, of other queries, are listed too."""
+    """The values as the names have them: `EAST US` is eastus. `names_elsewhere`, of other queries, are listed too.
+
+    Raises BadInputError for a value that is none of the names.
+    """
     allowed = set(names)
-    for name in values:
-        if name not in allowed:
-            known = sorted({*allowed, *names_elsewhere} - {name})
-            near = nearest_names(name, sorted(allowed))
-            more = len(known) - _MOST_NAMES
-            text = f"{', '.join(known[:_MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
-            raise BadInputError(
-                f"there is no {kind} {name!r}", f"did you mean {near[0]}?" if near else f"known: {text}"
-            )
-    return frozenset(values)
+    return frozenset(
+        value if value in allowed else same_name(value, allowed) or _unknown(kind, value, allowed, names_elsewhere)
+        for value in values
+    )
+
+
+def _unknown(kind: str, value: str, allowed: set[str], names_elsewhere: Iterable[str]) -> NoReturn:
+    known = sorted({*allowed, *names_elsewhere} - {value})
+    begins = [name for name in known if name.startswith(value.lower())]
+    near = [name for name in known if name == other_word(value)] or nearest_names(value, sorted(allowed))
+    if begins and (kind.startswith("region") or not near):
+        hint = f"name a whole one: {_listed(begins)}"
+    else:
+        hint = f"did you mean {near[0]}?" if near else f"known: {_listed(known)}"
+    raise BadInputError(f"there is no {kind} {value!r}", hint)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return f"{', '.join(names[:_MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
 
 
 _MOST_NAMES = 20

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _OTHERS = 0o077
 """What a group and everybody else may do."""
+_WRITTEN_BY_OTHERS = 0o022
 _PERSONS: list[int] = []
 """The umask that the person set, while files are created for nobody else."""
 NAMES = frozenset(
@@ -22,7 +23,7 @@ NAMES = frozenset(
         "prices.lock", "run-keys.json", "runs", "settings.toml", "sim", "uploads",
     }
 )  # fmt: skip
-"""What commands put into a home. Nothing else is touched: a home may be a folder that has other things in it."""
+"""What commands put into a home. A folder with anything else in it is not plan's alone."""
 
 
 @contextmanager
@@ -50,43 +51,72 @@ def persons_files() -> Iterator[None]:
             os.umask(before)
 
 
+def why_no_home(home: Path) -> str:
+    """Why commands keep nothing at this place; "" where they do, or where there is nothing yet.
+
+    In a folder that others may write to they could replace settings, which name commands that are run, and the journal.
+    """
+    try:
+        status = home.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            return f"{home} is a file"
+        if os.name != "posix" or not status.st_mode & _WRITTEN_BY_OTHERS or status.st_mode & stat.S_ISVTX:
+            return ""
+        return "" if not _not_its_own(home, status) else f"other users may write to {home} (mode {_mode(status):04o})"
+    except OSError:
+        return ""  # whoever reads or writes there says what is wrong
+
+
 def mended(home: Path) -> str:
     """Make a home private that others could read. A line on what was done or cannot be; "" where nothing was to do.
 
-    Costs a look at the folder itself where it is private: nobody gets past it then.
+    A folder that holds anything else, or that its group shares, stays as it is, and so does all that is in it. Costs a
+    look at the folder itself where it is private: nobody gets past it then.
     """
     if os.name != "posix":  # elsewhere a user's folders have lists of who may read them
         return ""
     try:
-        mode = stat.S_IMODE(home.stat().st_mode)
+        status = home.stat()
     except OSError:
         return ""  # none yet
-    if not mode & _OTHERS:
+    if not stat.S_ISDIR(status.st_mode) or not _mode(status) & _OTHERS:
         return ""
-    open_to_others = f"{home} could be read by other users of this computer (mode {mode:04o})"
+    mode = f"mode {_mode(status):04o}"
+    why = _not_its_own(home, status)
+    if why:
+        return (
+            f"other users of this computer can read {home} ({mode}), which stays as it is: {why}; what commands put "
+            "there is private; set PLAN_HOME to a folder of its own"
+        )
+    open_to_others = f"{home} could be read by other users of this computer ({mode})"
     failed = sum(not _closed(home / name) for name in sorted(NAMES))
-    why = _not_its_own(home, mode)
     try:
-        if not why:
-            home.chmod(mode & ~_OTHERS)
+        home.chmod(_mode(status) & ~_OTHERS)
     except OSError as error:
-        why = error.strerror or str(error)
-    if not why and not failed:
+        part = f"{failed} of its entries can still be read" if failed else "what commands keep in it is private"
+        return f"{open_to_others} and cannot be made private: {error.strerror or error}; {part}"
+    if not failed:
         return f"{open_to_others}; it is private now"
-    if not why:
-        return f"{open_to_others}; the folder is private now, {failed} of its entries still have their old modes"
-    part = f"{failed} of its entries can still be read" if failed else "what commands keep in it is private"
-    return f"{open_to_others} and cannot be made private: {why}; {part}; set PLAN_HOME to a folder of its own"
+    return f"{open_to_others}; the folder is private now, {failed} of its entries still have their old modes"
 
 
-def _not_its_own(home: Path, mode: int) -> str:
-    """Why the folder itself must stay as it is."""
-    if mode & stat.S_ISVTX:
+def _mode(status: os.stat_result) -> int:
+    return stat.S_IMODE(status.st_mode)
+
+
+def _not_its_own(home: Path, status: os.stat_result) -> str:
+    """Why the folder is not of plan alone, so that it must stay as it is; "" where it is. Raises OSError."""
+    if status.st_mode & stat.S_ISVTX:
         return "everybody may write there"
-    with suppress(RuntimeError, OSError):
-        if home.samefile(Path.home()) or home.samefile("/"):
-            return "it contains files that are not of plan"
-    return ""
+    if status.st_mode & stat.S_ISGID:
+        return "a group shares it"
+    if status.st_uid != os.geteuid():
+        return "it belongs to another user"
+    with suppress(RuntimeError):
+        if home.samefile(Path.home()):
+            return "it is a whole home folder"
+    others = min((entry.name for entry in home.iterdir() if entry.name not in NAMES), default=None)
+    return "" if others is None else f"it has other things in it ({others!r})"
 
 
 def _closed(path: Path) -> bool:

@@ -129,7 +129,7 @@ class Scenario(Script):
 def read_scenario(path: Path) -> Scenario:
     """A scenario out of a file. Raises BadRequestError naming the file and what is wrong in it."""
     try:
-        return Scenario.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Scenario.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

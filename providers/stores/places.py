@@ -32,7 +32,7 @@ def aws_region(environment: Mapping[str, str]) -> str:
     path = Path(environment.get("AWS_CONFIG_FILE") or (f"{home}/.aws/config" if home else os.devnull))
     profile = environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or "default"
     try:
-        return _region_in(path.read_text(encoding="utf-8"), profile) if path.is_file() else ""
+        return _region_in(path.read_text(encoding="utf-8-sig"), profile) if path.is_file() else ""
     except (OSError, ValueError):
         return ""
 

@@ -208,3 +208,8 @@ def test_the_account_in_use_is_that_of_the_settings_else_of_the_environment(tmp_
     environment = {"AWS_PROFILE": "research", "GOOGLE_CLOUD_PROJECT": "ours", "AZURE_SUBSCRIPTION_ID": "of-az"}
     settings = load(tmp_path, '[gcp]\nproject = "theirs"\n', **environment)
     assert settings.accounts == {"aws": "research", "gcp": "theirs", "azure": "of-az"}
+
+
+def test_a_byte_order_mark_is_no_part_of_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_bytes(b"\xef\xbb\xbfusd_per_hour = 0.45\r\n")
+    assert load_settings({"PLAN_HOME": str(tmp_path)}, tmp_path / "none").usd_per_hour == Decimal("0.45")

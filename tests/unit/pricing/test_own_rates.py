@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pricing.offers import OfferQuery
-from pricing.own_rates import CurrentRates, OwnRateError, WithOwnRates, current_rates, parse_own_rates
+from pricing.own_rates import CurrentRates, OwnRateError, WithOwnRates, check_names, current_rates, parse_own_rates
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def test_beyond_the_hours_that_are_left_a_run_costs_the_price_without_the_rate(
         ({"override": [{"provider": "aws", "usd_per_hour": "NaN"}]}, "is not a number"),
         ({"override": [{"provider": "aws", "usd_per_hour": True}]}, "is not a number"),
         ({"override": [{"provider": "aws", "discount_percent": 100}]}, "from 0 to 99"),
+        ({"override": [{"provider": "aws", "discount_percent": 0.3}]}, "discount_percent 0.3 is less than 1 % off"),
         ({"override": [{"provider": "aws", "usd_per_hour": 1, "until": "soon"}]}, "until 'soon' is not a day"),
         ({"override": [{"provider": "aws", "usd_per_hour": 1, "hours_left": 3}]}, "hours_left and as_of"),
         ({"override": [{"provider": "aws", "usd_per_hour": 1, "as_of": "2026-11-21"}]}, "hours_left and as_of"),
@@ -175,3 +176,27 @@ def test_beyond_the_hours_that_are_left_a_run_costs_the_price_without_the_rate(
 def test_rates_that_cannot_be(table: object, message: str) -> None:
     with pytest.raises(OwnRateError, match=message):
         parse_own_rates(table)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message", "hint"),
+    [
+        ({"instance_type": "p5.48xlrge"}, "aws has no machine type 'p5.48xlrge'", "did you mean p5.48xlarge"),
+        ({"family": "p6"}, "aws has no family 'p6'", "did you mean p5"),
+        ({"region": "eu-west-7"}, "aws has no region 'eu-west-7'", "did you mean eu-west-1"),
+        ({"family": "p5", "instance_type": "g4dn.xlarge"}, "aws rents no such machine there", "leave out the type"),
+    ],
+)
+def test_a_rate_that_no_machine_has_is_refused(
+    catalog: Catalog, entry: dict[str, object], message: str, hint: str
+) -> None:
+    rates = parse_own_rates({"override": [{"provider": "aws", "usd_per_hour": 1} | entry]})
+    with pytest.raises(OwnRateError, match=message) as caught:
+        check_names(rates, catalog.rented)
+    assert caught.value.hint.startswith(hint)
+
+
+def test_a_rate_of_a_machine_that_is_rented_and_one_of_a_provider_without_a_list_are_taken(catalog: Catalog) -> None:
+    ours = {"provider": "aws", "usd_per_hour": 1, "instance_type": "p5.48xlarge", "family": "p5", "region": "eu-west-1"}
+    cluster = {"provider": "slurm", "usd_per_hour": 1, "instance_type": "gpu"}
+    check_names(parse_own_rates({"override": [ours, cluster]}), catalog.rented)

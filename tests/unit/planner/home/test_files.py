@@ -19,7 +19,7 @@ from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
@@ -110,14 +110,12 @@ def test_a_home_that_was_open_is_mended_with_one_line(home: Path) -> None:
     assert open_to_others(home) == []
 
 
-def test_what_is_not_of_plan_keeps_its_modes(home: Path, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
     left_open(home)
-    (home / "other").mkdir()
-    (home / "other" / "tool").touch(mode=0o755)
     (tmp_path / "linked").touch()
     (home / "runs" / "link").symlink_to(tmp_path / "linked")
     assert mended(home).endswith("it is private now")
-    assert (mode(home / "other" / "tool"), mode(tmp_path / "linked")) == (0o755, 0o644)
+    assert mode(tmp_path / "linked") == 0o644
 
 
 def test_what_its_owner_may_do_stays(home: Path) -> None:
@@ -127,20 +125,62 @@ def test_what_its_owner_may_do_stays(home: Path) -> None:
     assert mode(home / "runs" / "r1" / "job.json") == 0o500
 
 
-def test_a_folder_of_everybody_stays_and_is_told(home: Path) -> None:
-    left_open(home)
+def with_other_things(home: Path) -> None:
+    (home / "data").mkdir()
+
+
+def of_everybody(home: Path) -> None:
     home.chmod(0o1777)
-    line = mended(home)
-    assert "cannot be made private: everybody may write there" in line
-    assert "what commands keep in it is private; set PLAN_HOME to a folder of its own" in line
-    assert mode(home) == 0o1777
-    assert [path for path in open_to_others(home) if path != str(home)] == []
+
+
+def of_a_group(home: Path) -> None:
+    home.chmod(0o2755)
+
+
+def of_another_user(home: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root gives a folder away")
+    os.chown(home, 12345, -1)
+
+
+@pytest.mark.parametrize("share", [with_other_things, of_everybody, of_a_group, of_another_user])
+def test_a_folder_that_is_not_plans_alone_stays_as_it_is_and_is_told(home: Path, share: Callable[[Path], None]) -> None:
+    left_open(home)
+    share(home)
+    before = {path: mode(path) for path in (home, *home.rglob("*"))}
+    for _ in range(2):  # what the first command leaves there makes it no home of plan
+        said = plan("history")
+        assert said.code == 0
+        assert f"other users of this computer can read {home}" in said.err
+        assert "set PLAN_HOME to a folder of its own" in said.err
+    assert {path: mode(path) for path in before} == before
+
+
+@pytest.mark.parametrize("bits", [0o2775, 0o775, 0o777])
+def test_a_folder_that_others_may_write_to_is_refused_and_stays_as_it_is(home: Path, bits: int) -> None:
+    (home / "data").mkdir(parents=True)
+    home.chmod(bits)
+    said = plan("history")
+    assert said.code == 2
+    assert f"PLAN_HOME: other users may write to {home} (mode {bits:04o})" in said.err
+    assert "set it to a folder of your own" in said.err
+    assert mode(home) == bits
+    assert [path.name for path in home.iterdir()] == ["data"], "nothing was put there"
+
+
+def test_a_file_in_the_place_of_a_home_is_called_one(home: Path) -> None:
+    home.touch(mode=0o644)
+    said = plan("history")
+    assert said.code == 2
+    assert f"error: PLAN_HOME: {home} is a file" in said.err
+    assert "private" not in said.err
+    assert mode(home) == 0o644
 
 
 def test_a_persons_whole_home_stays_and_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left_open(home)
     monkeypatch.setenv("HOME", str(home))
-    assert "it contains files that are not of plan" in mended(home)
+    assert "it is a whole home folder" in mended(home)
     assert mode(home) == 0o755
 
 
@@ -151,7 +191,7 @@ def test_a_folder_that_may_not_be_changed_is_told() -> None:
     home = Path("/proc/self")
     if not home.is_dir():
         pytest.skip("there is no /proc")
-    assert "cannot be made private: " in mended(home)
+    assert "which stays as it is" in mended(home)
 
 
 def test_no_home_is_nothing_to_mend(home: Path) -> None:
