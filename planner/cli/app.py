@@ -25,6 +25,7 @@ COMMANDS = {
     "status": "Show the state of a run, or of all runs that have not ended",
     "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",
+    "predict": "Name the classes of images with the model of a run",
     "board": "Show the curves of a run in TensorBoard",
     "stop": "End a run; its newest checkpoint is kept",
     "history": "List past runs with estimated and actual time and cost",

@@ -50,6 +50,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("logs", RUN),
     ("logs", RUN, "--json"),
     ("board", RUN),
+    ("predict", RUN, "."),
     ("attach", RUN),
     ("stop", RUN),
     ("sweep", "--provider", "local", "--dry-run"),

@@ -25,6 +25,7 @@ from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, rest
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult, tested
+from workloads.trainer.usage import usage_lines
 from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
@@ -273,12 +274,13 @@ def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str
     sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
     if failure is not None:
         sentence = f"**Training failed: {failure}.** Tested on {split.hold_out.count:,} held-out images."
+    usage = usage_lines(ready.toolkit, split.train.size, split.train.channels, split.class_names)
     if ready.toolkit.framework is not Framework.TENSORFLOW:
         sentence += f" There is no TensorBoard event file: {ready.toolkit.framework} trained, and TensorFlow writes it."
-        return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence)
+        return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence, usage)
     curve = event_file(ready.toolkit.module, validation.epochs, setting.clock.wall())
     files = {} if curve is None else {EVENT_FILE: curve}
-    return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence) | files
+    return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence, usage) | files
 
 
 def _metrics(ready: Ready, watch: Watch, result: HoldOutResult) -> dict[str, object]:

@@ -23,9 +23,14 @@ _MOST_MISTAKES = 10
 
 
 def report_files(
-    title: str, epochs: Sequence[Epoch], tested: HoldOutResult, class_names: Sequence[str], sentence: str
+    title: str,
+    epochs: Sequence[Epoch],
+    tested: HoldOutResult,
+    class_names: Sequence[str],
+    sentence: str,
+    usage: Sequence[str] = (),
 ) -> dict[str, bytes]:
-    """Files by name. `sentence` says on what was tested, with which weights."""
+    """Files by name. `sentence` says on what was tested, with which weights; `usage` are lines on how to use them."""
     files = {"metrics.csv": _csv([list(Epoch.model_fields), *[list(row.model_dump().values()) for row in epochs]])}
     picture = curves(epochs, title)
     if picture is not None:
@@ -38,6 +43,7 @@ def report_files(
         rows = [[name, *map(int, row)] for name, row in zip(names, tested.confusion, strict=True)]
         files["confusion.csv"] = _csv([["class", *names], *rows])
         lines += _class_lines(tested.confusion, names) + _mistake_lines(tested.confusion, names)
+    lines += usage
     files["report.md"] = ("\n".join(lines) + "\n").encode()
     return files
 

@@ -1,0 +1,133 @@
+"""What a run's model says of images: asked of the trainer in a process of its own, which alone loads the framework."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import BadInputError, ThisMachineError
+from workloads.data_folder.entries import Tally, files_below
+from workloads.data_folder.values import IMAGE_SUFFIXES
+from workloads.terms import Framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+MOST_CLASSES = 5
+"""Classes that are told of an image."""
+_MODEL, _METRICS = "model.keras", "metrics.json"
+_TRAINER = ("-P", "-m", "workloads.trainer.predict")
+_MOST_METRICS_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptModel:
+    """A model as a run has left it: `size` is the height and width of its images in pixels."""
+
+    folder: Path
+    size: int
+    channels: int
+    framework: Framework
+    class_names: tuple[str, ...]
+
+    def name_of(self, label: int) -> str:
+        """The class of a label; the label itself where the data had no names."""
+        return self.class_names[label] if 0 <= label < len(self.class_names) else str(label)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """Of one image: the likeliest classes with their probabilities, or why it could not be read."""
+
+    path: str
+    classes: tuple[tuple[str, float], ...] = ()
+    error: str = ""
+
+
+def kept_model(folder: Path) -> KeptModel:
+    """The model in a run's folder. Raises BadInputError where there is none, ThisMachineError where it is of no use."""
+    if not (folder / _MODEL).is_file():
+        raise BadInputError(f"there is no {_MODEL} in {folder}", "a run that has succeeded leaves one")
+    try:
+        with (folder / _METRICS).open("rb") as file:
+            metrics = json.loads(file.read(_MOST_METRICS_BYTES))
+        height, width, channels = metrics["input"]["shape"]
+        if not (height == width and isinstance(height, int) and height > 0 and channels in (1, 3)):
+            raise ValueError(f"an input of {metrics['input']['shape']}")
+        names = metrics["class_names"]
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError("class_names is no list of names")
+        framework = Framework(metrics["framework"])
+    except OSError as error:
+        raise ThisMachineError(
+            f"cannot read {folder / _METRICS}: {error.strerror}", "it is written beside the model"
+        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        message = f"{folder / _METRICS} does not say what the model takes: {error!r}"
+        raise ThisMachineError(message, "only the trainer of this product writes it so") from None
+    return KeptModel(folder=folder, size=height, channels=channels, framework=framework, class_names=tuple(names))
+
+
+def image_paths(named: Iterable[Path]) -> list[str]:
+    """The files that are named, and the images below the folders. Raises BadInputError where there are none."""
+    paths: list[str] = []
+    for path in named:
+        if not path.is_dir():
+            if not path.exists():
+                raise BadInputError(f"there is no file or folder {path}", "name images, or folders of images")
+            paths.append(str(path))
+            continue
+        below = [str(file) for file in files_below(path, Tally(path)) if file.suffix.lower() in IMAGE_SUFFIXES]
+        if not below:
+            raise BadInputError(f"there is no image in {path}", f"images are {', '.join(IMAGE_SUFFIXES)}")
+        paths += below
+    return paths
+
+
+def predictions(
+    model: KeptModel, paths: Sequence[str], say: Callable[[str], None], program: Sequence[str] = ()
+) -> list[Prediction]:
+    """What the model says of each image, in their order. `program` is the trainer's command (none: of this Python).
+
+    Raises ThisMachineError where no framework is there, or the model cannot be loaded.
+    """
+    question = {
+        "model": str(model.folder / _MODEL),
+        "framework": _framework(model, say),
+        "size": model.size,
+        "channels": model.channels,
+        "paths": list(paths),
+        "most": MOST_CLASSES,
+    }
+    command = [*(program or (sys.executable, *_TRAINER))]
+    process = subprocess.run(command, input=json.dumps(question), capture_output=True, text=True, check=False)
+    if process.returncode:
+        *_, last = ["it said nothing", *process.stderr.strip().splitlines()]
+        raise ThisMachineError(f"{model.folder / _MODEL} could not be asked: {last.removeprefix('error: ')}")
+    return [_prediction(model, json.loads(line)) for line in process.stdout.splitlines()]
+
+
+def _framework(model: KeptModel, say: Callable[[str], None]) -> Framework:
+    """The run's own framework where this Python has it, else another: the file is Keras', whatever trained it."""
+    there = [framework for framework in (model.framework, *Framework) if find_spec(framework) is not None]
+    if not there:
+        raise ThisMachineError(
+            "this Python has no TensorFlow, JAX or PyTorch to ask the model with",
+            "install the extra trainplan[train-cpu]; report.md beside the model has the code for another Python",
+        )
+    if there[0] is not model.framework:
+        say(f"the model was trained with {model.framework}, which this Python has not: {there[0]} is asked instead")
+    return Framework(there[0])
+
+
+def _prediction(model: KeptModel, answer: dict[str, Any]) -> Prediction:
+    return Prediction(
+        path=answer["path"],
+        classes=tuple((model.name_of(label), score) for label, score in answer.get("scores", ())),
+        error=answer.get("error", ""),
+    )
