@@ -7,10 +7,12 @@ import json
 import re
 from datetime import timedelta
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -438,3 +440,16 @@ def json_schema() -> dict[str, Any]:
     schema = TrainingJob.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     return schema
+
+
+@cache
+def job_keys() -> tuple[str, ...]:
+    """The keys of a job file, with dots: `optimizer`, `optimizer.name`, `optimizer.schedule.name`."""
+    return tuple(_keys(TrainingJob, ""))
+
+
+def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield f"{inside}{name}"
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from _keys(field.annotation, f"{inside}{name}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
@@ -66,19 +65,6 @@ def _put(values: dict[str, Any], change: Change) -> None:
         for other in alternatives if parts[0] == "model" else tuple(within):
             within.pop(other, None)
     within[key] = change.value
-
-
-@cache
-def job_keys() -> tuple[str, ...]:
-    """The keys of a job file, with dots: `optimizer`, `optimizer.name`, `optimizer.schedule.name`."""
-    return tuple(_keys(TrainingJob, ""))
-
-
-def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        yield f"{inside}{name}"
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _keys(field.annotation, f"{inside}{name}.")
 
 
 def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from workloads.job import UNTOLD, TrainingJob
+from workloads.job import UNTOLD, TrainingJob, job_keys
 from workloads.nearest import nearest_names, other_word, same_name
 from workloads.values import ContradictionsError
 
@@ -280,8 +280,6 @@ def _unknown_key(loc: tuple[int | str, ...]) -> _Problem:
 def _meant_key(loc: Where) -> str | None:
     """The key that is meant by one that is not known there: its own name elsewhere (`lr` is `optimizer.learning_rate`),
     or the nearest one there."""
-    from workloads.job_changes import job_keys
-
     key, here = str(loc[-1]), _keys_at(loc[:-1])
     if same := same_name(key, here):
         return same

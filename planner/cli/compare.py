@@ -14,7 +14,8 @@ from planner.errors import BadInputError
 from planner.forecast.build_plan import PlanQuery, nothing_left
 from planner.report.compare import Side, compare, comparison_json
 from planner.settings import Settings
-from workloads.job_changes import Change, changed_job, differences, job_keys
+from workloads.job import job_keys
+from workloads.job_changes import Change, changed_job, differences
 from workloads.jobfile import JobFileError, parse_value
 from workloads.nearest import nearest_names
 
