@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
+from workloads.addresses import shown_values
 from workloads.job import TrainingJob
 from workloads.job_mistakes import validated_job
 
@@ -71,7 +72,7 @@ def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ..
     """The keys in which two jobs differ, in the order of a job file; lists are compared whole."""
     one, other = _flat(before), _flat(after)
     return tuple(
-        Difference(key, one.get(key), other.get(key))
+        Difference(key, shown_values(one.get(key)), shown_values(other.get(key)))
         for key in dict.fromkeys((*one, *other))
         if one.get(key) != other.get(key)
     )

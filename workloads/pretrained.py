@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.addresses import shown_address
 from workloads.terms import IMAGENET, Preset
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def weights_text(job: TrainingJob) -> str:
         return ""
     published = published_weights(job)
     if published is None:
-        return f"weights of {job.model.weights}{' (a rented machine fetches them)' if weights_address(job) else ''}"
+        fetched = " (a rented machine fetches them)" if weights_address(job) else ""
+        return f"weights of {shown_address(job.model.weights)}{fetched}"
     size = f"{published.size_bytes / 1e6:.0f} MB"
     return f"weights of ImageNet, about {size} from {published.origin} (MD5 {published.md5})"

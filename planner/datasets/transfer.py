@@ -23,6 +23,7 @@ from providers.cloud.data_files import data_files, folder_of, index_files
 from providers.cloud.secrets import clouds_of, references
 from providers.errors import BadRequestError
 from providers.stores.urls import place
+from workloads.addresses import shown_address
 from workloads.durations import format_duration
 from workloads.job import DataName, DataSpec, TrainingJob
 from workloads.pretrained import weights_address
@@ -123,12 +124,13 @@ def data_line(job: TrainingJob) -> str:
     data = job.data
     if data.name is not None:
         return ""
+    place_text = data.path or shown_address(str(data.url))
     if data.size_bytes is None:
         return (
-            f"the data at {data.path or data.url} is not counted, because its size is not known "
+            f"the data at {place_text} is not counted, because its size is not known "
             "(set data.size_bytes in the job file)"
         )
-    text = f"{format_bytes(data.size_bytes)} at {data.path or data.url}, about {_lasting(fetch_seconds(job))}"
+    text = f"{format_bytes(data.size_bytes)} at {place_text}, about {_lasting(fetch_seconds(job))}"
     return f"{text} to a rented machine's disk{_before(data, data.size_bytes)}"
 
 

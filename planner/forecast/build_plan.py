@@ -174,7 +174,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         try:
             choice = choose(job, rented, world, filters, every_place=query.every_place)
         except ValueError as error:
-            raise BadInputError(f"{job.name}: {error}", "plan init writes a complete job file") from None
+            hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
+            raise BadInputError(f"{job.name}: {error}", hint) from None
         computer = this_machine()
         processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
         machine = quote_this_machine(job, computer, settings, predictor, catalog.devices, processor)

@@ -11,6 +11,7 @@ from planner.report.estimate_json import candidate_rows, changed_json, machine_j
 from pricing.devices import device_text
 from pricing.money import from_micro
 from pricing.offers import Market
+from workloads.addresses import shown_values
 from workloads.job_changes import differences
 from workloads.memory import GIB
 
@@ -250,7 +251,7 @@ def _side_json(side: Side) -> dict[str, Any]:
     plan = side.plan
     return {
         "source": side.source,
-        "job": plan.job.model_dump(mode="json"),
+        "job": shown_values(plan.job.model_dump(mode="json")),
         "candidate_count": len(plan.ranking),
         "filtered_last": None if plan.ranking else plan.filtered_last,
         "advice": list(plan.advice),

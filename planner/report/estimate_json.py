@@ -17,6 +17,7 @@ from planner.report.estimate_columns import (
 )
 from planner.report.machines import machines_advice, machines_json
 from providers.registry import is_estimated_only
+from workloads.addresses import shown_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ def estimate_json(
     """
     return json.dumps(
         {
-            "job": plan.job.model_dump(mode="json"),
+            "job": shown_values(plan.job.model_dump(mode="json")),
             "changed": changed_json(changed),
             "made_at": plan.made_at.isoformat(),
             "currency": "USD",

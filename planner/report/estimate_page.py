@@ -16,6 +16,7 @@ from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState
 from providers.cloud.images import table as table_of_images
 from providers.registry import is_estimated_only, is_simulated
+from workloads.addresses import shown_address
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters, trained_parameters
 from workloads.pretrained import weights_text
@@ -135,7 +136,7 @@ def _heading(plan: Plan) -> list[str]:
 
 def _job_line(job: TrainingJob, size: str = "") -> str:
     """The job in a line. With the `size` of its net all is said; without, TensorFlow goes without saying."""
-    data = job.data.name or job.data.path or job.data.url
+    data = job.data.name or job.data.path or shown_address(str(job.data.url))
     framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""
     return (
         f"{job.name}: {job.net().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "

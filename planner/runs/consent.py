@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from providers.registry import is_here
+from workloads.addresses import shown_address
 from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ def foreign_parts(job: TrainingJob) -> list[str]:
     if job.container is not None:
         lines.append(f"image: {job.container}, named by the job; its program runs with the data and the internet")
     if job.data.url is not None:
-        lines.append(f"data: {job.data.url}, named by the job")
+        lines.append(f"data: {shown_address(job.data.url)}, named by the job")
     address = weights_address(job)
     if address is not None:
-        lines.append(f"weights: {address}, named by the job")
+        lines.append(f"weights: {shown_address(address)}, named by the job")
     if job.data.path is not None and job.container is not None:
         lines.append(f"data: the folder {job.data.path} of this computer; the image's program reads all of it")
     lines += [

@@ -203,6 +203,6 @@ def _check_file(file: File) -> None:
     if not _SHA256.match(file.sha256) and (file.sha256 or not is_data):
         raise SpecError(f"spec.json: {target} is not named by its sha256")
     if file.uri and not file.uri.startswith(SCHEMES):
-        raise SpecError(f"spec.json: {target} cannot be fetched from {file.uri}")
+        raise SpecError(f"spec.json: {target} cannot be fetched from an address of this kind")
     if file.size_bytes < 0 or (file.unpack and not is_data):
         raise SpecError(f"spec.json: {target} cannot be")

@@ -38,7 +38,7 @@ class _NeverDown(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         """Follow a redirect from https to https only."""
         if urlsplit(newurl).scheme not in ("https", urlsplit(req.full_url).scheme):
-            raise WebError(f"{req.full_url} leads to {newurl}, which is not https")
+            raise WebError(f"{_shown(req.full_url)} leads to {_shown(newurl)}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -75,8 +75,14 @@ def download(url: str, target: Path, size: int, top: Path, opens: Opens = opens)
             yield pause
     if _there(unfinished) > size:
         unfinished.unlink()
-        raise WebError(f"{url} is larger than the {size} bytes it was said to have")
+        raise WebError(f"{_shown(url)} is larger than the {size} bytes it was said to have")
     finish_plain(top, target)
+
+
+def _shown(url: str) -> str:
+    """An address without user, password and query, which let one in: what is said here is kept in run directories."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _there(path: Path) -> int:
@@ -91,13 +97,13 @@ def _response(url: str, start: int, size: int, opens: Opens) -> Any:
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in _LATER or error.code >= 500:
-            raise OSError(f"{url}: {error.code}") from error
-        raise WebError(f"{url} answers {error.code} {error.reason}; it has to be open to everybody") from error
+            raise OSError(f"{_shown(url)}: {error.code}") from error
+        raise WebError(f"{_shown(url)} answers {error.code} {error.reason}; it has to be open to everybody") from error
     value = answer.headers.get("Content-Range" if answer.status == 206 else "Content-Length")
     total = (value or "").rpartition("/")[2]
     if total.isdigit() and int(total) != size:
         answer.close()
-        raise WebError(f"{url} has {total} bytes now, not {size}")
+        raise WebError(f"{_shown(url)} has {total} bytes now, not {size}")
     return answer
 
 

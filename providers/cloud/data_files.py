@@ -18,6 +18,7 @@ from providers.stores.bucket import DATA
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore
 from providers.stores.urls import entries, opened, place, size_bytes
+from workloads.addresses import shown_address
 from workloads.job import DataName, DataSpec
 from workloads.pretrained import weights_address
 
@@ -64,7 +65,7 @@ def data_files(
     there = place(data.url)
     if there.provider != cloud:
         raise BadRequestError(
-            f"a machine of {cloud} cannot read {data.url}: its identity counts at {cloud} alone",
+            f"a machine of {cloud} cannot read {shown_address(data.url)}: its identity counts at {cloud} alone",
             hint=f"--provider {there.provider}, or copy the data to a bucket of {cloud}",
         )
     with opened(there, settings) as bucket:
@@ -84,7 +85,7 @@ def no_files(data: DataSpec, ours: ObjectStore) -> tuple[File, ...]:
     """The look-up of machines that fetch nothing. Raises BadRequestError for a folder or an address."""
     del ours
     if data.path is not None or data.url is not None:
-        raise BadRequestError(f"{data.path or data.url} is not brought to these machines")
+        raise BadRequestError(f"{data.path or shown_address(str(data.url))} is not brought to these machines")
     return ()
 
 
@@ -103,7 +104,9 @@ def weights_files(address: str, files: Finds, ours: ObjectStore) -> tuple[File, 
     """The one file of weights at an address of `model.weights`, found like data. Raises BadRequestError."""
     weights = files(DataSpec(url=address), ours)
     if len(weights) != 1 or weights[0].unpack:
-        raise BadRequestError(f"model.weights: {address} is no single file", hint="give the address of a model.keras")
+        raise BadRequestError(
+            f"model.weights: {shown_address(address)} is no single file", hint="give the address of a model.keras"
+        )
     return weights
 
 
@@ -148,7 +151,9 @@ def _of_a_bucket(url: str, there: BucketAddress, bucket: Bucket, patience: Patie
     uri = f"{_scheme(there)}{there.bucket}"
     if _OURS.fullmatch(there.prefix):
         if f"{there.prefix}/{INDEX}" not in {entry.key for entry in documents}:
-            raise BadRequestError(f"the upload of {url} is not finished", hint="plan data upload continues it")
+            raise BadRequestError(
+                f"the upload of {shown_address(url)} is not finished", hint="plan data upload continues it"
+            )
         index = patience(lambda: bucket.get(f"{there.prefix}/{INDEX}", 0, MOST_INDEX_BYTES + 1))
         return index_files(index, f"{uri}/{there.prefix}", folder_of(url))
     return tuple(_object(entry, there.prefix, uri, folder_of(url)) for entry in documents)
@@ -161,11 +166,11 @@ def _at_most(url: str, item: Any) -> list[Entry]:
             documents.append(entry)
         if len(documents) > MOST_OBJECTS:
             raise BadRequestError(
-                f"{url} has more than {MOST_OBJECTS:,} objects",
+                f"{shown_address(url)} has more than {MOST_OBJECTS:,} objects",
                 hint="pack them as TFRecords or tar archives, or plan data upload a copy on this computer",
             )
     if not documents:
-        raise BadRequestError(f"{url} is empty or does not exist")
+        raise BadRequestError(f"{shown_address(url)} is empty or does not exist")
     return documents
 
 

@@ -18,6 +18,7 @@ from providers.local.records import AttemptPlace, Records
 from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
+from workloads.addresses import shown_address
 from workloads.layers import parameters
 from workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
 
@@ -134,7 +135,7 @@ class Here:
         address = weights_address(request.job)
         if address is not None:
             raise BadRequestError(
-                f"model.weights: {address} is fetched by rented machines only",
+                f"model.weights: {shown_address(address)} is fetched by rented machines only",
                 hint="download the file, and write its path as model.weights",
             )
         need, free = needed_bytes(request.job) + extra_bytes, self.free_bytes(self.home)

@@ -15,6 +15,7 @@ from providers.registry import VENDORS
 from providers.stores import registry
 from providers.stores.bucket import BucketMissingError
 from providers.stores.patience import Patience
+from workloads.addresses import shown_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,7 @@ def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None =
     with opened(there, settings) as bucket:
         total = sum(entry.size_bytes for entry in entries(bucket, there.prefix, patience))
     if not total:
-        raise BadRequestError(f"{url} is empty or does not exist")
+        raise BadRequestError(f"{shown_address(url)} is empty or does not exist")
     return total
 
 
@@ -92,20 +93,21 @@ def entries(bucket: Bucket, prefix: str, patience: Patience) -> Iterator[Entry]:
 
 
 def _web_bytes(url: str) -> int:
+    shown = shown_address(url)
     try:
         with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=_SECONDS) as answer:
             length = answer.headers.get("Content-Length")
     except urllib.error.HTTPError as error:
         with error:
             if error.code in (401, 403):
-                raise PermissionDeniedError(f"{url}: {error.code}", hint="it has to be open to everybody") from error
+                raise PermissionDeniedError(f"{shown}: {error.code}", hint="it has to be open to everybody") from error
             if error.code == 429 or error.code >= 500:
-                raise TransientError(f"{url}: {error.code}", hint="try again") from error
-            raise BadRequestError(f"{url}: {error.code} {error.reason}") from error
+                raise TransientError(f"{shown}: {error.code}", hint="try again") from error
+            raise BadRequestError(f"{shown}: {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
         raise TransientError(
-            f"{url} does not answer: {error}", hint="check the network connection, then try again"
+            f"{shown} does not answer: {error}", hint="check the network connection, then try again"
         ) from error
     if length is None:
-        raise BadRequestError(f"{url} does not tell its size", hint="put the data into a bucket")
+        raise BadRequestError(f"{shown} does not tell its size", hint="put the data into a bucket")
     return int(length)

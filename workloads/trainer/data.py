@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from workloads.addresses import shown_address
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.datasets import DATASETS
 from workloads.job import DataName, TrainingJob
@@ -41,7 +42,9 @@ def _open(job: TrainingJob, data_dir: Path) -> Split:
         return open_folder(unwrapped(_folder(Path(job.data.path), data_dir)), _folder_query(job))
     if job.data.url is not None:
         if not data_dir.is_dir() or not any(data_dir.iterdir()):
-            raise BadInputError(f"{job.data.url} was not fetched into {data_dir}; fetch it there, or write data.path")
+            raise BadInputError(
+                f"{shown_address(job.data.url)} was not fetched into {data_dir}; fetch it there, or write data.path"
+            )
         return open_folder(unwrapped(data_dir), _folder_query(job))
     if job.data.name is None:
         raise BadInputError("the job names no data; write data.name, data.path or data.url")
