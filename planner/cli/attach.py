@@ -11,9 +11,8 @@ from planner.cli import build, options
 from planner.cli.foreign_runs import take_over
 from planner.cli.live_view import LiveView
 from planner.cli.person import person
-from planner.cli.run_end import finish, follow, print_receipt
+from planner.cli.run_end import follow, print_ended_receipt
 from planner.runs.news import News
-from planner.runs.receipt import receipt_from
 from planner.runs.run import Outcome, Phase
 
 
@@ -36,10 +35,7 @@ def command(
         if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
             if journal.owes_receipt(run):
                 runner.settle(run)
-            receipt = journal.receipt(run.run_id)
-            if receipt is not None:
-                print_receipt(receipt_from(receipt), as_json)
-            finish(run)
+            print_ended_receipt(run, journal, as_json)
             return
         request = build.further_requests(runner, run, factory, settings)
         if run.phase is Phase.DONE:

@@ -17,7 +17,7 @@ from planner.cli.data import bring, check_at_launch, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
-from planner.cli.run_end import follow
+from planner.cli.run_end import follow, print_ended_receipt
 from planner.cli.screen import show
 from planner.datasets.transfer import DataTransfer
 from planner.errors import RefusedError
@@ -28,7 +28,7 @@ from planner.runs.live_prices import Watchful
 from planner.runs.make_proposal import at_current_prices, limit_lines, make_proposal_with_data
 from planner.runs.news import News
 from planner.runs.proposal import Proposal, further_text, most_usd, within
-from planner.runs.run import Run
+from planner.runs.run import Phase, Run
 from planner.runs.run_keys import RunKeys
 from planner.runs.runner import request_for
 from planner.settings import Settings
@@ -116,6 +116,9 @@ def command(
             )
             make_request = watchful.over(request)
         except Joined as joined:
+            if joined.run.phase is Phase.DONE:
+                print_ended_receipt(joined.run, journal, as_json)
+                return
             run, runner = joined.run, build.runner(journal, settings, view.show, joined.run.provider, client, factory)
             make_request = build.further_requests(runner, run, factory, settings)
         follow(runner, run, make_request, as_json, until_launched=detach)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.cli.ask import Reply, StandardTerminal, ask, confirm, unanswered
 from planner.clock import SystemClock
 from planner.errors import BadInputError
+from planner.runs.run import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     from providers.base import RunId
     from workloads.job import TrainingJob
 
+_ON_A_MACHINE = (Phase.BOOTING, Phase.RUNNING, Phase.COLLECTING, Phase.TEARING_DOWN)
 _HINT = "--yes attaches to it, --another launches another run of the job"
 _LEFT_ALONE = "nothing was launched"
 
 
 class Joined(Exception):
-    """The job is not launched: `run` is a run of it that lives, and this command attaches to it."""
+    """The job is not launched: `run` is a run of it that lives, and this command attaches to it, or one that was found
+    to have ended, whose receipt it prints."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id)
@@ -68,6 +71,15 @@ class Beside:
         return None if self._another else self._runner.living(self._job, self._agreed)
 
     def _decide(self, living: Run) -> None:
+        """One look first, where there is a machine: what is told of it is true then. A run that has ended by itself is
+        not launched once more, unless it can go on from its checkpoint."""
+        if living.phase in _ON_A_MACHINE:
+            living = self._runner.settle(living)
+        if living.phase is Phase.DONE:
+            sys.stderr.write(f"run {living.run_id} of this job had ended: {living.outcome}\n")
+            if living.outcome is None or not living.outcome.resumable:
+                raise Joined(living)
+            return
         if self._assume_yes:
             sys.stderr.write(f"{living_text(living)}: attaching to it (--another launches another)\n")
             raise Joined(living)

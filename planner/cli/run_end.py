@@ -13,7 +13,8 @@ from planner.cli.screen import show
 from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
 from planner.runs.execution.create import MakeRequest
 from planner.runs.execution.executor import Detached, ended_error
-from planner.runs.receipt import Receipt, receipt_text
+from planner.runs.journal.journal import Journal
+from planner.runs.receipt import Receipt, receipt_from, receipt_text
 from planner.runs.run import Outcome, Run
 from planner.runs.runner import Runner
 
@@ -40,6 +41,14 @@ def print_receipt(receipt: Receipt, as_json: bool) -> None:
         sys.stdout.write(json.dumps(receipt.to_json()) + "\n")
     else:
         show([receipt_text(receipt)])
+
+
+def print_ended_receipt(run: Run, journal: Journal, as_json: bool) -> None:
+    """The receipt of a run that had ended before anybody asked for it; leaves with the run's exit code."""
+    receipt = journal.receipt(run.run_id)
+    if receipt is not None:
+        print_receipt(receipt_from(receipt), as_json)
+    finish(run)
 
 
 def print_left(run: Run, as_json: bool) -> None:
