@@ -111,6 +111,10 @@ class UnknownRunError(BadInputError):
     """The journal has no run of that name."""
 
 
+class HungUp(BaseException):
+    """The terminal has gone, or the computer goes down: raised by a signal handler."""
+
+
 def from_provider(error: ProviderError) -> PlanError:
     """The error of a provider as the one that ends the command."""
     match error:

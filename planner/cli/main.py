@@ -64,7 +64,7 @@ def _run(arguments: list[str]) -> int:
     from planner.cli.app import command
 
     as_json = "--json" in arguments
-    from planner.errors import ExitCode, PlanError, from_provider
+    from planner.errors import ExitCode, HungUp, PlanError, from_provider
     from planner.home.files import private_files
     from providers.errors import ProviderError
 
@@ -76,7 +76,7 @@ def _run(arguments: list[str]) -> int:
         return _say(error, as_json=as_json)
     except ProviderError as error:
         return _say(from_provider(error), as_json=as_json)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, HungUp):
         return int(ExitCode.INTERRUPTED)
     finally:
         if "planner.cli.build" in sys.modules:  # else no provider was made

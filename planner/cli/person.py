@@ -10,18 +10,22 @@ from contextlib import contextmanager
 from planner.cli.ask import Reply, StandardTerminal, ask, unanswered
 from planner.cli.live_view import LiveView
 from planner.clock import SystemClock
+from planner.errors import HungUp
 from planner.runs.events import Message
-from planner.runs.execution.executor import CtrlC, HungUp
+from planner.runs.execution.executor import CtrlC
 from planner.runs.news import News
 from planner.runs.run import Phase, Run
 from providers.registry import is_here
 from workloads.job import OnSlow
 
 _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
+_NOTHING_RUNS = (Phase.PLANNED, Phase.INTERRUPTED)
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name))
 
 
 class Nobody:
-    """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running.
+    """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running, or to a later
+    command that fetches and deletes what there is. A run that has no machine stops.
 
     The third Ctrl-C always leaves the run running and ends the command.
     """
@@ -29,7 +33,7 @@ class Nobody:
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         if is_here(run.provider):
             return {1: CtrlC.STOP, 2: CtrlC.END_NOW}.get(times, CtrlC.DETACH)
-        return CtrlC.DETACH if run.phase in _BILLING or times > 1 else CtrlC.STOP
+        return CtrlC.STOP if run.phase in _NOTHING_RUNS and times == 1 else CtrlC.DETACH
 
     def runs_slow(self, run: Run, text: str) -> OnSlow:  # noqa: ARG002  what it would be asked
         """Continue: deadline and budget hold in any case."""
@@ -37,7 +41,8 @@ class Nobody:
 
 
 class AtTerminal(Nobody):
-    """The person is asked, where both ends are a terminal. `view` is what holds the terminal meanwhile.
+    """The person is asked, where both ends are a terminal; what is fetched or deleted is seen to its end, unless Ctrl-C
+    is pressed again. `view` is what holds the terminal meanwhile.
 
     `answer` asks a question about a run and keeps looking at the run while it waits. Without an answer everything
     goes on as it would have without the question.
@@ -49,8 +54,10 @@ class AtTerminal(Nobody):
 
     def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
         """The first asks: stop or leave it running; the second leaves it running at once."""
-        if is_here(run.provider) or run.phase not in _BILLING or times > 1:
+        if is_here(run.provider) or times > 1:
             return super().pressed_ctrl_c(run, times)
+        if run.phase not in _BILLING:
+            return CtrlC.STOP
         question = "\nstop the run? Its newest checkpoint is kept. No leaves it running, and billing."
         reply = self._answer(question, run, "the run goes on and is followed; Ctrl-C again leaves it running")
         return {Reply.YES: CtrlC.STOP, Reply.NO: CtrlC.DETACH}.get(reply, CtrlC.GO_ON)
@@ -89,9 +96,8 @@ def person(view: LiveView, news: News) -> Nobody:
 
 @contextmanager
 def hang_up_detaches() -> Iterator[None]:
-    """A terminal that is closed, or a computer that goes down, lets go of the run."""
-    kinds = [getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name)]
-    before = {kind: signal.signal(kind, _hang_up) for kind in kinds}
+    """A terminal that is closed, or a computer that goes down, lets go of the run; the second ends the command."""
+    before = {kind: signal.signal(kind, _hang_up) for kind in _SIGNALS}
     try:
         yield
     finally:
@@ -100,4 +106,6 @@ def hang_up_detaches() -> Iterator[None]:
 
 
 def _hang_up(number: int, frame: object) -> None:
+    for kind in _SIGNALS:
+        signal.signal(kind, signal.SIG_DFL)
     raise HungUp(signal.Signals(number).name, frame is not None)

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.errors import BadInputError, HungUp, RefusedError, ThisMachineError
 from planner.forecast.check import preflight_of
 from planner.forecast.estimate import trained_images
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.home.client import own_client
 from planner.runs.events import Message
-from planner.runs.execution.executor import Detached, Executor, HungUp, Person
+from planner.runs.execution.executor import Detached, Executor, Person
 from planner.runs.execution.observe import spent_by
 from planner.runs.journal.locks import RunLocks
 from planner.runs.journal.reader import recorded_job
@@ -194,18 +194,23 @@ class Runner:
         """Follow the run to its end and receipt, which the journal stores with a finished run's throughput. Raises
         Detached where the person lets go of it, or `until_launched` once there is an instance; RefusedError where it is
         another client's; FollowerSilentError where another process holds it, and the journal does not move for as long
-        as the `patience`.
+        as the `patience`. A signal lets go of the run at any step: what it left undone, another command does.
         """
         self._must_own(run)
+        try:
+            return self._followed(run, make_request, until_launched=until_launched, patience=patience)
+        except (KeyboardInterrupt, HungUp):
+            raise Detached(self._journal.run(run.run_id)) from None
+
+    def _followed(
+        self, run: Run, make_request: MakeRequest, *, until_launched: bool, patience: timedelta | None
+    ) -> tuple[Run, Receipt]:
         with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
             if has_lock:
                 with self._receipts.of_failure(run.run_id):
                     run = self._executor(run).follow(run, make_request, until_launched=until_launched)
                 return run, self._receipts.write(run)
-        try:
-            return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
-        except (KeyboardInterrupt, HungUp):
-            raise Detached(self._journal.run(run.run_id)) from None
+        return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
 
     def now(self, run: Run) -> Run:
         """The run as the journal has it."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from planner.errors import (
+    HungUp,
     LimitReachedError,
     NoCapacityError,
     PlanError,
@@ -91,10 +92,6 @@ class Detached(Exception):
     def __init__(self, run: Run) -> None:
         super().__init__(run.run_id)
         self.run = run
-
-
-class HungUp(BaseException):
-    """The terminal has gone, or the computer goes down: raised by a signal handler."""
 
 
 class Executor:
