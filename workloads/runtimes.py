@@ -21,7 +21,8 @@ class Runtime:
     `least_capability`: below it the wheel has no code. `software` names what is installed on a rented machine (a row
     of providers/cloud/data/machines.toml). `keras_3` says whether its Keras is 3
     or newer, which a batch in parts and the recipes need. What is
-    not `proven` was never seen to train, and counts only for a job that asks for it. `as_of`: when `source` was read.
+    not `proven` was never seen to train, and counts only for a job that asks for it: that names its framework, and with
+    `wants_devices` its devices too. `as_of`: when `source` was read.
     """
 
     architectures: frozenset[str]
@@ -36,16 +37,18 @@ class Runtime:
     as_of: str = "2026-11-21"
     keras_3: bool = True
     proven: bool = True
+    wants_devices: bool = False
 
 
 class Refusal(NamedTuple):
-    """Hardware that nothing here trains on, and why. No hosts: any."""
+    """Hardware that nothing here trains on, or not with one framework, and why. No hosts: any. "": every framework."""
 
     architectures: frozenset[str]
     hosts: frozenset[str]
     reason: str
     source: str
     as_of: str = "2026-11-21"
+    framework: str = ""
 
 
 _X86 = frozenset({"x86_64"})
@@ -53,6 +56,9 @@ _ARM = frozenset({"arm64"})
 _GPUS = frozenset({"kepler", "maxwell", "pascal", "volta", "turing", "ampere", "ada", "hopper"})
 _WHEELS = "build_info.py of the TensorFlow wheels, read 2026-11-21"
 _LAST_DRIVER = "driver 580 is the last branch for Maxwell, Pascal and Volta"
+_CODE = "device code of the pinned wheels, read 2026-11-26"
+_LAST_CUDNN = "cuDNN 9.10 is the last that has code below compute capability 7.5 in every library"
+_NEW_GPUS = frozenset({"turing", "ampere", "ada", "hopper"})
 
 RUNTIMES = (
     Runtime(
@@ -87,8 +93,9 @@ RUNTIMES = (
         driver="580",
         least_driver="525",
         least_capability="6.0",
-        software="tensorflow-nvidia",
-        source=f"{_WHEELS}: sm_60 and sm_70; {_LAST_DRIVER}",
+        software="tensorflow-volta",
+        source=f"{_WHEELS}: sm_60 and sm_70; {_LAST_CUDNN}, and TensorFlow 2.21.0 is built with 9.3.0; {_LAST_DRIVER}",
+        as_of="2026-11-26",
     ),
     Runtime(
         architectures=frozenset({"turing", "ampere", "ada"}),
@@ -111,6 +118,43 @@ RUNTIMES = (
         source=f"{_WHEELS}: compute_90, compiled by the driver at the first run, which takes one that knows CUDA 12.5",
     ),
     Runtime(
+        architectures=frozenset({"pascal", "volta"}),
+        hosts=_X86,
+        framework="jax",
+        framework_version="0.10.2",
+        driver="580",
+        least_driver="525",
+        least_capability="6.0",
+        software="jax-volta",
+        source=f"unproven: not tried. {_CODE}: {_LAST_CUDNN}, and JAX 0.10.2 is built with 9.8.0; {_LAST_DRIVER}",
+        as_of="2026-11-26",
+        proven=False,
+    ),
+    Runtime(
+        architectures=_NEW_GPUS,
+        hosts=_X86,
+        framework="jax",
+        framework_version="0.10.2",
+        least_driver="525",
+        least_capability="7.5",
+        software="jax-nvidia",
+        source=f"unproven: not tried in a cloud. {_CODE}: cuDNN from 7.5 on, all else from 6.0 on",
+        as_of="2026-11-26",
+        proven=False,
+    ),
+    Runtime(
+        architectures=_NEW_GPUS,
+        hosts=_X86,
+        framework="torch",
+        framework_version="2.15.0",
+        least_driver="580",
+        least_capability="7.5",
+        software="torch-nvidia",
+        source=f"unproven: not tried in a cloud. {_CODE}: all from 7.5 on, with CUDA 13.2",
+        as_of="2026-11-26",
+        proven=False,
+    ),
+    Runtime(
         architectures=frozenset({"tpu"}),
         hosts=_X86,
         framework="jax",
@@ -126,6 +170,7 @@ RUNTIMES = (
         software="tensorflow-tpu",
         source="unproven: tensorflow-tpu 2.20.0 is the last, and Keras 3 is reported failing under TPUStrategy",
         proven=False,
+        wants_devices=True,
     ),
     Runtime(
         architectures=frozenset({"cpu"}),
@@ -143,6 +188,22 @@ RUNTIMES = (
         software="tensorflow-cpu",
         source="unproven: TensorFlow 2.21.0 has a wheel for Linux on arm64 (manylinux_2_27), never tried here",
         proven=False,
+        wants_devices=True,
+    ),
+    *(
+        Runtime(
+            architectures=frozenset({"cpu"}),
+            hosts=hosts,
+            framework=framework,
+            framework_version=version,
+            software=f"{framework}-cpu",
+            source="unproven: not tried in a cloud; the trainer trains with it on this computer",
+            as_of="2026-11-26",
+            proven=False,
+            wants_devices=hosts is _ARM,
+        )
+        for framework, version in (("jax", "0.10.2"), ("torch", "2.15.0"))
+        for hosts in (_X86, _ARM)
     ),
 )
 
@@ -154,6 +215,22 @@ REFUSALS = (
         _WHEELS,
     ),
     Refusal(_GPUS, _ARM, "TensorFlow has CUDA for x86_64 hosts alone", "the files of TensorFlow 2.21.0"),
+    Refusal(
+        frozenset({"kepler", "maxwell", "pascal", "volta"}),
+        frozenset(),
+        "PyTorch 2.15.0 and its libraries (CUDA 13.2) have no code below compute capability 7.5; TensorFlow has",
+        _CODE,
+        "2026-11-26",
+        "torch",
+    ),
+    Refusal(
+        frozenset({"kepler", "maxwell"}),
+        frozenset(),
+        "the NCCL that JAX 0.10.2 is installed with has no code below compute capability 6.0; TensorFlow has",
+        _CODE,
+        "2026-11-26",
+        "jax",
+    ),
     Refusal(frozenset({"tpu"}), _ARM, "Google's TPU hosts are x86_64", "Google's machine types"),
 )
 
@@ -171,21 +248,29 @@ def runtimes_for(
     return tuple(row for row in rows if capability is None or _version(capability) >= _version(row.least_capability))
 
 
-def why_not(architecture: str, host: str, capability: str | None = None) -> str | None:
-    """Why nothing is known to train there; None where something is."""
-    if runtimes_for(architecture, host, capability):
+def why_not(architecture: str, host: str, capability: str | None = None, framework: str = "") -> str | None:
+    """Why nothing is known to train there; None where something is. With a framework: why it does not."""
+    if _that_train(runtimes_for(architecture, host, capability, unproven=bool(framework)), framework):
         return None
     for row in REFUSALS:
-        if architecture in row.architectures and (not row.hosts or host in row.hosts):
+        if (
+            architecture in row.architectures
+            and (not row.hosts or host in row.hosts)
+            and row.framework in ("", framework)
+        ):
             return row.reason
-    if any(runtimes_for(architecture, host)):
+    if any(_that_train(runtimes_for(architecture, host), framework)):
         return f"no TensorFlow wheel has code for compute capability {capability}"
-    runtimes = runtimes_for(architecture, host, unproven=True)
-    return runtimes[0].source if runtimes else f"no software is known for {architecture} on {host}"
+    runtimes = _that_train(runtimes_for(architecture, host, unproven=True), framework)
+    return runtimes[0].source if runtimes else f"no software is known for {framework or architecture} on {host}"
+
+
+def _that_train(rows: tuple[Runtime, ...], framework: str) -> tuple[Runtime, ...]:
+    return tuple(row for row in rows if framework in ("", row.framework))
 
 
 class ChosenSoftware(NamedTuple):
-    """The framework that a job trains with somewhere; `runtime` is None where that is in no known combination."""
+    """The framework that a job trains with somewhere; `runtime` is None where only the job's own image can have it."""
 
     framework: Framework
     runtime: Runtime | None
@@ -194,22 +279,34 @@ class ChosenSoftware(NamedTuple):
 def runtime_of(job: TrainingJob, architecture: str, host: str, capability: str | None = None) -> ChosenSoftware | None:
     """What a job trains with on that hardware; None where nothing is known to.
 
-    A framework that the person wrote is never changed for another: TensorFlow is known to train only where it stands in
-    the table. JAX and PyTorch, whose GPU wheels are not in it, may be tried on whatever trains at all. Left to choose,
-    it is the job's default where that is known, else the first that is. What is unproven counts only for a
-    job that names both its framework and its devices, and what has no Keras 3 not for a job with a recipe.
+    A framework that the person wrote is never changed for another. Left to choose, it is the job's default where that
+    is known, else the first that is. What is unproven counts only for a job that asks for it (`Runtime`), and what has
+    no Keras 3 not for a job with a recipe. What is in an image of the person's own, only they know: JAX and PyTorch
+    may be tried there on whatever trains at all.
     """
-    is_named = "framework" in job.model_fields_set
-    runtimes = runtimes_for(architecture, host, capability, unproven=is_named and bool(job.constraints.devices))
-    runtimes = tuple(row for row in runtimes if row.keras_3 or not job.uses_recipe)
-    if not runtimes:
-        return None
+    rows = (row for row in runtimes_for(architecture, host, capability, unproven=True) if _asked_for(row, job))
+    rows = (row for row in rows if row.keras_3 or not job.uses_recipe)
+    runtimes = tuple(rows)
     own = next((row for row in runtimes if row.framework == job.framework), None)
     if own is not None:
         return ChosenSoftware(framework=job.framework, runtime=own)
-    if not is_named:
+    if not runtimes:
+        return None
+    if "framework" not in job.model_fields_set:
         return ChosenSoftware(framework=Framework(runtimes[0].framework), runtime=runtimes[0])
-    return None if job.framework is Framework.TENSORFLOW else ChosenSoftware(framework=job.framework, runtime=None)
+    if job.container is None or job.framework is Framework.TENSORFLOW:
+        return None
+    return ChosenSoftware(framework=job.framework, runtime=None)
+
+
+def _asked_for(row: Runtime, job: TrainingJob) -> bool:
+    """Whether a job gets this row: what is unproven only by name."""
+    if row.proven:
+        return True
+    is_named = "framework" in job.model_fields_set
+    if row.wants_devices:
+        return is_named and bool(job.constraints.devices)
+    return is_named and row.framework == job.framework
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from workloads.terms import Framework
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
-    from workloads.runtimes import ChosenSoftware
 
 OWN_DISK_GIB = 100
 """The least disk under an image of the person's own: the container with TensorFlow and CUDA takes a tenth of it."""
@@ -140,14 +139,15 @@ def launchable(job: TrainingJob, hardware: Hardware, own_image: str = "") -> Lau
     """
     runtime = runtime_of(job, hardware.architecture, hardware.host, hardware.capability)
     if runtime is None:
+        about = (hardware.architecture, hardware.host, hardware.capability)
         name = f"{job.framework} is in no known combination for it"
-        raise _cannot(hardware, why_not(hardware.architecture, hardware.host, hardware.capability) or name)
+        raise _cannot(hardware, why_not(*about) or why_not(*about, framework=job.framework) or name)
     host = host_image(hardware)
     if own_image:
         host = own_host(host, own_image)
     if host.kind == "none":
         raise _cannot(hardware, host.reason)
-    software = None if job.container else _software(runtime, hardware)
+    software = None if job.container or runtime.runtime is None else table().software[runtime.runtime.software]
     images = software.container.references if software else (str(job.container),)
     return Launchable(
         hardware=hardware,
@@ -230,15 +230,6 @@ def _software_row(row: dict[str, Any], containers: dict[str, Container]) -> Soft
 def _host(row: dict[str, Any]) -> HostImage:
     sets = {name: frozenset(row.get(name, ())) for name in ("architectures", "hosts", "devices", "families")}
     return HostImage(**{**row, **sets})
-
-
-def _software(software: ChosenSoftware, hardware: Hardware) -> Software:
-    flavour = {"gpu": "nvidia"}.get(hardware.kind, hardware.kind)
-    name = software.runtime.software if software.runtime else f"{software.framework}-{flavour}"
-    row = table().software.get(name)
-    if row is None:
-        raise _cannot(hardware, f"no software is known to train {software.framework} on it")
-    return row
 
 
 def _cannot(hardware: Hardware, reason: str) -> BadRequestError:

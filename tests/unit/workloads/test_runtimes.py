@@ -11,6 +11,7 @@ from pricing.devices import Architecture
 from tests.builders import a_job
 from workloads.runtimes import REFUSALS, RUNTIMES, runtime_of, runtimes_for, why_not
 
+OWN = "registry.example/mine@sha256:" + "c" * 64
 NAMES_A_TPU = {"constraints": {"devices": ["TPU v5e"]}}
 
 
@@ -41,7 +42,14 @@ def test_what_trains_on_it(architecture: str, framework: str, version: str, driv
         # What is written is never changed for something else.
         ({"framework": "tensorflow"}, "tpu", None, False),
         ({"framework": "jax"}, "tpu", "jax", True),
-        ({"framework": "torch"}, "volta", "torch", False),
+        ({"framework": "jax"}, "volta", "jax", True),
+        ({"framework": "torch"}, "turing", "torch", True),
+        ({"framework": "torch"}, "cpu", "torch", True),
+        # Wheels of PyTorch have no code for it; an image of one's own may.
+        ({"framework": "torch"}, "volta", None, False),
+        ({"framework": "torch", "container": OWN}, "volta", "torch", False),
+        ({"framework": "jax"}, "maxwell", None, False),
+        ({"framework": "torch"}, "tpu", None, False),
         ({"framework": "torch"}, "blackwell", None, False),
         ({}, "blackwell", None, False),
         # Who names both gets what is unproven, and reads that it is.
@@ -58,14 +66,42 @@ def test_the_framework_of_a_job(
 
 def test_what_is_unproven_says_so_and_never_comes_by_itself() -> None:
     unproven = [row for row in RUNTIMES if not row.proven]
-    assert {(*row.architectures, *row.hosts, row.framework) for row in unproven} == {
-        ("tpu", "x86_64", "tensorflow"),
-        ("cpu", "arm64", "tensorflow"),
-    }
+    assert {row.framework for row in unproven} == {"tensorflow", "jax", "torch"}
     for row in unproven:
         assert row.source.startswith("unproven: ")
-        assert row not in runtimes_for(*row.architectures, *row.hosts)
-        assert row in runtimes_for(*row.architectures, *row.hosts, unproven=True)
+        for architecture in row.architectures:
+            assert row not in runtimes_for(architecture, *row.hosts)
+            assert row in runtimes_for(architecture, *row.hosts, unproven=True)
+            chosen = runtime_of(a_job(), architecture, *row.hosts)
+            assert chosen is None or chosen.runtime != row
+
+
+@pytest.mark.parametrize("architecture", ["pascal", "volta"])
+def test_what_trains_on_volta_is_not_what_trains_on_newer_gpus(architecture: str) -> None:
+    """cuDNN 9.11 and newer have no code for it: a launch billed, passed the gate, then failed."""
+    volta, turing = (runtime_of(a_job(), name, "x86_64") for name in (architecture, "turing"))
+    assert volta is not None
+    assert turing is not None
+    assert volta.runtime is not None
+    assert turing.runtime is not None
+    assert (volta.runtime.software, turing.runtime.software) == ("tensorflow-volta", "tensorflow-nvidia")
+
+
+@pytest.mark.parametrize(
+    ("architecture", "capability", "framework", "why"),
+    [
+        ("volta", "7.0", "torch", "no code below compute capability 7.5"),
+        ("maxwell", "5.2", "jax", "no code below compute capability 6.0"),
+        ("volta", "7.0", "jax", None),
+        ("volta", "7.0", "", None),
+        ("tpu", None, "torch", "no software is known for torch on x86_64"),
+    ],
+)
+def test_why_a_framework_does_not_train(
+    architecture: str, capability: str | None, framework: str, why: str | None
+) -> None:
+    said = why_not(architecture, "x86_64", capability, framework)
+    assert said is None if why is None else why in str(said)
 
 
 def test_what_came_before_keras_3_does_not_accumulate() -> None:
