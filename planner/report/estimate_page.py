@@ -15,7 +15,7 @@ from pricing.devices import device_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState
 from providers.cloud.images import table as table_of_images
-from providers.registry import is_estimated_only, is_simulated
+from providers.registry import CLOUDS, is_estimated_only, is_simulated
 from workloads.addresses import shown_address
 from workloads.durations import format_duration
 from workloads.layers import macs, parameters, trained_parameters
@@ -49,7 +49,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     if not plan.candidates:
         return estimate_page(plan, checked)
     ranking = ranking_table(plan, checked)._replace(names_left_out=False)
-    below = [*_mark_lines(plan), *_why_not(checked or {}), *plan.own_notes]
+    below = [*_mark_lines(plan), *_software_lines(plan), *_why_not(checked or {}), *plan.own_notes]
     if plan.this_machine:
         below.append(_brief_machine_line(plan.this_machine))
     below += [f"advice: {line}" for line in plan.advice[:1]]
@@ -174,7 +174,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
-        lines += [*_mark_lines(plan), *_notes(plan)]
+        lines += [*_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(f"advice: {line}" for line in plan.advice)
@@ -245,6 +245,21 @@ def _obtainability_lines(plan: Plan) -> list[str]:
         return []
     return [
         f"{', '.join(grades)}: it may not be obtained; waiting and a dearer region are counted; --explain N says why"
+    ]
+
+
+def _software_lines(plan: Plan) -> list[str]:
+    """What GPUs of an older generation train with, which is not what the others do."""
+    rows: dict[str, list[str]] = {}
+    for ranked in plan.candidates:
+        chosen = ranked.candidate.estimate.software
+        runtime = chosen.runtime if chosen is not None else None
+        installs = plan.job.container is None and ranked.offer.provider in CLOUDS
+        if installs and runtime is not None and runtime.driver is not None:
+            rows.setdefault(runtime.software, []).append(str(ranked.rank))
+    return [
+        f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: an older GPU, for which {software} is installed"
+        for software, ranks in rows.items()
     ]
 
 

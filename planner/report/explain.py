@@ -28,6 +28,7 @@ from pricing.devices import cores_of, device_text, has_fixed_disk
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState
 from pricing.planning import AS_LISTED
+from providers.registry import CLOUDS
 from workloads.durations import format_duration
 from workloads.memory import GIB, footprint
 
@@ -93,9 +94,9 @@ def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         return [text, *unproven]
     why = "" if software.framework == plan.job.framework else ", since the job names no framework"
     driver = f", driver branch {software.runtime.driver} at the newest" if software.runtime.driver else ""
-    text = (
-        f"Keras on {software.framework} ({software.runtime.framework_version}){why}{driver}: {software.runtime.source}"
-    )
+    row = software.runtime
+    installed = f", installed from {row.software}" if ranked.offer.provider in CLOUDS and not plan.job.container else ""
+    text = f"Keras on {software.framework} ({row.framework_version}){installed}{why}{driver}: {row.source}"
     return [text, *unproven]
 
 

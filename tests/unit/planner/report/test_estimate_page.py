@@ -440,3 +440,19 @@ def test_an_explained_row_adds_up_to_the_second_and_to_the_cent(catalog: Catalog
     assert sum(parts_usd.values()).quantize(Decimal("0.01")) == row.cost_usd.quantize(Decimal("0.01"))
     rate = Decimal(re.search(r" s at \$([\d.]+)/h", "\n".join(lines))[1])  # type: ignore[index]
     assert abs(rate * total / 3600 - parts_usd["compute"]) <= Decimal("0.0002")
+
+
+def test_an_older_gpu_is_told_with_the_software_that_trains_on_it() -> None:
+    """With that of newer GPUs a V100 billed, passed the gate, then failed: cuDNN had no code for it."""
+    with Catalog.open() as whole:
+        plan = a_plan(whole, limit=2, devices=["V100"])
+        newer = a_plan(whole, limit=2, devices=["T4"])
+        own = a_plan(whole, a_job(container="registry.example/mine@sha256:" + "c" * 64), limit=2, devices=["V100"])
+        torch = a_plan(whole, a_job(framework="torch"), limit=2, devices=["V100"])
+    assert "rows 1, 2: an older GPU, for which tensorflow-volta is installed" in page_text(plan)
+    assert "installed from tensorflow-volta" in explain(plan, plan.candidates[0])
+    assert "older GPU" not in page_text(newer)
+    assert "installed from tensorflow-nvidia" in explain(newer, newer.candidates[0])
+    assert "tensorflow-volta" not in page_text(own)
+    assert "installed from" not in explain(own, own.candidates[0])
+    assert not torch.candidates
