@@ -160,12 +160,15 @@ def _ask(
     if proposal.dearer:
         _ask_price(proposal.dearer)
         return
+    if proposal.late:
+        show([proposal.late], stream=sys.stderr)
     if assume_yes:
         return
     question = "launch with the image, data and secrets above?" if foreign else "launch?"
+    question = "launch it all the same?" if proposal.late and not foreign else question
     hint = "--yes launches without asking"
-    # Enter alone does not agree to parts that others made.
-    confirm(question, default=not foreign, hint=hint, left_alone="nothing was launched")
+    # Enter alone agrees neither to parts that others made nor to a run that will not get to its end.
+    confirm(question, default=not (foreign or proposal.late), hint=hint, left_alone="nothing was launched")
 
 
 def _still_agreed(proposal: Proposal, view: LiveView) -> Proposal:

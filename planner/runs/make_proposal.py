@@ -62,7 +62,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     """
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
-        return here(estimate, offer, f"this machine: {machine_line(estimate)}")
+        return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)
     if not query.providers and not job.constraints.providers:
         query = query._replace(providers=_signed_in(around))
     now = around.now()

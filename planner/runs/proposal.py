@@ -39,7 +39,8 @@ class Proposal:
     time (None: nothing could be estimated), `text` all of it in a line.
 
     `plan` is what it was made from (None: this machine), `dearer` why its price has to be agreed to ("": it is about
-    what was shown before). `left_out` says which places of the plan the run may not take ("": it may take all of them).
+    what was shown before), `late` why its deadline has to be ("": it would be kept). `left_out` says which places of
+    the plan the run may not take ("": it may take all of them).
     """
 
     targets: tuple[Target, ...]
@@ -48,6 +49,7 @@ class Proposal:
     text: str
     plan: Plan | None = None
     dearer: str = ""
+    late: str = ""
     left_out: str = ""
 
     @property
@@ -56,10 +58,18 @@ class Proposal:
         return [target.offer for target in self.targets]
 
 
-def here(estimate: MachineEstimate, offer: Offer, text: str) -> Proposal:
-    """Return the proposal for this machine, which has no other place."""
-    slow_end = estimate.time.high if estimate.time else None
-    return Proposal(targets=(Target(offer=offer),), record=estimate_record(estimate), slow_end=slow_end, text=text)
+def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta | None = None) -> Proposal:
+    """Return the proposal for this machine, which has no other place. Rented ones that are too slow for the deadline
+    are left out of a plan; here the person is told."""
+    time, late = estimate.time, ""
+    if time is not None and deadline is not None and time.total > deadline:
+        late = (
+            f"it is estimated to take {format_duration(time.total)}, and would be ended at its deadline of "
+            f"{format_duration(deadline)}, with a checkpoint"
+        )
+    slow_end = time.high if time else None
+    record = estimate_record(estimate)
+    return Proposal(targets=(Target(offer=offer),), record=record, slow_end=slow_end, text=text, late=late)
 
 
 def rented(plan: Plan, dearer: str = "") -> Proposal:

@@ -80,6 +80,14 @@ def test_a_launch_says_what_it_does_and_prints_a_receipt(tmp_path: Path) -> None
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == MODEL
 
 
+def test_a_deadline_below_the_estimate_is_asked_about_here_too(tmp_path: Path) -> None:
+    """It started without a word, and ended after ten seconds with code 8."""
+    said = plan("launch", "job.yaml", "--provider", "local", "--deadline", "1s")
+    assert said.code == 2
+    assert "and would be ended at its deadline of 1s, with a checkpoint\n" in said.err
+    assert not (tmp_path / "home" / "runs").exists()
+
+
 def test_data_goes_to_stdout_and_everything_else_to_stderr() -> None:
     said = launch("--json")
     receipt = said.json

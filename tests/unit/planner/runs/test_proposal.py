@@ -177,7 +177,8 @@ def test_this_machine_is_the_only_place_there_is() -> None:
 
 
 def test_without_an_estimate_there_is_nothing_to_keep() -> None:
-    proposal = here(a_machine_estimate(time=None), an_offer(), "this machine")
+    proposal = here(a_machine_estimate(time=None), an_offer(), "this machine", timedelta(seconds=1))
+    assert proposal.late == ""
     assert (proposal.slow_end, proposal.record) == (None, {})
 
 
@@ -226,3 +227,18 @@ def test_a_budget_ends_it_when_it_is_spent_at_the_highest_price() -> None:
     spot = replace(a_target("1", market=Market.SPOT, on_demand_usd_per_hour=Decimal(8)), zone="a")
     first, *_ = limits_text(a_run(targets=(spot,), budget_usd=Decimal(2)), Timers(machine=None, cloud=None), NOON)
     assert first.startswith(f"ends by {at(900)}, or when $2 are spent at the highest price that may come; ")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "late"),
+    [
+        (None, ""),
+        (timedelta(hours=9), ""),
+        (
+            timedelta(seconds=10),
+            "it is estimated to take 10m 00s, and would be ended at its deadline of 10s, with a checkpoint",
+        ),
+    ],
+)
+def test_a_deadline_that_this_machine_would_not_keep_is_told(deadline: timedelta | None, late: str) -> None:
+    assert here(a_machine_estimate(time=a_run_time(600)), an_offer(), "this machine", deadline).late == late
