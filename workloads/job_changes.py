@@ -45,7 +45,7 @@ def changed_job(job: TrainingJob, changes: Sequence[Change], source: str) -> Tra
     if not changes:
         return job
     changed = with_changes(json.loads(job.to_json()), changes)
-    return validated_job(changed, f"{source} with {' '.join(change.text for change in changes)}")
+    return validated_job(changed, f"{source} with {' '.join(change.text for change in changes if change.text)}")
 
 
 def with_changes(values: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:

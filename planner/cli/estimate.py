@@ -35,6 +35,7 @@ def command(
     job_file: options.JobFile = None,
     model: job_options.Model = None,
     dataset: job_options.Dataset = None,
+    data: job_options.DataFolder = None,
     epochs: job_options.Epochs = None,
     batch: job_options.Batch = None,
     precision: job_options.PrecisionName = None,
@@ -84,7 +85,7 @@ def command(
         **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
         **{"image_size": image_size, "framework": framework, "xla": xla},
     }
-    asked_job = job_options.job_of(job_file, values)
+    asked_job = job_options.job_of(job_file, values, data)
     asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()

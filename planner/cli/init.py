@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,11 +16,14 @@ from planner.cli import job_options, options
 from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import persons_files
 
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
+
 _FILE = """\
 # yaml-language-server: $schema={schema}
-name: {name}
-model: {{preset: {model}}}      # or {{layers: [64, 64, M, 128, M], batch_norm: true, dense: [256]}}
-data: {{name: {data}}}          # or {{path: ./images}}, with model.image_size and model.classes
+{looked_at}name: {name}
+model: {{{model}}}      # or {{layers: [64, 64, M, 128, M], batch_norm: true, dense: [256]}}
+data: {{{data}}}
 epochs: {epochs}
 global_batch_size: {batch}      # split evenly over the devices
 accumulate: 1                   # parts of each batch, trained one after another where it does not fit at once
@@ -26,36 +31,81 @@ precision: fp32                 # fp32 | tf32 | amp_fp16 | amp_bf16
 xla: false
 # framework: tensorflow         # tensorflow | jax | torch; left out: tensorflow, and jax on a TPU
 optimizer: {{name: sgd, learning_rate: 0.01, momentum: 0.9, weight_decay: 0.0005}}
-seed: 0
+{validation}seed: 0
 checkpoint_every: 10m
 # constraints: {{deadline: 8h, budget_usd: 20}}
 objective: cost                 # cost | time | balanced
 """
+_PLAIN = re.compile(r"[\w./][\w./-]*")
+"""A path that YAML reads as text without quotes."""
 
 
 def command(
     target: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Where to write it")] = Path("job.yaml"),
-    model: job_options.Model = "vgg16",
-    dataset: job_options.Dataset = "cifar10",
-    epochs: job_options.Epochs = job_options.DEFAULT_EPOCHS,
-    batch: job_options.Batch = job_options.DEFAULT_BATCH,
+    data: job_options.DataFolder = None,
+    model: job_options.Model = None,
+    dataset: job_options.Dataset = None,
+    image_size: job_options.ImageSize = None,
+    epochs: job_options.Epochs = None,
+    batch: job_options.Batch = None,
     recipe: Annotated[
         str, typer.Option(metavar="NAME", help="Write a recipe with a reported accuracy instead: vgg16-imagenet")
     ] = "",
     as_json: options.Json = False,
 ) -> None:
     """Write the file; never over another."""
+    if data is not None and os.path.lexists(target):  # before a folder is looked at, which takes seconds
+        raise _is_there(target)
+    values = {"model": model, "dataset": dataset, "image_size": image_size, "epochs": epochs, "batch": batch}
     if recipe:
-        answers = (model, dataset, epochs, batch)
-        if answers != ("vgg16", "cifar10", job_options.DEFAULT_EPOCHS, job_options.DEFAULT_BATCH):
+        if data is not None or any(value is not None for value in values.values()):
             raise BadInputError("a recipe has a model, data, epochs and a batch", "leave these out beside --recipe")
         _write(target, _recipe(recipe), as_json=as_json)
         return
-    job = job_options.job_from_options({"model": model, "dataset": dataset, "epochs": epochs, "batch": batch})
-    text = _FILE.format(
-        schema=_schema(), name=job.name, model=model, data=dataset, epochs=job.epochs, batch=job.global_batch_size
+    if dataset is not None and os.path.isdir(dataset):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
+        raise BadInputError(f"--dataset: {dataset} is a folder", f"--data {shlex.quote(dataset)} trains on its images")
+    values["model"] = model or "vgg16"
+    values["dataset"] = dataset or (None if data is not None else "cifar10")
+    job = job_options.job_of(None, values, data).job
+    _write(target, _text(job, target), as_json=as_json)
+
+
+def _text(job: TrainingJob, target: Path) -> str:
+    """The job as a file in the place of `target`, with every key that people change."""
+    model, data = [f"preset: {job.model.preset}"], [f"name: {job.data.name}"]
+    looked_at = validation = ""
+    if job.model.image_size is not None:
+        model += [f"image_size: {job.model.image_size}"]
+    if job.data.path is not None:
+        model += [f"classes: {job.classes}"]
+        data = [f"path: {_path_from(target, job.data.path)}", f"channels: {job.channels}"]
+        data += [f"first_label: {job.data.first_label}"] if job.data.first_label else []
+        looked_at = "# image_size, classes and channels are those of the images at data.path\n"
+        validation = "validation: {every_epochs: 1}   # tests on the held-out images after each epoch\n"
+    return _FILE.format(
+        schema=_schema(),
+        looked_at=looked_at,
+        name=job.name,
+        model=", ".join(model),
+        data=", ".join(data),
+        epochs=job.epochs,
+        batch=job.global_batch_size,
+        validation=validation,
     )
-    _write(target, text, as_json=as_json)
+
+
+def _path_from(target: Path, folder: str) -> str:
+    """The folder as the job file names it: from its own place, in quotes where YAML needs them."""
+    try:
+        path = os.path.relpath(folder, target.resolve().parent)
+    except ValueError:  # on another drive
+        path = folder
+    path = path if path.startswith("..") or Path(path).is_absolute() else f"./{path}"
+    return path if _PLAIN.fullmatch(path) else json.dumps(path, ensure_ascii=False)
+
+
+def _is_there(target: Path) -> BadInputError:
+    return BadInputError(f"{target} is already there", "choose another name")
 
 
 def _recipe(name: str) -> str:
@@ -74,7 +124,7 @@ def _write(target: Path, text: str, *, as_json: bool) -> None:
         with persons_files(), target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise BadInputError(f"{target} is already there", "choose another name") from None
+        raise _is_there(target) from None
     except OSError as error:
         raise ThisMachineError(f"cannot write {target}: {error.strerror}", "choose another place") from None
     after = f"plan estimate {shlex.quote(str(target))}"

@@ -22,6 +22,14 @@ DEFAULT_BATCH = 128
 
 Model = Annotated[str | None, typer.Option("--model", help=f"The net: {', '.join(Preset)}")]
 Dataset = Annotated[str | None, typer.Option("--dataset", help=f"The data: {', '.join(DataName)}")]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        help="Your own images, a sub-folder per class: it is looked at for all that a job says",
+    ),
+]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that each training image is used")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Global batch size")]
 PrecisionName = Annotated[str | None, typer.Option("--precision", help=", ".join(Precision))]
@@ -71,17 +79,20 @@ class AskedJob(NamedTuple):
         return [f"changed from {self.source}: {differences_text(self.differences)}"]
 
 
-def job_of(job_file: Path | None, values: Mapping[str, object]) -> AskedJob:
-    """The job in the file, or that of the defaults, with the options of `OF_A_JOB` by name (None: not given).
+def job_of(job_file: Path | None, values: Mapping[str, object], folder: Path | None = None) -> AskedJob:
+    """The job in the file, or that of the defaults, with the options of `OF_A_JOB` by name (None: not given), on the
+    images of `folder`.
 
     Raises BadInputError.
     """
+    if folder is not None and values.get("dataset") is not None:
+        raise BadInputError("--data and --dataset name two sets of images", "give one of the two")
     if job_file is None:
-        job = job_from_options(values)
-        return AskedJob(job, f"{values['model']} on {values['dataset']}")
+        job = job_from_options(values, folder)
+        return AskedJob(job, f"{values['model']} on {values['dataset'] or folder}")
     # The file by itself first: its own mistakes are told with their lines.
     job = read_job_file(job_file)
-    changes = changes_of(values)
+    changes = (*_of_folder(folder, values, job), *changes_of(values))
     if not changes:
         return AskedJob(job, str(job_file))
     from workloads.job_changes import changed_job, differences
@@ -94,21 +105,32 @@ def job_of(job_file: Path | None, values: Mapping[str, object]) -> AskedJob:
     return AskedJob(changed, str(job_file), differences(job, changed))
 
 
-def job_from_options(values: Mapping[str, object]) -> TrainingJob:
-    """A job without a file, from its options by name (None: not given). Raises BadInputError naming the option."""
+def job_from_options(values: Mapping[str, object], folder: Path | None = None) -> TrainingJob:
+    """A job without a file, from its options by name (None: not given), on a data set or the images of a folder.
+
+    Raises BadInputError naming the option.
+    """
     model, dataset = values.get("model"), values.get("dataset")
-    if model is None or dataset is None:
+    if model is None or (dataset is None and folder is None):
         raise BadInputError(
-            "give a job file, or --model and --dataset", "plan estimate --model vgg16 --dataset cifar10"
+            "give a job file, or --model and --data FOLDER (your own images) or --dataset",
+            "plan estimate --model vgg16 --data ./flowers, or --dataset cifar10",
         )
-    least: dict[str, Any] = {"name": f"{model}-{dataset}".replace("_", "-"), "epochs": DEFAULT_EPOCHS}
-    least["global_batch_size"] = DEFAULT_BATCH
-    changes = changes_of(values)
+    own = changes_of(values)
+    if folder is None:
+        name = f"{_canonical('model', model)}-{_canonical('dataset', dataset)}".replace("_", "-")
+    else:
+        from planner.cli.own_folder import name_of
+
+        name = name_of(_canonical("model", model), folder)
+        dataset = folder
+    least: dict[str, Any] = {"name": name, "epochs": DEFAULT_EPOCHS, "global_batch_size": DEFAULT_BATCH}
+    changes = (*_of_folder(folder, values), *own)
     from workloads.job_changes import with_changes
     from workloads.job_mistakes import JobFileError, validated_job
 
     named = (OF_A_JOB["model"], OF_A_JOB["dataset"])
-    more = [one.text for one in changes if one.where not in named and least.get(one.where[0]) != one.value]
+    more = [one.text for one in own if one.where not in named and least.get(one.where[0]) != one.value]
     source = " ".join((f"{model} on {dataset}", *(("with", *more) if more else ())))
     try:
         return validated_job(with_changes(dict(least), changes), source)
@@ -126,6 +148,29 @@ def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:
     from workloads.job_changes import Change
 
     return tuple(Change(OF_A_JOB[name], value, _typed(name, value)) for name, value in given.items())
+
+
+def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJob | None = None) -> tuple[Change, ...]:
+    """What the folder of `--data` says, as changes; of a job file the net and the batch stay."""
+    if folder is None:
+        return ()
+    from planner.cli.own_folder import job_of_folder
+
+    preset = str(values.get("model") or (job.model.preset if job is not None else "") or "")
+    size, batch = values.get("image_size"), values.get("batch")
+    looked_at = job_of_folder(
+        folder,
+        preset,
+        usual_batch=DEFAULT_BATCH,
+        image_size=int(str(size)) if size else job.model.image_size if job is not None else None,
+        batch=int(str(batch)) if batch else job.global_batch_size if job is not None else None,
+    )
+    return looked_at.changes(f"--data {folder}")
+
+
+def _canonical(name: str, value: object) -> str:
+    """A word as a job file has it: VGG16 is vgg16."""
+    return str(_ENUMS[name](str(value)))
 
 
 def _option(name: str) -> str:

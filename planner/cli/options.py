@@ -19,7 +19,7 @@ from planner.settings import Settings, load_settings
 from providers.registry import SIMULATED, THIS_MACHINE, names
 from workloads import terms
 from workloads.durations import parse_duration
-from workloads.nearest import nearest_names
+from workloads.nearest import nearest_names, same_name
 from workloads.terms import MAX_NODES, MAX_USD
 
 if TYPE_CHECKING:
@@ -103,10 +103,7 @@ def nodes(text: str | None) -> tuple[int, ...]:
 
 def markets(values: Sequence[str] | None) -> tuple[str, ...]:
     """`on-demand` and `on_demand` are the same. Raises BadInputError."""
-    names = tuple(name.replace("-", "_") for name in values or ())
-    for name in names:
-        one_of("--market", name, ["on_demand", "spot"])
-    return names
+    return tuple(one_of("--market", name, ["on_demand", "spot"]) for name in values or ())
 
 
 def _deadline(text: str) -> timedelta:
@@ -141,10 +138,10 @@ def any_client(value: str | None) -> bool:
     return value is not None
 
 
-def one_of(option: str, value: str, names: Sequence[str]) -> None:
-    """Refuse a value that is none of the names. Raises BadInputError with the nearest one."""
-    if value in names:
-        return
+def one_of(option: str, value: str, names: Sequence[str]) -> str:
+    """The one of the names that is the value, capitals and dashes aside. Raises BadInputError with the nearest one."""
+    if same := same_name(value, names):
+        return same
     near = nearest_names(value, names)
     hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
     raise BadInputError(f"{option}: there is no {value!r}", hint)

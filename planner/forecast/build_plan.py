@@ -331,7 +331,7 @@ def _unknown(kind: str, value: str, allowed: set[str], names_elsewhere: Iterable
     begins = [name for name in known if name.startswith(value.lower())]
     near = [name for name in known if name == other_word(value)] or nearest_names(value, sorted(allowed))
     if begins and (kind.startswith("region") or not near):
-        hint = f"name a whole one: {_listed(begins)}"
+        hint = f"did you mean {_listed(begins)}?"
     else:
         hint = f"did you mean {near[0]}?" if near else f"known: {_listed(known)}"
     raise BadInputError(f"there is no {kind} {value!r}", hint)

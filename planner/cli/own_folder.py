@@ -1,0 +1,143 @@
+"""What a job says of a folder of the person's own images: read from the folder, for a command without a job file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.errors import BadInputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workloads.data_folder.check import Report
+    from workloads.job_changes import Change
+    from workloads.layers import Net
+
+_MOST_DECODED = 500
+"""Images that are decoded for their size and channels, spread over the folder; plan data check decodes all."""
+USUAL_IMAGE_SIZE_PX = 224
+"""What the nets were published with (Simonyan and Zisserman 2015); images that are larger are resized to it."""
+_LEAST_STEPS = 10
+"""Steps of an epoch: a batch is smaller than usual where there are few images."""
+_USUAL_DEVICE = "T4"
+"""The device with the least memory that every cloud rents today (pricing/data/devices.toml)."""
+
+
+class FolderJob(NamedTuple):
+    """What a job says of a folder, and the report that it was read from."""
+
+    values: dict[str, Any]
+    report: Report
+
+    def changes(self, typed: str) -> tuple[Change, ...]:
+        """The values as changes of a job, typed as one option."""
+        from workloads.job_changes import Change
+
+        rows = [
+            (part, key, value)
+            for part, keys in self.values.items()
+            for key, value in (keys.items() if isinstance(keys, dict) else [("", keys)])
+        ]
+        return tuple(
+            Change((part, key) if key else (part,), value, typed if number == 0 else "")
+            for number, (part, key, value) in enumerate(rows)
+        )
+
+
+def job_of_folder(
+    folder: Path, preset: str, *, usual_batch: int, image_size: int | None = None, batch: int | None = None
+) -> FolderJob:
+    """What a job that trains this net on the folder says of it: path, channels, classes, the size of its images and a
+    batch. To stderr a line of what the folder holds.
+
+    Raises BadInputError for a folder that cannot be trained on.
+    """
+    from planner.report.data_report import launch_lines
+
+    report = _checked(folder)
+    sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
+    data: dict[str, Any] = {"path": str(folder.resolve()), "channels": report.channels or 3}
+    if report.first_label == 1:
+        data["first_label"] = 1
+    size = image_size or _size(report, preset)
+    net = _net(preset, size, len(report.classes), data["channels"])
+    return FolderJob(
+        values={
+            "data": data,
+            "model": {"image_size": size, "classes": len(report.classes)},
+            "global_batch_size": batch or _batch(net, report.train_images, usual_batch),
+        },
+        report=report,
+    )
+
+
+def name_of(preset: str, folder: Path) -> str:
+    """`vgg16-flowers`, as a job may be called."""
+    words = re.sub(r"[^a-z0-9]+", "-", folder.resolve().name.lower()).strip("-")
+    return f"{preset}-{words}"[:63].strip("-")
+
+
+def _checked(folder: Path) -> Report:
+    from workloads.data_folder.check import check_folder
+    from workloads.data_folder.values import DataFolderError
+
+    hint = "docs/training.md has the layouts that are read"
+    try:
+        report = check_folder(folder, _MOST_DECODED)
+    except DataFolderError as error:
+        raise BadInputError(str(error), hint) from None
+    except OSError as error:
+        raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
+    if report.problems:
+        message = f"{folder} cannot be trained on: {report.problems[0]}"
+        raise BadInputError(message, f"plan data check {folder} lists every problem")
+    return report
+
+
+def _size(report: Report, preset: str) -> int:
+    """The shorter side of the middle image, at most the usual size, and no smaller than the net takes."""
+    if report.sizes is None:
+        raise BadInputError(
+            "the size of the images is not known: Pillow, which decodes them, is not installed here",
+            "--image-size N, or pip install pillow",
+        )
+    size = min(USUAL_IMAGE_SIZE_PX, *report.sizes.middle)
+    while preset and _net(preset, size, 2, 3) is None and size < USUAL_IMAGE_SIZE_PX:
+        size += 1
+    return size
+
+
+def _net(preset: str, size: int, classes: int, channels: int) -> Net | None:
+    """The net for such images; None where they are too small for it, or the preset is none."""
+    from workloads.job import DataSpec, ModelSpec, TrainingJob
+    from workloads.layers import figures
+
+    try:
+        model = ModelSpec.model_validate({"preset": preset, "image_size": size, "classes": classes})
+        data = DataSpec.model_validate({"path": ".", "channels": channels})
+        job = TrainingJob(name="job", model=model, data=data, epochs=1, global_batch_size=1)
+        figures(job.net())
+    except ValueError:
+        return None
+    return job.net()
+
+
+def _batch(net: Net | None, images: int, usual: int) -> int:
+    """The usual batch, or the largest power of two below it that a small GPU and this computer train at once and that
+    leaves an epoch of ten steps."""
+    from pricing.catalog import find_device
+    from providers.hardware import memory_bytes
+    from workloads.memory import FRAMEWORK_BYTES, GIB, largest_batch
+
+    if net is None:
+        return usual  # the job's own check says what is wrong with it
+    device = find_device(_USUAL_DEVICE)
+    usable_gib = [device.usable_memory(device.memory_gib or 0).low_gib]
+    if here := memory_bytes():
+        usable_gib.append((here - FRAMEWORK_BYTES) / GIB)
+    most = min(largest_batch(net, min(usable_gib), "fp32", "sgd"), images // _LEAST_STEPS)
+    if most >= usual:
+        return usual
+    return 1 << (max(1, most).bit_length() - 1)

@@ -1,0 +1,133 @@
+"""From a folder of one's own images to a complete job file and to an estimate, in one command."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.cli.job_options import DEFAULT_BATCH
+from planner.cli.own_folder import job_of_folder
+from planner.errors import BadInputError
+from tests.builders import small_catalog
+from tests.unit.planner.cli.command import plan
+from workloads.data_folder.counts import count_images
+from workloads.jobfile import read_job
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Image: Any = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder; state below it."""
+    for name in [name for name in os.environ if name.startswith("PLAN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def images(
+    folder: Path, *, count: int = 20, size: tuple[int, int] = (20, 16), mode: str = "RGB", classes: str = "abc"
+) -> Path:
+    """So many images of each class, none like another."""
+    for label, name in enumerate(classes):
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            colour = number + 1 if mode == "L" else (10 + 60 * label, number + 1, 7)
+            image = Image.new(mode, size, colour)
+            image.putpixel((label, 0), 255 if mode == "L" else (255, 255, 255))
+            image.save(folder / name / f"{number}.png")
+    return folder
+
+
+def test_a_folder_becomes_a_job_file_that_lacks_nothing(here: Path) -> None:
+    images(here / "my flowers")
+    said = plan("init", "job.yaml", "--data", "./my flowers", "--model", "VGG11")
+    assert (said.code, said.out) == (0, "wrote job.yaml; next: plan estimate job.yaml\n")
+    assert "held out, 3 classes; all 60 images decoded: colour, 20x16 to 20x16 px" in said.err
+    job = read_job(here / "job.yaml")
+    assert (job.name, job.model.preset, job.classes, job.channels) == ("vgg11-my-flowers", "vgg11", 3, 3)
+    assert job.image_size == 32, "the least that the net takes; the images are smaller"
+    assert job.global_batch_size == 4, "an epoch has ten steps"
+    assert job.validation.every_epochs == 1
+    assert job.data.path == str(here / "my flowers")
+    assert 'data: {path: "./my flowers", channels: 3}\n' in (here / "job.yaml").read_text()
+
+
+def test_the_file_in_another_folder_names_the_images_from_there(here: Path) -> None:
+    images(here / "flowers")
+    (here / "jobs").mkdir()
+    assert plan("init", "jobs/job.yaml", "--data", "flowers").code == 0
+    assert "path: ../flowers," in (here / "jobs" / "job.yaml").read_text()
+    assert read_job(here / "jobs" / "job.yaml").data.path == str(here / "flowers")
+
+
+def test_an_estimate_takes_a_folder_without_a_file(here: Path) -> None:
+    images(here / "flowers")
+    said = plan("estimate", "--data", "flowers", "--model", "vgg16", "--epochs", 3, "--catalog", small_catalog(here))
+    assert said.code == 0, said.err
+    head = said.out.splitlines()[0]
+    assert head.startswith("vgg16-flowers: vgg16 (")
+    assert head.endswith(f" on {here / 'flowers'} at 32 px, 3 epochs, batch 4, fp32, tensorflow")
+
+
+def test_a_job_file_may_be_estimated_on_another_folder(here: Path) -> None:
+    images(here / "one")
+    images(here / "two", classes="abcd", mode="L")
+    assert plan("init", "--data", "one", "--model", "vgg11", "--batch", 8).code == 0
+    said = plan("estimate", "job.yaml", "--data", "two", "--json", "--catalog", small_catalog(here))
+    job = said.json["job"]
+    assert (job["data"]["path"], job["data"]["channels"], job["model"]["classes"]) == (str(here / "two"), 1, 4)
+    assert job["data"]["images"] == count_images(here / "two").train
+    assert (job["global_batch_size"], job["model"]["image_size"]) == (8, 32)
+
+
+def test_grey_images_of_a_size_and_options_are_taken_over(here: Path) -> None:
+    images(here / "grey", mode="L", size=(300, 260), count=4)
+    looked_at = job_of_folder(here / "grey", "vgg11", usual_batch=DEFAULT_BATCH)
+    assert looked_at.values["data"]["channels"] == 1
+    assert looked_at.values["model"] == {"image_size": 224, "classes": 3}
+    assert plan("init", "--data", "grey", "--image-size", 64, "--batch", 2, "--epochs", 5).code == 0
+    job = read_job(here / "job.yaml")
+    assert (job.image_size, job.global_batch_size, job.epochs) == (64, 2, 5)
+
+
+REFUSED = [
+    (("--dataset", "./flowers"), "--dataset: ./flowers is a folder", "--data ./flowers trains on its images"),
+    (("--data", "nowhere"), "there is no folder nowhere", ""),
+    (("--data", "flowers/a"), "flowers/a holds 20 .png files", ""),
+    (("--data", "one"), "one cannot be trained on: there is 1 class (a)", "plan data check one lists every problem"),
+    (("--data", "flowers", "--dataset", "mnist"), "--data and --dataset name two sets of images", ""),
+    (("--data", "flowers", "--recipe", "vgg16-imagenet"), "a recipe has a model, data, epochs and a batch", ""),
+    (("--data", "flowers", "--model", "resnet"), "--model: there is no 'resnet'", "known: vgg11"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "hint"), REFUSED, ids=[" ".join(row[0]) for row in REFUSED])
+def test_what_cannot_be_is_refused_and_nothing_written(
+    here: Path, arguments: tuple[str, ...], error: str, hint: str
+) -> None:
+    images(here / "flowers")
+    images(here / "one", classes="a")
+    said = plan("init", "job.yaml", *arguments)
+    assert said.code == 2
+    assert said.error.startswith(error)
+    assert said.hint.startswith(hint)
+    assert not (here / "job.yaml").exists()
+
+
+def test_another_file_is_never_written_over_and_no_folder_looked_at_for_it(here: Path) -> None:
+    (here / "job.yaml").write_text("mine")
+    said = plan("init", "job.yaml", "--data", "nowhere")
+    assert said.error == "job.yaml is already there"
+    assert (here / "job.yaml").read_text() == "mine"
+
+
+def test_a_folder_that_cannot_be_read_is_bad_input(here: Path) -> None:
+    with pytest.raises(BadInputError, match="there is no folder"):
+        job_of_folder(here / "none", "vgg16", usual_batch=DEFAULT_BATCH)
