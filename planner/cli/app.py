@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner import __version__
+from planner.cli.typed import remember
 from planner.errors import BadInputError, ExitCode
 
 # What each command is, in the order in which people use them, which is that of `plan --help`. The module of a command
@@ -58,6 +59,7 @@ def command(arguments: list[str]) -> int:
     arguments = arguments or ["--help"]
     if arguments[0] == "help":
         arguments = [*arguments[1:], "--help"]
+    remember(arguments)
     cli = typer.main.get_command(_app(arguments))
     try:
         code = cli.main(args=arguments, prog_name="plan", standalone_mode=False)

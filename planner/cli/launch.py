@@ -30,7 +30,7 @@ from planner.runs.news import News
 from planner.runs.proposal import Proposal, further_text, most_usd, within
 from planner.runs.run import Phase, Run
 from planner.runs.run_keys import RunKeys
-from planner.runs.runner import request_for
+from planner.runs.runner import Runner, request_for
 from planner.settings import Settings
 from workloads.job import TrainingJob
 from workloads.pretrained import weights_lines
@@ -99,7 +99,9 @@ def command(
             request = request_for(job, clock, client=build.client(settings).id, data=transfer.files, key=keys.key)
             watchful = Watchful(factory, clock.now, proposal.offers)
             lines = (*weights_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
-            view.pause_for(lambda: _ask(job.name, proposal, earlier, lines, foreign, assume_yes=yes))
+            if text := _beginning(runner, job, names, earlier, fresh=fresh):
+                lines = (*lines, text)
+            view.pause_for(lambda: _ask(job.name, proposal, lines, foreign, assume_yes=yes))
             if transfer.is_missing:
                 view.pause_for(lambda: send_brought(transfer, first_at))
                 # Its time begins when its data is there.
@@ -130,6 +132,13 @@ def _checked(job: TrainingJob) -> tuple[TrainingJob, list[str]]:
     return check_at_launch(job, told), told
 
 
+def _beginning(runner: Runner, job: TrainingJob, providers: Sequence[str], earlier: Run | None, *, fresh: bool) -> str:
+    """What the run begins with: the checkpoint of an earlier one, or nothing although one waits; "" for nothing."""
+    if earlier is not None:
+        return f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)"
+    return "" if fresh else runner.waiting(job, providers)
+
+
 def _query_of(
     providers: Sequence[str] | None,
     regions: Sequence[str] | None,
@@ -146,7 +155,6 @@ def _query_of(
 def _ask(
     title: str,
     proposal: Proposal,
-    earlier: Run | None,
     limits: Sequence[str],
     foreign: Sequence[str],
     *,
@@ -154,8 +162,6 @@ def _ask(
 ) -> None:
     """Show what would be launched, and return where somebody agrees. `foreign` are the job's parts made elsewhere."""
     lines = [f"{title} on {proposal.text}", *filter(None, (further_text(proposal), proposal.left_out)), *limits]
-    if earlier is not None:
-        lines.append(f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)")
     show([*lines, *foreign], stream=sys.stderr)
     if proposal.dearer:
         _ask_price(proposal.dearer)

@@ -10,6 +10,7 @@ import typer
 from planner.cli.live_view import bills_line
 from planner.cli.person import hang_up_detaches
 from planner.cli.screen import show
+from planner.cli.typed import launch_again
 from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
 from planner.runs.execution.create import MakeRequest
 from planner.runs.execution.executor import Detached, ended_error
@@ -81,7 +82,7 @@ def finish(run: Run) -> None:
     """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
     if run.outcome is Outcome.SUCCEEDED:
         return
-    again = "plan launch JOB.yaml goes on from the newest checkpoint, --fresh starts anew"
+    again = f"{launch_again(run.provider)} goes on from the newest checkpoint, --fresh starts anew"
     if run.outcome is Outcome.STOPPED:
         sys.stderr.write(f"stopped; {again}\n")
         raise typer.Exit(int(ExitCode.INTERRUPTED))

@@ -27,6 +27,7 @@ from planner.runs.spending import Spending
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from providers.errors import ProviderError
 from providers.registry import is_here
+from workloads.job_changes import differences, differences_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -101,6 +102,21 @@ class Runner:
             if newest_checkpoint(self._provider_of(name).store(run.run_id)) is not None:
                 return run
         return None
+
+    def waiting(self, job: TrainingJob, providers: Sequence[str]) -> str:
+        """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended
+        early and has a checkpoint. "" where none has."""
+        for name in providers:
+            run = self._journal.newest_beside(job.name, job.digest(), name)
+            if run is None or not self.owns(run) or run.phase is not Phase.DONE:
+                continue
+            if run.outcome is None or not run.outcome.resumable:
+                continue
+            step = newest_checkpoint(self._provider_of(name).store(run.run_id))
+            before = recorded_job(self._journal, run.run_id)
+            if step is not None:
+                return _left_behind(run, step, before, job)
+        return ""
 
     def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:
         """The newest run of this very job that is not done, at any provider; `beside` are those to be passed over.
@@ -398,3 +414,13 @@ def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
     except (OSError, ValueError) as error:  # a name too long, say
         raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
     return folder
+
+
+def _left_behind(run: Run, step: int, before: TrainingJob, job: TrainingJob) -> str:
+    of_training = [row for row in differences(before, job) if row.key.partition(".")[0] not in _NOT_TRAINED]
+    changed = differences_text(of_training) or "its data"
+    return f"run {run.run_id} waits at step {step:,}; the job has changed ({changed}), so that this run begins anew"
+
+
+_NOT_TRAINED = ("constraints", "objective", "on_slow", "checkpoint_every", "nodes")
+"""Keys in which a job may change and still go on (TrainingJob.digest)."""

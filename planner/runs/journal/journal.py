@@ -292,6 +292,18 @@ class Journal:
         )
         return self._run(RunId(rows[0]["run_id"])) if rows else None
 
+    def newest_beside(self, job_name: str, job_digest: str, provider: str) -> Run | None:
+        """The newest run at this provider of a job of this name that trains something else than the digest says; of
+        the last runs there, since the name stands in their documents alone."""
+        rows = self._rows(
+            "SELECT run_id FROM runs WHERE job_digest <> ? AND provider = ? AND model_folder <> ''"
+            " ORDER BY created_at DESC, rowid DESC LIMIT 20",
+            job_digest,
+            provider,
+        )
+        runs = self._each(rows, lambda _: None)
+        return next((run for run in runs if run.job_name == job_name), None)
+
     def job_json(self, run_id: RunId) -> str:
         """The job of a run as it was launched. Raises ThisMachineError."""
         return str(self._rows("SELECT job_json FROM runs WHERE run_id = ?", run_id)[0]["job_json"])

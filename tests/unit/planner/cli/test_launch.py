@@ -289,6 +289,29 @@ def test_the_same_job_goes_on_and_fresh_does_not(provider: FakeProvider) -> None
     assert (third["run_id"] == first["run_id"], third["attempts"]) == (False, 1)
 
 
+def test_a_changed_job_begins_anew_and_says_what_waits(tmp_path: Path, provider: FakeProvider) -> None:
+    provider.scripts = [ended_at_once(EndKind.STOPPED), done_at_once]
+    first = launch("--json").json
+    text = (tmp_path / "job.yaml").read_text()
+    assert "global_batch_size: 32" in text
+    (tmp_path / "job.yaml").write_text(text.replace("global_batch_size: 32", "global_batch_size: 16"))
+    again = launch("--json")
+    waits = f"run {first['run_id']} waits at step 3; the job has changed (global_batch_size 32 -> 16), so that"
+    assert waits in again.err
+    assert (again.json["run_id"] == first["run_id"], again.json["attempts"]) == (False, 1)
+    (tmp_path / "job.yaml").write_text(text.replace("global_batch_size: 32", "global_batch_size: 8"))
+    assert "waits at step" not in launch("--json", "--fresh").err
+
+
+def test_the_command_that_goes_on_is_the_one_that_was_typed(provider: FakeProvider) -> None:
+    provider.scripts = [ended_at_once(EndKind.STOPPED)]
+    said = launch("--deadline", "2h", "--fresh")
+    typed = "plan launch job.yaml --provider local --yes --deadline 2h"
+    assert f"stopped; {typed} goes on from the newest checkpoint" in said.err
+    provider.scripts = [done_at_once]
+    assert "continuing run" in plan(*typed.split()[1:]).err
+
+
 def test_fresh_begins_anew(provider: FakeProvider) -> None:
     provider.scripts = [ended_at_once(EndKind.STOPPED)]
     first = launch("--json").json

@@ -1,0 +1,25 @@
+"""The command line as it was typed, for the messages that say how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORDS: list[str] = []
+_NOT_AGAIN = ("--fresh", "--another")
+"""What would begin another run."""
+
+
+def remember(words: Iterable[str]) -> None:
+    """Keep the words of this command line."""
+    _WORDS[:] = words
+
+
+def launch_again(provider: str) -> str:
+    """The command that goes on with a run at this provider: the launch that was typed, with all that it needs."""
+    if _WORDS[:1] != ["launch"]:
+        return f"plan launch JOB.yaml --provider {provider}"
+    return f"plan {shlex.join(word for word in _WORDS if word not in _NOT_AGAIN)}"
