@@ -39,7 +39,9 @@ def planned(job: TrainingJob, query: PlanQuery, settings: Settings, now: datetim
 
 
 def is_answered_here(plan: Plan, query: PlanQuery) -> bool:
-    """Whether only this machine was asked about, and its line says what it takes."""
+    """Whether only this machine was asked about, or a device that nobody rents, and its line says what it takes."""
+    if any(device.time is not None for device in plan.named_devices):
+        return True
     return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None
 
 

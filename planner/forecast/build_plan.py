@@ -14,6 +14,7 @@ from planner.forecast.choose import Filters, World, at_place, choose, fits, soft
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.load import load_since, read_system
+from planner.forecast.named_devices import quote_named_devices
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.obtainability import Obtainabilities
 from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, Reason
@@ -194,6 +195,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
         first = partial(first_of_each, choice.candidates, catalog, now)
+        named = quote_named_devices(job, filters.devices, choice.candidates, predictor, catalog.devices)
         groups = in_numbers(job, query.nodes, first, partial(_asker, predictor=predictor, devices=catalog.devices))
     finally:
         predictor.close()
@@ -212,6 +214,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         credit_usd=own.credit_usd,
         own_notes=own.lines,
         groups=groups,
+        named_devices=named,
     )
 
 

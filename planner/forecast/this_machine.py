@@ -115,14 +115,14 @@ def quote_this_machine(
     work = Workload(job)
     device, count = _gpus(machine, devices, job)
     name = device.name if device else CPU_DEVICE
-    fits, reason = _fits(work, machine, device, count)
+    fits, reason = fits_on(work, machine, device, count)
     rows = load_measurements(settings.measurements)
     own = own_measurement(job, machine.fingerprint, rows)
     if own is not None:
         answer: Throughput | None = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
         cores = cores_of(processor.cpuinfo)
-        predict = partial(_predicted, machine=machine, on=(device, count), predictor=predictor, cores=cores)
+        predict = partial(predicted_on, machine=machine, on=(device, count), predictor=predictor, cores=cores)
         answer = predict(work)
         if answer is not None and device is None:
             calibrations = load_calibrations(settings.calibrations)
@@ -134,7 +134,7 @@ def quote_this_machine(
         answer = under_load(answer, load)
     time = None
     if answer is not None and fits:
-        first = _first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
+        first = first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
         time = _own_time(work, own, first, answer) if own else first
     cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
     return MachineEstimate(
@@ -234,7 +234,8 @@ def _name_of(spelling: str, devices: DeviceTable) -> str | None:
         return None
 
 
-def _fits(work: Workload, machine: HostHardware, device: Device | None, count: int) -> tuple[bool, str]:
+def fits_on(work: Workload, machine: HostHardware, device: Device | None, count: int) -> tuple[bool, str]:
+    """Whether a machine's memory is enough for the job on so many of its GPUs (None: its processor), else why not."""
     if device:
         usable_gib = device.usable_memory(machine.gpus[0].memory_gib, jax=work.job.framework is Framework.JAX).high_gib
     else:
@@ -314,9 +315,11 @@ def _measured_work(row: OwnMeasurement) -> Workload | None:
         return None
 
 
-def _predicted(
+def predicted_on(
     work: Workload, machine: HostHardware, on: tuple[Device | None, int], predictor: Predictor, cores: Cores
 ) -> Throughput | None:
+    """What the model says of the job on so many GPUs of a machine (None: on its processor with such cores); None where
+    it says nothing."""
     job, (device, count) = work.job, on
     answer = predictor.predict(
         Question(
@@ -354,7 +357,7 @@ def _faster(answer: Throughput, times: float) -> Throughput:
     )
 
 
-def _first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
+def first_time(work: Workload, throughput: Throughput, start_seconds: float) -> RunTime:
     """The run of which nothing is known but its throughput."""
     # A folder of the person's own is here already.
     setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))

@@ -49,6 +49,7 @@ def estimate_json(
             "own_prices": list(plan.own_notes),
             "advice": [*plan.advice, *machines_advice(plan)],
             "this_machine": machine_json(plan.this_machine),
+            "named_devices": [device_json(device) for device in plan.named_devices],
             "candidate_count": len(plan.ranking),
             "candidates": list(candidate_rows(plan, enumerate(plan.ranking[:limit], start=1), checked)),
             "several_machines": machines_json(plan),
@@ -102,6 +103,12 @@ def _fixed(estimate: Estimate, region: str) -> dict[str, float]:
     """The parts of the cost beside compute."""
     fixed = estimate.fixed(region)
     return {name: float(getattr(fixed, name)) for name in ("disk", "address", "transfer", "between_regions")}
+
+
+def device_json(device: MachineEstimate) -> dict[str, Any]:
+    """A device that was named and that no candidate has: nobody is paid for it."""
+    without = ("usd_per_hour", "cost_usd", "load")
+    return {key: value for key, value in (machine_json(device) or {}).items() if key not in without}
 
 
 def machine_json(machine: MachineEstimate | None) -> dict[str, Any] | None:

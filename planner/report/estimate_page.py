@@ -52,6 +52,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     below = [*_mark_lines(plan), *_software_lines(plan), *_why_not(checked or {}), *plan.own_notes]
     if plan.this_machine:
         below.append(_brief_machine_line(plan.this_machine))
+    below += _named_lines(plan)
     below += [f"advice: {line}" for line in plan.advice[:1]]
     return joined(
         [[_job_line(plan.job), _limits(plan.job)], [ranking], [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)]]
@@ -177,6 +178,7 @@ def _under(plan: Plan) -> list[str]:
         lines += [*_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
+    lines.extend(_named_lines(plan))
     lines.extend(f"advice: {line}" for line in plan.advice)
     counts = rejection_counts(plan)
     if counts:
@@ -311,6 +313,18 @@ def unproven_text(ranked: RankedOffer) -> str:
     factor = table_of_images().unproven_cost_factor
     why = ranked.candidate.estimate.unproven
     return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
+
+
+def _named_lines(plan: Plan) -> list[str]:
+    """`RTX 4090 (no offer here; one of your own): 2h 10m at 812 (640-1,030) images/s, modelled`."""
+    return [f"{device.name} (no offer here; one of your own): {_own_device(device)}" for device in plan.named_devices]
+
+
+def _own_device(device: MachineEstimate) -> str:
+    if device.time is None or device.throughput is None:
+        return f"no, {device.reason}"
+    speed = f"{speed_text(device.throughput)} images/s, {device.throughput.basis}"
+    return f"{format_duration(device.time.total)} at {speed}"
 
 
 def _brief_machine_line(machine: MachineEstimate) -> str:

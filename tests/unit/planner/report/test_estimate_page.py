@@ -218,6 +218,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
         *("job", "made_at", "currency", "prices", "own_prices", "advice", "this_machine", "candidates", "rejections"),
         "changed",
         "several_machines",
+        "named_devices",
         "candidate_count",
     }
     for row in found["candidates"]:
