@@ -17,7 +17,7 @@ from planner.forecast.load import load_since, read_system
 from planner.forecast.named_devices import quote_named_devices
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.obtainability import Obtainabilities
-from planner.forecast.plan import REASON_TEXTS, Candidate, Plan, Reason
+from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
 from planner.forecast.processor import read_cpuinfo
 from planner.forecast.ranked_offers import first_of_each, in_full, in_numbers
 from planner.forecast.this_machine import Processor, quote_this_machine
@@ -172,11 +172,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         world = _world(job, predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
         world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
         rented = catalog.rentals(OfferQuery(include_retired=True), now.date())
-        try:
-            choice = choose(job, rented, world, filters, every_place=query.every_place)
-        except ValueError as error:
-            hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
-            raise BadInputError(f"{job.name}: {error}", hint) from None
+        choice = _choose(job, rented, world, filters, query)
         computer = this_machine()
         processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
         machine = quote_this_machine(job, computer, settings, predictor, catalog.devices, processor)
@@ -216,6 +212,16 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         groups=groups,
         named_devices=named,
     )
+
+
+def _choose(
+    job: TrainingJob, rented: Sequence[RentalPlaces], world: World, filters: Filters, query: PlanQuery
+) -> Choice:
+    try:
+        return choose(job, rented, world, filters, every_place=query.every_place)
+    except ValueError as error:
+        hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
+        raise BadInputError(f"{job.name}: {error}", hint) from None
 
 
 def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
