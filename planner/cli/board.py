@@ -14,6 +14,7 @@ import typer
 from planner.cli import build, options
 from planner.errors import BadInputError, ThisMachineError
 from planner.runs.run import Phase, Run
+from workloads.extras import install_hint
 
 _HOST = "127.0.0.1"
 _EVENT_FILES = "*tfevents*"
@@ -29,7 +30,7 @@ def command(
         run = journal.run(name)
     folder = _folder(run)
     if find_spec("tensorboard") is None:
-        raise ThisMachineError("plan board needs TensorBoard", "pip install 'trainplan[board]'")
+        raise ThisMachineError("plan board needs TensorBoard", install_hint("board"))
     address = f"http://{_HOST}:{port}/"
     text = json.dumps({"folder": str(folder), "address": address}) if as_json else f"{folder} at {address}"
     typer.echo(text)

@@ -16,6 +16,7 @@ from planner.throughput.values import Throughput
 from pricing.money import format_usd
 from providers.registry import is_simulated
 from workloads.durations import format_duration
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from planner.forecast.plan import Plan
@@ -98,7 +99,7 @@ def _figure(inches: tuple[int, int], target: Path) -> tuple[Any, Any]:
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise ThisMachineError("--plot needs matplotlib", "pip install 'trainplan[plot]'") from None
+        raise ThisMachineError("--plot needs matplotlib", install_hint("plot")) from None
     figure = Figure(figsize=inches, layout="constrained")
     return figure, figure.add_subplot(xscale="log", yscale="log")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,6 +63,9 @@ def engine_files(
     Raises BadInputError for a job that the engine's machines could not read or train.
     """
     _check(job, engine)
+    if image is not None and not _IMAGE.fullmatch(image):
+        hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"
+        raise BadInputError(f"--image: {image} is not the name of an image", hint)
     if job.framework is Framework.TORCH and accelerators is not None and accelerators.count > 1:
         raise BadInputError(
             f"torch trains on one GPU of each machine, not on {accelerators.count}",
@@ -81,6 +85,10 @@ def engine_files(
         for variable, reference in job.secrets.items()
     )
     return EngineFiles(files=files, command=command, notes=notes)
+
+
+_IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
+"""Registry with its port, name, tag, digest. A digest that was copied with points in the place of its end is none."""
 
 
 def _check(job: TrainingJob, engine: Engine) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import BadInputError, ThisMachineError
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.values import IMAGE_SUFFIXES
+from workloads.extras import install_hint
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _framework(model: KeptModel, say: Callable[[str], None]) -> Framework:
     if not there:
         raise ThisMachineError(
             "this Python has no TensorFlow, JAX or PyTorch to ask the model with",
-            "install the extra trainplan[train-cpu]; report.md beside the model has the code for another Python",
+            f"{install_hint('train-cpu')}; report.md beside the model has the code for another Python",
         )
     if there[0] is not model.framework:
         say(f"the model was trained with {model.framework}, which this Python has not: {there[0]} is asked instead")

@@ -23,6 +23,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -215,7 +216,7 @@ def translated(what: str) -> Iterator[None]:
     try:
         from botocore import exceptions as sdk
     except ImportError as error:
-        raise MachineError("boto3 is not installed here", hint="pip install 'trainplan[aws]'") from error
+        raise MachineError("boto3 is not installed here", hint=install_hint("aws")) from error
     try:
         yield
     except sdk.ClientError as error:

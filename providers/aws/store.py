@@ -19,6 +19,7 @@ from providers.errors import (
 from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
 from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -338,7 +339,7 @@ def _translated(what: str) -> Iterator[None]:
 def _no_sdk() -> ProviderError:
     from providers.errors import MachineError
 
-    return MachineError("boto3 is not installed here", hint="pip install 'trainplan[aws]'")
+    return MachineError("boto3 is not installed here", hint=install_hint("aws"))
 
 
 def _code(error: Any) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.base import VendorRequest
 from providers.errors import CredentialsError, InstanceNotFoundError, MachineError, TransientError
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from providers.azure.settings import AzureSettings
@@ -178,7 +179,7 @@ class ArmClient:
                     self._client_set = self._new_clients()
                 except ImportError as error:
                     raise MachineError(
-                        f"Azure's libraries are not installed here: {error}", hint="pip install 'trainplan[azure]'"
+                        f"Azure's libraries are not installed here: {error}", hint=install_hint("azure")
                     ) from error
             return self._client_set
 

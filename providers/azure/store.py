@@ -22,6 +22,7 @@ from providers.errors import (
 )
 from providers.stores.bucket import BucketMissingError, Entry, Page, UploadLostError
 from providers.stores.settings import StoreSettings
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -280,7 +281,7 @@ def _translated(what: str) -> Iterator[None]:
 
 
 def _no_sdk() -> ProviderError:
-    return MachineError("azure-storage-blob is not installed here", hint="pip install 'trainplan[azure]'")
+    return MachineError("azure-storage-blob is not installed here", hint=install_hint("azure"))
 
 
 def _not_signed_in(error: Exception) -> ProviderError:

@@ -22,6 +22,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -206,7 +207,7 @@ def translated(what: str) -> Iterator[None]:
         from google.auth import exceptions as auth
         from google.protobuf import json_format
     except ImportError as error:
-        raise MachineError("Google's libraries are not installed here", hint="pip install 'trainplan[gcp]'") from error
+        raise MachineError("Google's libraries are not installed here", hint=install_hint("gcp")) from error
     try:
         yield
     except (json_format.ParseError, requests.exceptions.JSONDecodeError) as error:

@@ -23,6 +23,7 @@ from providers.errors import (
 from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
 from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -296,7 +297,7 @@ def _translated(what: str) -> Iterator[None]:
         import requests
         from google.auth import exceptions as auth
     except ImportError as error:
-        raise MachineError("google-auth is not installed here", hint="pip install 'trainplan[gcp]'") from error
+        raise MachineError("google-auth is not installed here", hint=install_hint("gcp")) from error
     try:
         yield
     except auth.TransportError as error:

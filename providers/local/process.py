@@ -23,6 +23,7 @@ from providers.local.records import PROCESS, AttemptPlace, attempt_key
 from providers.local.store import write_whole
 from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
 from providers.local.translate import own_trainer, process_request
+from workloads.extras import install_hint
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ class ProcessHost:
 
 def _fix_of(framework: Framework | None) -> str:
     if framework in (None, Framework.TENSORFLOW):
-        return "install Docker or Podman, or the extra trainplan[train]"
+        return (
+            f"install Docker or Podman, or TensorFlow (for NVIDIA cards the extra train): {install_hint('train-cpu')}"
+        )
     return f"install {framework} into this Python, or Docker or Podman, or write another framework into the job"
 
 

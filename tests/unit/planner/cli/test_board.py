@@ -15,6 +15,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once, waits
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ def test_where_tensorboard_is_not_installed_the_extra_is_named(tmp_path: Path) -
         pytest.skip("TensorBoard is installed here")
     said = plan("board", launched(tmp_path / "model"))
     assert (said.code, said.error) == (9, "plan board needs TensorBoard")
-    assert said.hint == "pip install 'trainplan[board]'"
+    assert said.hint == install_hint("board")
 
 
 def test_an_unknown_run_is_bad_input() -> None:

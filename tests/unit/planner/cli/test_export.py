@@ -41,6 +41,12 @@ def test_the_folder_has_what_the_printed_command_needs(job: Path, tmp_path: Path
     assert (task["num_nodes"], task["resources"]["accelerators"]) == (2, "V100:2")
 
 
+@pytest.mark.parametrize("image", ["trainer", "localhost:5000/a/trainer:1.2", f"r.example/t@sha256:{'a' * 64}"])
+def test_an_image_is_written_as_it_was_named(job: Path, tmp_path: Path, image: str) -> None:
+    assert plan("export", job, "--to", "jobset", "--out", tmp_path / "out", "--image", image).code == 0
+    assert f"image: {image}\n" in (tmp_path / "out" / "jobset.yaml").read_text(encoding="utf-8")
+
+
 def test_files_that_are_there_are_not_overwritten(job: Path, tmp_path: Path) -> None:
     words = ("export", job, "--to", "sbatch", "--out", tmp_path / "out")
     assert plan(*words).code == 0
@@ -57,6 +63,12 @@ def test_files_that_are_there_are_not_overwritten(job: Path, tmp_path: Path) -> 
         (("--device", "TPU v5e"), "TPU v5e is not exported"),
         (("--device", "nonesuch"), "nonesuch"),
         ((), "a pod needs an image, and the job names none"),
+        (
+            ("--image", "registry/trainer@sha256:..."),
+            "--image: registry/trainer@sha256:... is not the name of an image",
+        ),
+        (("--image", f"registry/trainer@sha256:{'a' * 20}…"), "is not the name of an image"),
+        (("--image", "registry/two words"), "is not the name of an image"),
     ],
 )
 def test_what_cannot_be_is_refused(job: Path, tmp_path: Path, words: tuple[str, ...], error: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from planner.cli import plot
 from tests.unit.planner.cli.command import plan
+from workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     done = plan("estimate", *JOB, "--plot", tmp_path / "front.png")
     assert "--plot needs matplotlib" in done.err
-    assert "trainplan[plot]" in done.err
+    assert install_hint("plot") in done.err
     assert "T4" in done.out
     assert not list(tmp_path.glob("*.png"))
 

@@ -279,7 +279,7 @@ def test_without_the_sdk_the_person_is_told(world: Client) -> None:
 
     with pytest.raises(MachineError, match="mgmt") as caught:
         ArmClient(AzureSettings(), credential=missing).send(Call(method="GET", path="/subscriptions"))
-    assert "trainplan[azure]" in caught.value.hint
+    assert "[azure]'" in caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if item.get_closest_marker("train"):
-            item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed (pip install 'trainplan[train]')"))
+            item.add_marker(pytest.mark.skip(reason="TensorFlow is not installed (the extra train-cpu)"))
 
 
 @pytest.fixture
