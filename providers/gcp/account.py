@@ -159,6 +159,25 @@ class Account:
             if self.settings.endpoint is not None:  # another endpoint than Google's has no sign-in
                 return AnonymousCredentials(), None
             with contextlib.suppress(google.auth.exceptions.RefreshError):
-                item, project = google.auth.default(scopes=[SCOPE])
-                return item, project
+                return signed_in(self.settings.project)
         raise CredentialsError("the sign-in to Google Cloud has ended", hint=SIGN_IN)
+
+
+def signed_in(project: str | None) -> tuple[Any, str | None]:
+    """Google's credentials of this computer, and the project that they name. Raises google.auth's errors.
+
+    A person's sign-in that names no quota project gets the one that is worked in: several of Google's APIs refuse a
+    person's calls without one (https://cloud.google.com/docs/quotas/set-quota-project), and `gcloud auth
+    application-default login` writes one only where gcloud has a project. A service account's calls count against its
+    own project, and are left as they are.
+    """
+    import google.auth
+    from google.auth import external_account_authorized_user
+    from google.oauth2 import credentials as persons
+
+    found, usual = google.auth.default(scopes=[SCOPE])
+    worked_in = project or usual
+    of_a_person = isinstance(found, (persons.Credentials, external_account_authorized_user.Credentials))
+    if of_a_person and worked_in and not found.quota_project_id:
+        found = found.with_quota_project(worked_in)
+    return found, usual

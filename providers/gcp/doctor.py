@@ -11,7 +11,7 @@ from providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refuse
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
-from providers.gcp.permissions import ACT_AS, CLIENT_ROLES, PREFIX
+from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX
 from providers.gcp.request import LABEL_OURS, OURS
 from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, missing_bindings
 from providers.gcp.tpu.deadline import QUEUE, REGION
@@ -114,11 +114,15 @@ def _network(at: StandingResources) -> Check:
 
 def _permissions(at: StandingResources) -> Check:
     found_names = [name for role in CLIENT_ROLES for name in role.permissions]
-    lacking = sorted(set(found_names) - at.permitted(found_names))
+    permitted = at.permitted(found_names)
+    lacking = sorted(set(found_names) - permitted - set(ADVICE))
     if lacking:
         names = " and ".join(at.role_name(role) for role in CLIENT_ROLES)
         fix = f"ask whoever owns the project for the roles {names} (docs/permissions/gcp has the commands)"
         return refused("permissions", f"you may not {', '.join(lacking)}", fix)
+    without = sorted(set(ADVICE) - permitted)
+    if without:
+        return ok("permissions", f"all that launches take; without {', '.join(without)} there is no advice on capacity")
     return ok("permissions", f"all {len(found_names)} that launches take")
 
 

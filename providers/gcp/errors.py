@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from providers.errors import (
@@ -34,6 +34,13 @@ IN_USE = frozenset({"resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHE
 """Codes of a delete of what something else still holds."""
 OFF = frozenset({"accessNotConfigured", "SERVICE_DISABLED"})
 """Codes of an API that the project does not use."""
+QUOTA_PROJECT = re.compile(r"requires a quota project")
+"""Of the refusal of a person's sign-in without a quota project, whose reason is that of an API that is off
+(GoogleCloudPlatform/cloud-foundation-fabric issue 2622: "API requires a quota project, which is not set by …")."""
+NO_QUOTA_PROJECT = "QUOTA_PROJECT_NOT_SET"
+"""Our code for it: Google's own, SERVICE_DISABLED, says that an API is off, which `plan setup gcp` would switch on."""
+SET_QUOTA_PROJECT = "gcloud auth application-default set-quota-project PROJECT, with the project that is worked in"
+_USE = "ask whoever owns the project for roles/serviceusage.serviceUsageConsumer, or the role in docs/permissions/gcp"
 _ELSEWHERE = "another zone, region or machine may have one"
 _QUOTA = "ask for more at https://console.cloud.google.com/iam-admin/quotas, or choose another region or machine"
 _ENABLE = "plan setup gcp switches it on, or gcloud services enable {api}.googleapis.com"
@@ -75,6 +82,8 @@ CODES: Mapping[str, Reaction] = {
     "insufficientPermissions": Reaction(PermissionDeniedError, _GRANT),
     "IAM_PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
     "PERMISSION_DENIED": Reaction(PermissionDeniedError, _GRANT),
+    NO_QUOTA_PROJECT: Reaction(CredentialsError, SET_QUOTA_PROJECT),
+    "USER_PROJECT_DENIED": Reaction(PermissionDeniedError, _USE),
     "accessNotConfigured": Reaction(PermissionDeniedError, _ENABLE),
     "SERVICE_DISABLED": Reaction(PermissionDeniedError, _ENABLE),
     "billingNotEnabled": Reaction(PermissionDeniedError, _BILLING),
@@ -153,6 +162,8 @@ class ErrorDetail:
 
 def error_of(error: ErrorDetail, what: str) -> ProviderError:
     """The error of ours that a code of Google's calls for; one in no table stays unrecognized."""
+    if error.code in OFF and QUOTA_PROJECT.search(error.message):
+        error = replace(error, code=NO_QUOTA_PROJECT)
     reaction = _reaction(error)
     message = f"{what}: {error.message or error.code}"
     if reaction is None:

@@ -8,7 +8,7 @@ github iann0036/iam-dataset, commit 2073fa52ac00 of 2026-08-22.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 ACT_AS = "iam.serviceAccounts.actAs"
 """On the machines' service account alone, not on the project."""
+
+USES_QUOTA = "serviceusage.services.use"
+"""Of whoever signs in as a person: calls count against the quotas of the project that they name
+(https://cloud.google.com/docs/quotas/set-quota-project)."""
+ADVICE = ("compute.advice.capacity", "compute.advice.capacityHistory")
+"""What launches can do without: where Google refuses custom roles that name them, the role is made without them."""
 
 # Method (its id in Google's description) -> permissions. The letter is the source.
 CALLS: Mapping[str, tuple[str, ...]] = {
@@ -137,6 +143,15 @@ class Role:
             "includedPermissions": list(self.permissions),
         }
 
+    def is_whole(self, permissions: Iterable[str]) -> bool:
+        """Whether a role with these permissions is this one, also as Google may have taken it (`without_advice`)."""
+        return tuple(sorted(permissions)) in (self.permissions, self.without_advice.permissions)
+
+    @property
+    def without_advice(self) -> Role:
+        """The role for a Google that takes no custom role with these permissions."""
+        return replace(self, permissions=tuple(name for name in self.permissions if name not in ADVICE))
+
     @property
     def text(self) -> str:
         """The file in docs/permissions/gcp."""
@@ -193,7 +208,7 @@ CLIENT = Role(
     id="trainplanClient",
     title="trainplan: launches",
     description="What plan launch, status, stop, sweep and doctor need of a project that plan setup has set up.",
-    permissions=tuple(name for name in _LAUNCHES if name not in OWN),
+    permissions=tuple(sorted([*(name for name in _LAUNCHES if name not in OWN), USES_QUOTA])),
 )
 CLIENT_OWN = Role(
     id="trainplanClientOwn",
@@ -233,7 +248,7 @@ SETUP = Role(
     id="trainplanSetup",
     title="trainplan: set-up",
     description="What plan setup gcp needs to make what launches need of a project, and to remove it again.",
-    permissions=permissions_for((*SETUP_CALLS, *_LOOKED_AT)),
+    permissions=tuple(sorted([*permissions_for((*SETUP_CALLS, *_LOOKED_AT)), USES_QUOTA])),
 )
 FILES = {
     "client.json": CLIENT,

@@ -17,7 +17,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.permissions import CLIENT_OWN, CLIENT_ROLES, ROLES, Role
+from providers.gcp.permissions import ADVICE, CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.setup_steps import (
     SERVICES,
@@ -76,7 +76,7 @@ class GcpSetUp:
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         engine = StepEngine(
-            calls=_Calls(self.at),
+            calls=_Calls(self.at, report),
             sleep=self.wait,
             pause_seconds=PAUSE_SECONDS,
             trouble_seconds=PATIENCE_SECONDS,
@@ -142,7 +142,7 @@ class GcpSetUp:
         else:
             if entries.get("deleted"):
                 calls.append(_call("iam", "roles.undelete", "POST", f"{home}/{role.id}:undelete", {}))
-            if tuple(sorted(entries.get("includedPermissions", ()))) != role.permissions:
+            if not role.is_whole(entries.get("includedPermissions", ())):
                 calls.append(_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
         if calls:
             who = "for you to grant to whoever launches" if role in CLIENT_ROLES else "for the machines' account"
@@ -214,9 +214,10 @@ class GcpSetUp:
 
 @dataclass(frozen=True)
 class _Calls:
-    """`providers.cloud.setup_steps.SetUpCalls` for Google's calls."""
+    """`providers.cloud.setup_steps.SetUpCalls` for Google's calls. `report` hears what was done otherwise."""
 
     at: StandingResources
+    report: Callable[[str], None]
 
     def send(self, call: VendorRequest) -> Mapping[str, Any] | None:
         if call.operation == POLICY:
@@ -226,13 +227,26 @@ class _Calls:
         if request["method"] != "DELETE" and self._is_there(call):
             return None
         try:
-            return self.at.account.ask(
-                request["method"], call.service, request["path"], request.get("query"), request.get("body")
-            )
+            return self._asked(call, request.get("body"))
         except InstanceNotFoundError:
             if request["method"] != "DELETE":
                 raise
             return None
+        except BadRequestError as error:
+            role = _role_without_advice(call, error)
+            if role is None:
+                raise
+            self.report(
+                f"role {role.id}: Google takes no custom role with {', '.join(ADVICE)}; it is made without them, and "
+                "plan estimate shows no advice on spot capacity"
+            )
+            return self._asked(
+                call, {"roleId": role.id, "role": role.body} if "roleId" in request["body"] else role.body
+            )
+
+    def _asked(self, call: VendorRequest, body: object) -> Mapping[str, Any]:
+        request: Mapping[str, Any] = call.parameters
+        return self.at.account.ask(request["method"], call.service, request["path"], request.get("query"), body)
 
     def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:
         return too_new_in_set_up(call.operation, error)
@@ -279,6 +293,20 @@ class _Calls:
     def _made_role(self, call: VendorRequest) -> Mapping[str, Any] | None:
         body: Any = call.parameters["body"]
         return next((self.at.role(role) for role in ROLES if role.id == body["roleId"]), None)
+
+
+def _role_without_advice(call: VendorRequest, error: BadRequestError) -> Role | None:
+    """The role of a call that was refused for a permission that launches can do without; None for another refusal.
+
+    IAM lists three levels of support for permissions in custom roles (https://cloud.google.com/iam/docs/
+    custom-roles-permissions-support); of which level these are was not found.
+    """
+    if call.operation not in ("roles.create", "roles.patch") or not any(name in error.message for name in ADVICE):
+        return None
+    path = str(call.parameters["path"])
+    body: Any = call.parameters["body"]
+    name = body.get("roleId") or path.rpartition("/")[2]
+    return next((role.without_advice for role in ROLES if role.id == name), None)
 
 
 def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:

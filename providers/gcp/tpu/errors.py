@@ -17,7 +17,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.errors import LOCATION_POLICY, SIGN_IN
+from providers.gcp.errors import LOCATION_POLICY, NO_QUOTA_PROJECT, QUOTA_PROJECT, SET_QUOTA_PROJECT, SIGN_IN
 from providers.gcp.tpu.api import Refused
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ def _reaction(refusal: Refused) -> tuple[str, Reaction | None]:
     """The code, of which the most telling one is taken, and what it calls for."""
     for row in refusal.details:
         reason = str(row.get("reason", ""))
+        if reason == OFF and QUOTA_PROJECT.search(refusal.message):
+            return NO_QUOTA_PROJECT, Reaction(CredentialsError, SET_QUOTA_PROJECT)
         if reason in INFO:
             return reason, INFO[reason]
     if any(str(row.get("@type", "")).endswith("google.rpc.QuotaFailure") for row in refusal.details):

@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.base import SetUp
+from providers.base import PreflightState, SetUp
 from providers.errors import BadRequestError, PermissionDeniedError
-from providers.gcp.permissions import CLIENT_ROLES, ROLES, machines_alone, ours_alone, read_runs_and_data, write_runs
+from providers.gcp.permissions import (
+    ADVICE,
+    CLIENT,
+    CLIENT_OWN,
+    CLIENT_ROLES,
+    ROLES,
+    machines_alone,
+    ours_alone,
+    read_runs_and_data,
+    write_runs,
+)
 from providers.gcp.provider import make
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import iam, tasks
@@ -210,6 +220,39 @@ def test_who_may_not_is_told(project: Project) -> None:
     with pytest.raises(PermissionDeniedError) as caught:
         project.provider.lacking()
     assert "docs/permissions/gcp" in caught.value.hint
+
+
+@pytest.mark.parametrize("unsupported", [ADVICE[:1], ADVICE])
+def test_a_role_is_made_without_advice_where_no_custom_role_may_ask_for_it(
+    project: Project, unsupported: tuple[str, ...]
+) -> None:
+    project.iam.unsupported = frozenset(unsupported)
+    said: list[str] = []
+    for step in project.provider.lacking():
+        project.provider.carry_out(step, said.append)
+    made = project.iam.roles[f"projects/{PROJECT}/roles/{CLIENT.id}"]["includedPermissions"]
+    assert set(CLIENT.permissions) - set(made) == set(ADVICE)
+    assert [line for line in said if "no custom role with compute.advice.capacity" in line]
+    assert project.provider.lacking() == []
+    project.iam.granted = frozenset(made) | set(CLIENT_OWN.permissions)
+    line = project.lines()["permissions"]
+    assert line.state is PreflightState.OK
+    assert "no advice on capacity" in line.detail
+
+
+def test_an_older_role_is_brought_up_to_date_without_advice(project: Project) -> None:
+    project.set_up()
+    project.iam.roles[f"projects/{PROJECT}/roles/{CLIENT.id}"]["includedPermissions"] = []
+    project.iam.unsupported = frozenset(ADVICE)
+    project.set_up()
+    assert project.provider.lacking() == []
+
+
+def test_a_role_that_cannot_do_without_what_is_refused_is_not_made(project: Project) -> None:
+    project.iam.unsupported = frozenset({"compute.networks.get"})
+    with pytest.raises(BadRequestError, match=r"compute\.networks\.get is not supported in custom roles"):
+        project.set_up()
+    assert f"projects/{PROJECT}/roles/{CLIENT.id}" not in project.iam.roles
 
 
 def test_a_policy_that_somebody_else_changes_is_read_again(project: Project) -> None:
