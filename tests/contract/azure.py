@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from providers.azure.account import Account
 from providers.azure.api import Arm, ArmClient, recorded
 from providers.azure.launch import Pace
+from providers.azure.names import machine_role
 from providers.azure.provider import AzureProvider
 from providers.azure.settings import AzureSettings
 from providers.base import ProviderSettings, VendorRequest
 from providers.cloud.launch import Rented
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore, run_store
+from tests.conftest import ROOT
+from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 DIGEST = "sha256:" + "1" * 64
 PUBLIC_KEY = "ssh-rsa AAAAB3NzaC1yc2E nobody"
+GONE = "Microsoft.Authorization/roleAssignments/delete"
+"""Refused for an assignment that is gone: the condition on the role cannot hold for it."""
 _CREATES = ("PUT", "POST")
 _LOOKS = ("retrieveBootDiagnosticsData",)
 
@@ -100,7 +106,18 @@ def a_store(double: Double, run_id: RunId) -> ObjectStore:
     return run_store(double.bucket(), run_id, patience=Patience(sleep=double.sleep))
 
 
+def documented(name: str) -> dict[str, Any]:
+    """A role of docs/permissions/azure, as its file is given to Azure, with the condition on its assignment."""
+    folder = ROOT / "docs" / "permissions" / "azure"
+    told = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
+    condition = (folder / f"{name}-condition.txt").read_text(encoding="utf-8").strip()
+    condition = condition.replace("MACHINE_ROLE", machine_role(SUBSCRIPTION)).replace("MACHINE_IDENTITY", PRINCIPAL)
+    return {"actions": told["Actions"], "notActions": [], "condition": condition, "conditionVersion": "2.0"}
+
+
 class AzureHarness:
+    """Its clients have the documented role of whoever launches, and nothing else."""
+
     provider_name = "azure"
     keeps_ended = False
     tells_training = False
@@ -108,7 +125,7 @@ class AzureHarness:
     def __init__(self, home: Path, double: Double) -> None:
         self._home = home
         self.double = double
-        self.double.control("reset")
+        self.double.control("reset", granted=[documented("client")])
         self._sent: list[VendorRequest] = []
 
     def provider(self) -> AzureInItsTime:
@@ -132,3 +149,5 @@ class AzureHarness:
 
     def clean(self) -> None:
         """The next test begins with an empty world."""
+        denied = set(self.double.control("denied")) - {GONE}
+        assert denied == set(), "docs/permissions/azure/client.json lacks what the adapter calls"

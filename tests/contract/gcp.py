@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -22,6 +23,7 @@ from providers.gcp.settings import GcpSettings
 from providers.stores.bucket import Bucket
 from providers.stores.patience import Patience
 from providers.stores.store import run_store
+from tests.conftest import ROOT
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 
@@ -104,7 +106,15 @@ class Client:
         return TimedGcp(account, parts, stores, self.google.now, google=self.google, only=only, slept=self.slept)
 
 
+def documented(*roles: str) -> list[str]:
+    """The permissions of these roles of docs/permissions/gcp."""
+    texts = [(ROOT / "docs" / "permissions" / "gcp" / f"{name}.json").read_text(encoding="utf-8") for name in roles]
+    return [name for text in texts for name in json.loads(text)["includedPermissions"]]
+
+
 class GcpHarness:
+    """Its clients have the documented roles of whoever launches, and nothing else."""
+
     provider_name = "gcp"
     keeps_ended = False
     tells_training = False
@@ -113,6 +123,7 @@ class GcpHarness:
         self.google = google
         self.client = Client(google, home)
         google.reset(Scenario(trainer="named"))
+        google.control("permit", {"permissions": documented("client", "client-own")})
 
     def provider(self) -> TimedGcp:
         return self.client.provider()

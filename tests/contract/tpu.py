@@ -14,7 +14,7 @@ from providers.gcp.tpu.api import Calls, TasksCalls, TpuCalls
 from providers.gcp.tpu.data_disk import DataDisks
 from providers.gcp.tpu.deadline import REGION, queue_name
 from providers.gcp.tpu.provider import TpuMachines
-from tests.contract.gcp import PROJECT, Client, GcpHarness, TimedGcp, _put
+from tests.contract.gcp import PROJECT, Client, GcpHarness, TimedGcp, _put, documented
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class TpuHarness(GcpHarness):
         self.client: TpuClient = TpuClient(google, home)
         google.reset(Scenario(trainer="named"))
         make_ready(self.client)
+        google.control("permit", {"permissions": documented("client", "client-own")})
 
     def request(self, call: Sequence[Any]) -> VendorRequest | None:
         return _request(call)

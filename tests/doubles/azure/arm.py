@@ -10,11 +10,12 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from providers.azure.api import kind_of, namespace_of
 from providers.sim.values import Effect
 from tests.doubles.azure import compute, lookups
-from tests.doubles.azure.permissions import LINKED, action_of, attributes_of, permits
+from tests.doubles.azure.permissions import actions_for, attributes_of, permits
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
 from tests.doubles.azure.values import Answer, ArmError, Group, Request, Right, Thing
 from tests.doubles.azure.wire import SdkModels, WireError
 from tests.doubles.azure.world import LostError, World, matching, thing_of
+from tests.doubles.needs import UnknownCallError
 from tests.faults.harness import EndedBy
 
 HOME = f"/subscriptions/{SUBSCRIPTION}"
@@ -95,15 +96,17 @@ class Arm:
         """Whether the person who is signed in has the permission that the call takes. Raises ArmError."""
         if request.path == "/subscriptions":
             return  # lists what the sign-in can see, whatever that is
-        action, attributes = action_of(request.method, request.path), self._attributes(request)
-        granted = self.world.rules.granted
-        scope = request.path
-        linked = LINKED if action == "Microsoft.Compute/virtualMachines/write" else ()
+        attributes, granted = self._attributes(request), self.world.rules.granted
+        try:
+            action, *linked = actions_for(request.method, request.path, request.body)
+        except UnknownCallError as error:
+            self.world.denied.append(str(error))
+            raise ArmError(403, "AuthorizationFailed", str(error)) from None
         for one in (action, *linked):
             if not permits(granted, one, attributes):
                 self.world.denied.append(one)
                 code = "AuthorizationFailed" if one == action else "LinkedAuthorizationFailed"
-                raise ArmError(403, code, _DENIED.format(person=PERSON, action=one, scope=scope))
+                raise ArmError(403, code, _DENIED.format(person=PERSON, action=one, scope=request.path))
 
     def _attributes(self, request: Request) -> dict[str, str]:
         """What conditions on role assignments look at."""

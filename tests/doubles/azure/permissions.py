@@ -6,22 +6,12 @@ import fnmatch
 import re
 from typing import TYPE_CHECKING, Any
 
+from tests.doubles.needs import needs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 ASSIGNMENTS = "Microsoft.Authorization/roleAssignments"
-LINKED = (
-    "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
-    "Microsoft.Network/networkInterfaces/write",
-    "Microsoft.Network/networkInterfaces/join/action",
-    "Microsoft.Network/networkSecurityGroups/join/action",
-    "Microsoft.Network/publicIPAddresses/write",
-    "Microsoft.Network/publicIPAddresses/join/action",
-    "Microsoft.Network/virtualNetworks/subnets/join/action",
-    "Microsoft.Compute/disks/write",
-)
-"""What the create of a machine asks for besides its own permission (LinkedAuthorizationFailed)."""
-_VERBS = {"GET": "read", "PUT": "write", "DELETE": "delete"}
 _GROUPS = {"resourcegroups": "resourceGroups"}
 _TOKEN = re.compile(
     r"\s*(?:(?P<mark>[()!])|(?P<word>AND|OR)\b|ActionMatches\{'(?P<action>[^']+)'\}"
@@ -30,23 +20,28 @@ _TOKEN = re.compile(
 )
 
 
-def action_of(method: str, path: str) -> str:
-    """The action that Resource Manager asks for a call: its kind, without names, and what is done."""
+def call_of(method: str, path: str) -> str:
+    """The call as tests/doubles/needs.csv names it: its method and its resource type, or what it lets one do."""
     parts = [part for part in path.split("/") if part]
     if "providers" not in parts or parts[-1] == "providers":
-        kinds = [_GROUPS.get(kind, kind) for kind in parts[::2]]
-        return "/".join(["Microsoft.Resources", *kinds, _VERBS[method]])
+        return f"{method} {'/'.join(['Microsoft.Resources', *(_GROUPS.get(kind, kind) for kind in parts[::2])])}"
     at = len(parts) - 1 - parts[::-1].index("providers")
     namespace, rest = parts[at + 1], parts[at + 2 :]
     if not rest:
-        return "Microsoft.Resources/subscriptions/providers/read"
-    if rest == ["register"]:
-        return f"{namespace}/register/action"
+        return f"{method} Microsoft.Resources/subscriptions/providers"
     if "publishers" in rest:
-        return f"{namespace}/locations/publishers/artifacttypes/offers/skus/versions/{_VERBS[method]}"
+        return f"{method} {namespace}/locations/publishers/artifacttypes/offers/skus/versions"
     doing = len(rest) % 2 == 1 and method == "POST"
-    kind = "/".join([namespace, *(rest[:-1:2] if doing else rest[::2])])
-    return f"{kind}/{rest[-1]}/action" if doing else f"{kind}/{_VERBS[method]}"
+    kinds = [*rest[:-1:2], rest[-1]] if doing else rest[::2]
+    return f"{method} {'/'.join([namespace, *kinds])}"
+
+
+def actions_for(method: str, path: str, body: Any = None) -> list[str]:
+    """The permissions that a call needs, its own first. Raises UnknownCallError."""
+    told = body if isinstance(body, dict) else {}
+    properties = told.get("properties") if isinstance(told.get("properties"), dict) else {}
+    parameters = {**{key: value for key, value in told.items() if key != "properties"}, **(properties or {})}
+    return [need.action for need in needs("azure", call_of(method, path), parameters)]
 
 
 def permits(granted: Sequence[Mapping[str, Any]], action: str, attributes: Mapping[str, str]) -> bool:

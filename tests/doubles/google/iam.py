@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
 SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling")
+CLIENT_BASED = ("cloudresourcemanager", "serviceusage", "iam", "cloudbilling")
+"""APIs that refuse a person's sign-in without a quota project; that it is these is assumed."""
 
 
 @dataclass
@@ -41,6 +43,10 @@ class Iam:
     lag_seconds: float = 0.0
     known_from: dict[str, datetime] = field(default_factory=dict)
     disabled: set[str] = field(default_factory=set)
+    no_quota_project: bool = False
+    """Whoever asks is a person whose sign-in names no quota project."""
+    unsupported: frozenset[str] = frozenset()
+    """Permissions that exist, and that no custom role may have."""
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     operations: dict[str, datetime] = field(default_factory=dict)
     tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
@@ -92,6 +98,7 @@ def _role_made(world: World, call: Call) -> dict[str, Any]:
     if name in table.roles:
         raise StatusError("ALREADY_EXISTS", f"A role named {name} already exists.")
     _refuse_unknown(call.body["role"].get("includedPermissions", ()))
+    _refuse_unsupported(world, call.body["role"])
     _is_new(world, name)
     table.roles[name] = {**call.body["role"], "name": name, "etag": "ZTAw"}
     return dict(table.roles[name])
@@ -99,6 +106,7 @@ def _role_made(world: World, call: Call) -> dict[str, Any]:
 
 def _role_changed(world: World, call: Call) -> dict[str, Any]:
     _refuse_unknown(call.body.get("includedPermissions", ()))
+    _refuse_unsupported(world, call.body)
     found = {**_role(world, call), **call.body}
     found["deleted"] = bool(call.body.get("deleted", False))
     world.table(Iam).roles[_role_name(call)] = found
@@ -221,10 +229,20 @@ def _refuse_unknown(names: Iterable[str], where: str = "") -> None:
             raise StatusError("INVALID_ARGUMENT", f"Permission {name} is not valid{where}.")
 
 
-def refuse_forbidden(world: World, method: str, *, machine: bool) -> None:
+def _refuse_unsupported(world: World, role: Mapping[str, Any]) -> None:
+    for name in role.get("includedPermissions", ()):
+        if name in world.table(Iam).unsupported:
+            raise StatusError("INVALID_ARGUMENT", f"Permission {name} is not supported in custom roles.")
+
+
+def refuse_forbidden(world: World, call: Call, *, machine: bool) -> None:
     """Raises the refusal of a call whose permission its caller lacks."""
-    table = world.table(Iam)
+    table, method = world.table(Iam), call.method
     service = method.partition(".")[0]
+    if table.no_quota_project and service in CLIENT_BASED and not machine:
+        message = f"The {service}.googleapis.com API requires a quota project, which is not set by default."
+        told = info("SERVICE_DISABLED", service=f"{service}.googleapis.com")
+        raise StatusError("PERMISSION_DENIED", message, (told,))
     if _is_unknown(world, service) or service in table.disabled:
         words = f"{service} API has not been used in project 1 before or it is disabled."
         later = "If you enabled this API recently, wait a few minutes and retry."
@@ -232,7 +250,7 @@ def refuse_forbidden(world: World, method: str, *, machine: bool) -> None:
             raise RefusedError(403, "accessNotConfigured", f"{words} {later}")
         told = info("SERVICE_DISABLED", service=f"{service}.googleapis.com")
         raise StatusError("PERMISSION_DENIED", f"{words} {later}", (told,))
-    name = permissions.lacking(method, table.machine_granted if machine else table.granted, table.denied)
+    name = permissions.lacking(call, table.machine_granted if machine else table.granted, table.denied)
     if name is None:
         return
     if method.startswith(("compute.", "storage.")):

@@ -1,62 +1,33 @@
-"""Which permissions each method takes, for the double that refuses a call without them.
-
-`permissions.csv` was not written from the product's own table. Source `iam-dataset`: github iann0036/iam-dataset,
-commit 2073fa52ac00 of 2026-08-22 (MIT), which was collected from Google's reference pages. Other sources are named
-in the row. `when` names the condition of a permission that not every call of the method takes.
-"""
+"""Whether somebody may make a call to Google: all that it needs, by tests/doubles/needs.csv, against what they have."""
 
 from __future__ import annotations
 
-import csv
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from tests.doubles.needs import needs, permissions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from tests.doubles.google.world import Call
 
-TABLE = Path(__file__).parent / "permissions.csv"
-NOT_ASKED = frozenset(
-    {"projection=full", "a legacy network without subnetworks", "an image of the caller's own projects"}
-)
-"""Conditions that no call of this project meets."""
 ON_ACCOUNT = "iam.serviceAccounts.actAs"
 """Granted on the service account, not by a role of the project."""
 
 
-class Row(NamedTuple):
-    method: str
-    permission: str
-    when: str
-    source: str
-
-
-@cache
-def rows() -> tuple[Row, ...]:
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        return tuple(Row(**row) for row in csv.DictReader(file))
-
-
-@cache
 def all_names() -> frozenset[str]:
     """Every permission name that this double knows."""
-    return frozenset(row.permission for row in rows())
+    return permissions_of("google")
 
 
-@cache
-def by_method() -> Mapping[str, tuple[str, ...]]:
-    """The permissions that this project's call of each method takes."""
-    found: dict[str, tuple[str, ...]] = {}
-    for row in rows():
-        if row.when not in NOT_ASKED:
-            found[row.method] = (*found.get(row.method, ()), row.permission)
-    return found
+def permissions_for(call: Call) -> tuple[str, ...]:
+    """The permissions that a call needs, by its method, path, query and body. Raises UnknownCallError."""
+    parameters = {**call.path, **call.query, **call.body}
+    return tuple(dict.fromkeys(need.action for need in needs("google", call.method, parameters)))
 
 
-def lacking(method: str, granted: frozenset[str] | None, denied: set[str]) -> str | None:
-    """The first permission that a caller lacks for a method; None: it may. `granted` None stands for an owner, who has
-    all but what is `denied`."""
-    for name in by_method().get(method, ()):
+def lacking(call: Call, granted: frozenset[str] | None, denied: set[str]) -> str | None:
+    """The first permission that a caller lacks for a call; None: it may. `granted` None stands for an owner, who has
+    all but what is `denied`. Raises UnknownCallError."""
+    for name in permissions_for(call):
         allowed = granted is None or name in granted or name == ON_ACCOUNT
         if name in denied or not allowed:
             return name

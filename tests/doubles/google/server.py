@@ -21,6 +21,7 @@ from tests.doubles.google.discovery import Description, Matched, ViolationError,
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.world import Call, RefusedError, Rule, World
+from tests.doubles.needs import UnknownCallError
 from tests.doubles.serving import QuickHandler, Serving
 from tests.doubles.shown_time import ShownTime
 
@@ -55,6 +56,8 @@ class Host:
     def control(self, what: str, body: dict[str, Any]) -> dict[str, Any]:
         if what in in_turn.VERBS:
             in_turn.VERBS[what]()
+        if what == "permit":  # from now on whoever calls has these permissions and no others
+            self.world.table(iam.Iam).granted = frozenset(body["permissions"])
         return self._controlled(what, body)
 
     def show_time(self) -> None:
@@ -152,9 +155,10 @@ def _answered(world: World, request: gcs.Request, query: str, caller: Caller | N
     machine = bool(request.headers.get("authorization"))  # only machines sign their calls to this double
     if caller is None:
         method = str(storage.method_of(request))
-        world.calls.append(Call(method, gcs.told_of(request), request.query, {}))
+        call = Call(method, gcs.told_of(request), request.query, {})
+        world.calls.append(call)
         try:
-            iam.refuse_forbidden(world, method, machine=machine)
+            iam.refuse_forbidden(world, call, machine=machine)
             if not machine:
                 unknown.refuse_unknown(world, method)
         except RefusedError as error:
@@ -167,7 +171,7 @@ def _answered(world: World, request: gcs.Request, query: str, caller: Caller | N
         world.calls.append(call)
         world.signed.setdefault(found.id, []).append(request.headers.get("authorization", ""))
         world.pass_to(world.now)
-        iam.refuse_forbidden(world, found.id, machine=machine)
+        iam.refuse_forbidden(world, call, machine=machine)
         if not machine:
             unknown.refuse_unknown(world, found.id)
         if found.id.startswith("storage."):
@@ -181,7 +185,7 @@ def _answered(world: World, request: gcs.Request, query: str, caller: Caller | N
         told = HANDLERS[found.id](world, call)
         api.check_reply(found, told)
         unknown.was_made(world, found.id)
-    except ViolationError as error:
+    except (ViolationError, UnknownCallError) as error:
         world.violations.append(str(error))
         return _json(400, RefusedError(400, "invalid", f"Google's description does not allow: {error}").body)
     except RefusedError as error:

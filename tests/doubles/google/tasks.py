@@ -184,10 +184,10 @@ def _sent(world: World, task: Task) -> bool:
         return False
     try:
         if found := _DISK.fullmatch(name):
-            iam.refuse_forbidden(world, "compute.disks.delete", machine=True)
+            iam.refuse_forbidden(world, Call("compute.disks.delete", {}, {}, {}), machine=True)
             disks.delete_by_name(world, found["zone"], found["disk"])
         elif name.startswith("/v2/") and "/queuedResources/" in name:
-            iam.refuse_forbidden(world, "tpu.projects.locations.queuedResources.delete", machine=True)
+            _may_delete_tpus(world)
             force = parse_qs(parts.query).get("force") == ["true"]
             tpu.delete_by_name(world, name.removeprefix("/v2/"), EndedBy.CLOUD_TIMER, force=force)
         else:
@@ -195,6 +195,10 @@ def _sent(world: World, task: Task) -> bool:
     except RefusedError:
         return False
     return True
+
+
+def _may_delete_tpus(world: World) -> None:
+    iam.refuse_forbidden(world, Call("tpu.projects.locations.queuedResources.delete", {}, {}, {}), machine=True)
 
 
 def _queue_name(call: Call) -> str:

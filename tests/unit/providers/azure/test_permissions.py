@@ -21,8 +21,9 @@ from providers.azure.preflight import LAUNCH_ACTIONS
 from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
-from tests.doubles.azure.permissions import action_of, permits
+from tests.doubles.azure.permissions import actions_for, permits
 from tests.doubles.azure.rules import SUBSCRIPTION
+from tests.doubles.needs import rows
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
@@ -48,15 +49,19 @@ def test_somebody_else_says_of_every_permission_that_it_exists() -> None:
     assert all("iam-dataset" in row["source"] or "learn.microsoft.com" in row["source"] for row in TABLE["exist"])
 
 
-def test_every_permission_that_no_call_asks_for_has_its_reason() -> None:
-    """That all others are asked for, and no more, the whole launch and set-up below show."""
-    named = [action for row in TABLE["not_called"] for action in row["actions"]]
-    assert sorted(named) == sorted(LINKED_ACTIONS)
-    assert all(row["reason"] and row["source"] for row in TABLE["not_called"])
+def test_what_azure_asks_for_within_a_call_is_in_the_table_of_needs() -> None:
+    """That all others are asked for by calls of their own, and no more, the whole launch and set-up below show."""
+    within = {row.permission for row in rows() if row.cloud == "azure" and row.ground != "azure-operations"}
+    assert set(LINKED_ACTIONS) <= within
 
 
 def actions(world: Client) -> set[str]:
-    return {action_of(call["method"], call["path"]) for call in world.azure.control("calls")}
+    calls = world.azure.control("calls")
+    return {action for call in calls if call["path"] != "/subscriptions" for action in _needed(call)}
+
+
+def _needed(call: dict[str, Any]) -> list[str]:
+    return actions_for(call["method"], call["path"], call.get("body"))
 
 
 @pytest.mark.parametrize("name", [*FILES, *DATA_FILES])
@@ -100,19 +105,10 @@ def test_a_whole_launch_takes_all_of_the_clients_role_and_no_more(make_world: Ma
     world = make_world(**IN_USE)
     use(world)
     seen = actions(world)
-    assert seen - set(CLIENT_ACTIONS) == set()
-    assert set(CLIENT_ACTIONS) - seen == set(LINKED_ACTIONS)
+    assert seen == set(CLIENT_ACTIONS)
 
 
-UNTRIED = {
-    "Microsoft.Compute/virtualMachines/deallocate/action",
-    "Microsoft.Network/networkInterfaces/read",
-    "Microsoft.Network/publicIPAddresses/read",
-}
-"""Which of these Azure asks for within a timer or a create nobody has seen: the double does without."""
-
-
-@pytest.mark.parametrize("lacking", sorted(set(CLIENT_ACTIONS) - UNTRIED - {GRANTS}))
+@pytest.mark.parametrize("lacking", sorted(set(CLIENT_ACTIONS) - {GRANTS}))
 def test_without_any_one_of_its_permissions_a_call_is_refused(make_world: MakeWorld, lacking: str) -> None:
     """But for the right to grant: launches ask whether they have it, and do without (test_account.py)."""
     granted = {"actions": [action for action in CLIENT_ACTIONS if action != lacking], "notActions": []}
@@ -144,7 +140,7 @@ def test_the_machine_may_do_what_it_asks_for_and_not_more_than_end_its_group() -
     end: Any = End(how=how, access=Access(), processes=None, clock=None)  # type: ignore[arg-type]
     for method, url, _ in end._calls():
         sent.append((method, url.partition("?")[0]))
-    asked = {action_of(method, path) for method, path in sent}
+    asked = {action for method, path in sent for action in actions_for(method, path)}
     within = {action for row in TABLE["within_deletion"] for action in row["actions"]}
     assert all(row["reason"] and row["source"] for row in TABLE["within_deletion"])
     assert asked | within == set(MACHINE_ACTIONS)
@@ -153,23 +149,25 @@ def test_the_machine_may_do_what_it_asks_for_and_not_more_than_end_its_group() -
 
 
 @pytest.mark.parametrize("lacking", sorted(SETUP_ACTIONS))
-def test_without_any_one_of_its_permissions_setting_up_is_refused(lacking: str, whole_set_up: list[list[str]]) -> None:
+def test_without_any_one_of_its_permissions_setting_up_is_refused(
+    lacking: str, whole_set_up: list[dict[str, Any]]
+) -> None:
     """By the double's own rule, on the calls that a whole set-up and its removal really sent."""
     granted = [{"actions": [action for action in SETUP_ACTIONS if action != lacking], "notActions": []}]
-    refused = [call for call in whole_set_up if not permits(granted, action_of(*call), {})]
-    assert refused
-    assert {action_of(*call) for call in refused} >= {lacking}
+    refused = {action for call in whole_set_up for action in _needed(call) if not permits(granted, action, {})}
+    assert refused == {lacking}
 
 
 @pytest.fixture(scope="module")
-def whole_set_up(azure: Double, tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
-    """Method and path of every call."""
+def whole_set_up(azure: Double, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Every call."""
     azure.control("reset", first_day=True)
     world = Client(azure, tmp_path_factory.mktemp("set-up"))
     provider = set_up(world)
     for step in provider.removable():
         provider.carry_out(step, lambda _: None)
-    return [[call["method"], call["path"]] for call in azure.control("calls")]
+    calls: list[dict[str, Any]] = azure.control("calls")
+    return [call for call in calls if call["path"] != "/subscriptions"]
 
 
 def test_what_a_launch_cannot_do_without_is_in_the_clients_role() -> None:

@@ -18,8 +18,8 @@ from providers.gcp.preflight import _table
 from providers.gcp.provider import make
 from providers.gcp.reply import _STATES, KINDS, instance_of, is_done, last_of, parts_of, why_ended
 from providers.gcp.request import LABEL_OURS, OURS
+from tests.doubles import needs
 from tests.doubles.clock import NOON
-from tests.doubles.google import permissions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,13 +69,14 @@ def test_every_permission_of_a_role_exists(oracle: dict[str, Any], name: str) ->
     assert set(FILES[name].permissions) <= set(oracle["permissions"])
 
 
-def test_the_doubles_table_of_permissions_is_the_oracles(oracle: dict[str, Any]) -> None:
+def test_the_table_of_needs_is_the_oracles(oracle: dict[str, Any]) -> None:
     methods = {name: row for service in oracle["methods"].values() for name, row in service.items()}
     said: dict[str, set[str]] = {}
-    for row in permissions.rows():
-        assert row.permission in oracle["permissions"]
-        if row.source == "iam-dataset":
-            said.setdefault(row.method, set()).add(row.permission)
+    for row in needs.rows():
+        if row.cloud == "google" and row.permission:
+            assert row.permission in oracle["permissions"]
+            if row.ground == "google-dataset":
+                said.setdefault(row.call, set()).add(row.permission)
     for method, names in said.items():
         theirs = {row["name"] for row in methods[method].get("permissions", ())}
         assert names == theirs - NOT_OURS.get(method, set()), method

@@ -21,6 +21,7 @@ from providers.gcp.permissions import (
     SETUP,
     SETUP_CALLS,
     TPU_END,
+    USES_QUOTA,
     WRITES,
     permissions_for,
 )
@@ -29,15 +30,17 @@ from tests.contract.gcp import PROJECT
 from tests.doubles.google.discovery import description
 from tests.doubles.google.iam import Iam, refuse_forbidden
 from tests.doubles.google.machine_side import machine_calls
-from tests.doubles.google.permissions import by_method, rows
+from tests.doubles.google.permissions import all_names
+from tests.doubles.google.permissions import permissions_for as needed_by
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import DOCUMENTS, GoogleServer
-from tests.doubles.google.world import RefusedError
+from tests.doubles.google.world import Call, RefusedError
 from tests.unit.providers.gcp.account_side import Project, reset
 from tests.unit.providers.gcp.launched import GRANTED, KINDS, launched
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _G2 = OfferQuery(instance_types=frozenset({"g2-standard-4"}), regions=frozenset({"us-central1"}))
@@ -67,7 +70,7 @@ def test_launches_take_all_of_the_clients_role_and_no_more(server: GoogleServer,
     called = {method for kind in KINDS for method in launched(server, kind, tmp_path)}
     called |= _doctor(server, tmp_path)
     called -= SETTING_UP | OPTIONAL
-    assert set(permissions_for(called)) == GRANTED
+    assert {*permissions_for(called), USES_QUOTA} == GRANTED
     assert ACT_AS in {permission for method in called for permission in CALLS[method]}
     assert set(CALLS) - called == OPTIONAL, "a row that nothing calls"
     assert len(GRANTED) == sum(len(role.permissions) for role in CLIENT_ROLES), "one permission in two roles"
@@ -95,7 +98,7 @@ def test_a_set_up_takes_all_of_its_role_and_no_more(server: GoogleServer, tmp_pa
     project.set_up()
     called = project.methods()
     assert set(SETUP_CALLS) <= called
-    assert set(permissions_for(called)) == set(SETUP.permissions)
+    assert {*permissions_for(called), USES_QUOTA} == set(SETUP.permissions)
 
 
 def test_a_name_that_does_not_exist_refuses_the_role_and_the_question(server: GoogleServer, tmp_path: Path) -> None:
@@ -114,50 +117,66 @@ def test_a_name_that_does_not_exist_refuses_the_role_and_the_question(server: Go
     assert f"projects/{PROJECT}/roles/another" not in project.iam.roles
 
 
-def test_the_products_table_and_the_doubles_say_the_same() -> None:
-    """They were written from different sources. `test` methods and Google's own images take nothing."""
-    ours = {method: set(permissions) for method, permissions in {**CALLS, **SETUP_CALLS}.items() if permissions}
-    theirs = {method: set(permissions) for method, permissions in by_method().items()}
-    theirs["iam.projects.roles.patch"] -= {"iam.roles.get"}  # the set-up reads the role first, with that permission
-    assert ours == theirs
+def test_the_products_roles_are_what_their_calls_need_by_the_table(server: GoogleServer, tmp_path: Path) -> None:
+    """The product's table knows methods; tests/doubles/needs.csv knows what is in a call. They differ nowhere."""
+    for kind in KINDS:
+        launched(server, kind, tmp_path)
+        for call in server.host.world.calls:
+            theirs = set(needed_by(call)) - {"iam.roles.get"}
+            assert theirs <= {*{**CALLS, **SETUP_CALLS}[call.method]}, call.method
 
 
-@pytest.mark.parametrize("name", sorted(GRANTED))
-def test_each_permission_of_the_clients_role_is_missed(server: GoogleServer, tmp_path: Path, name: str) -> None:
+def _refused_without(server: GoogleServer, calls: Sequence[Call], held: frozenset[str], *, machine: bool) -> list[str]:
+    """The methods of these calls that are refused to whoever has what is `held`."""
+    table = server.host.world.table(Iam)
+    table.granted = table.machine_granted = held
+    refused = []
+    for call in calls:
+        try:
+            refuse_forbidden(server.host.world, call, machine=machine)
+        except RefusedError:
+            refused.append(call.method)
+    return refused
+
+
+def test_each_permission_of_the_clients_role_is_missed(server: GoogleServer, tmp_path: Path) -> None:
     """A call of a launch, the doctor or a teardown is refused without it."""
-    methods = [method for method, permissions in by_method().items() if name in permissions and method in CALLS]
-    assert methods
+    calls = []
+    for kind in KINDS:
+        launched(server, kind, tmp_path)
+        calls += server.host.world.calls
+    _doctor(server, tmp_path)
+    calls += server.host.world.calls
+    calls = [call for call in calls if call.method not in {*SETTING_UP, *OPTIONAL}]
+    assert _refused_without(server, calls, GRANTED, machine=False) == []
+    for name in GRANTED - {USES_QUOTA}:
+        assert _refused_without(server, calls, GRANTED - {name}, machine=False), name
+
+
+def test_each_permission_of_the_set_ups_role_is_missed(server: GoogleServer, tmp_path: Path) -> None:
+    reset(server)
+    project = Project(server, tmp_path)
+    project.set_up()
+    project.iam.roles[f"projects/{PROJECT}/roles/{CLIENT.id}"]["includedPermissions"] = []
+    project.set_up()
+    project.remove()
+    project.set_up()
+    held, calls = frozenset(SETUP.permissions), list(project.world.calls)
+    assert _refused_without(server, calls, held, machine=False) == []
+    for name in held - {USES_QUOTA}:
+        assert _refused_without(server, calls, held - {name}, machine=False), name
+
+
+@pytest.mark.parametrize("name", sorted(MACHINES))
+def test_each_permission_of_the_machines_roles_is_missed(server: GoogleServer, name: str) -> None:
+    """A call of a machine's own program is refused without it."""
     Google(server.url).reset(Scenario())
-    world = server.host.world
-    world.table(Iam).granted = GRANTED - {name}
-    for method in methods:
-        with pytest.raises(RefusedError, match=name):
-            refuse_forbidden(world, method, machine=False)
+    calls = [Call(method, {}, {}, {}) for method in {**CALLS} if name in CALLS[method]]
+    assert _refused_without(server, calls, frozenset(MACHINES - {name}), machine=True)
 
 
-OTHERS = [(file, name) for file, role in FILES.items() if role not in CLIENT_ROLES for name in role.permissions]
-
-
-@pytest.mark.parametrize(("file", "name"), OTHERS, ids=[" ".join(row) for row in OTHERS])
-def test_each_permission_of_the_other_roles_is_missed(server: GoogleServer, file: str, name: str) -> None:
-    """A call of the set-up, or of a machine's own program, is refused without it."""
-    Google(server.url).reset(Scenario())
-    world, machine = server.host.world, FILES[file] is not SETUP
-    every = {known for other, known in OTHERS if (FILES[other] is not SETUP) is machine}
-    table = world.table(Iam)
-    table.granted = table.machine_granted = frozenset(every - {name})
-    methods = [method for method, permissions in by_method().items() if name in permissions]
-    assert methods
-    for method in methods:
-        with pytest.raises(RefusedError, match=name):
-            refuse_forbidden(world, method, machine=machine)
-
-
-def test_a_ground_that_is_not_the_collected_table_has_its_address() -> None:
-    others = [row for row in rows() if row.source != "iam-dataset"]
-    assert others
-    for row in others:
-        assert row.source.startswith("https://cloud.google.com/") or "iam-dataset" in row.source, row.method
+def test_every_role_names_permissions_of_the_table() -> None:
+    assert {name for role in FILES.values() for name in role.permissions} <= all_names()
 
 
 def _doctor(server: GoogleServer, home: Path) -> set[str]:
