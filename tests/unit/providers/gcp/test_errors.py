@@ -32,6 +32,8 @@ REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
     (403, "IAM_PERMISSION_DENIED", "Permission denied", PermissionDeniedError),
     (403, "accessNotConfigured", "Compute Engine API has not been used in project 1 before", PermissionDeniedError),
     (403, "SERVICE_DISABLED", "Compute Engine API has not been used", PermissionDeniedError),
+    (403, "USER_PROJECT_DENIED", "Caller does not have required permission to use project p", PermissionDeniedError),
+    (403, "QUOTA_PROJECT_NOT_SET", "our own code for SERVICE_DISABLED (test_sign_in.py)", CredentialsError),
     (403, "billingNotEnabled", "This API method requires billing to be enabled", PermissionDeniedError),
     (403, "forbidden", "Location us-central2-b is not found or access is unauthorized.", CapacityError),
     (403, "forbidden", "Permission denied on 'locations/us-central2-b' (or it may not exist).", CapacityError),
