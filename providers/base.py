@@ -360,6 +360,19 @@ class Doctor(Protocol):
         ...
 
 
+@runtime_checkable
+class Prober(Protocol):
+    """What some providers can do besides: ask their cloud what no page of its vendor answers."""
+
+    def probes(self) -> Mapping[str, Callable[[], Check]]:
+        """By the name of its step of a drill, what asks a question: OK where the cloud does as is assumed, REFUSED
+        where it does otherwise, UNKNOWN where this account cannot show it.
+
+        Each creates nothing and costs nothing, and raises ProviderError.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupStep:
     """Something standing in the account: `name` and `detail` are what a person reads before it is made or removed,

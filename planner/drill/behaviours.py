@@ -16,6 +16,8 @@ SETTLES: dict[tuple[str, Step], tuple[str, ...]] = {
     ("aws", Step.MACHINE_TIMER): (_TIMER,),
     ("aws", Step.LEFTOVERS): ("aws: disk and interface go with the machine; a scenario lets the disk stay",),
     ("aws", Step.DELETE): ("sim: deleting an instance twice is no error, and returns before it is gone",),
+    ("aws", Step.DENIAL): ("aws: a create that is denied is denied before its image is looked up",),
+    ("gcp", Step.CUSTOM_ROLE): ("google: custom roles may have every permission of the documented ones",),
     ("gcp", Step.REPLAY): (
         "google: an operation shows the `requestId` as `clientOperationId`",
         'google: operations can be listed by the machine that they are on (`targetLink eq "…"`)',

@@ -12,6 +12,7 @@ from planner.drill.ends import keys_of, ours, try_ends
 from planner.drill.first import try_first
 from planner.drill.job import job
 from planner.drill.limits import EXTRAS_USD_PER_HOUR
+from planner.drill.probes import try_probes
 from planner.drill.redaction import redacted
 from planner.drill.result import DrillResult, without_secrets
 from planner.drill.sheet import BrokenOffError
@@ -67,6 +68,7 @@ def _run_every_step(tools: Tools) -> list[str]:
     if not tools.sheet.broken_off:
         with _breakable(tools):
             try_ends(tools, before)
+            try_probes(tools)
     return rest
 
 

@@ -22,6 +22,8 @@ class Step(StrEnum):
     DELETE = "delete"
     NOT_FOUND = "not-found"
     SWEEP = "sweep"
+    DENIAL = "denial"
+    CUSTOM_ROLE = "custom-role"
 
 
 PROVES = {
@@ -39,9 +41,13 @@ PROVES = {
     Step.DELETE: "a delete of what is gone is no error, and nothing of the runs is listed afterwards",
     Step.NOT_FOUND: "what was deleted is unknown, or known as ended",
     Step.SWEEP: "a look at everything with our labels finds nothing of the drill",
+    Step.DENIAL: "EC2 denies a create before it looks up what the create names (AWS alone)",
+    Step.CUSTOM_ROLE: "custom roles may have every permission of the documented ones (Google Cloud alone)",
 }
 """In the order in which they are tried."""
 
+PROBES = (Step.DENIAL, Step.CUSTOM_ROLE)
+"""Questions that take no machine."""
 MACHINES = {
     "A": (Step.LAUNCH, Step.REPLAY, Step.RUN_DIRECTORY, Step.BOOT, Step.AGENT, Step.CHECKPOINT, Step.STOP),
     "B": (Step.RESUME, Step.MACHINE_TIMER, Step.LEFTOVERS),

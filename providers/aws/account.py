@@ -31,6 +31,9 @@ TURNS_WITHIN = timedelta(minutes=30)
 (https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html)."""
 _NO_ENTITY = ("NoSuchEntity", NO_SUCH_THING)
 _NO_IMAGE = ("ParameterNotFound", "InvalidAMIID.NotFound", "InvalidAMIID.Unavailable")
+NO_IMAGE = "ami-00000000000000000"
+"""The form of an image's id, and no image's."""
+UBUNTU = "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id"
 _AMAZON = "898082745236"
 """Owns the Deep Learning images (documented with each of their releases)."""
 _CANONICAL = "099720109477"
@@ -45,7 +48,7 @@ _BY_NAME: Mapping[str, tuple[str, str]] = {
         _AMAZON,
         "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *",
     ),
-    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": (
+    UBUNTU: (
         _CANONICAL,
         "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*",
     ),
@@ -193,12 +196,22 @@ class Account:
         return tuple(sorted(str(row["RegionName"]) for row in reply["Regions"]))
 
     def _is_closed(self, region: str) -> bool:
-        machine = {"ImageId": "ami-00000000000000000", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
+        """With an image that exists, where it may be looked up: EC2 may look for the image before it denies. What is
+        then not known to be denied does not count as closed, so that nothing that may be there is passed over."""
         try:
-            self.api.call("ec2", region, "RunInstances", {"DryRun": True, **machine})
+            image = self.image(region, UBUNTU).id
+        except ProviderError:
+            image = NO_IMAGE
+        try:
+            self.try_create(region, image)
         except ProviderError as error:
             return self.is_denial(region, error)
         return False
+
+    def try_create(self, region: str, image: str) -> None:
+        """The dry run of a create that names nothing of ours. Raises ProviderError, also where it would pass."""
+        machine = {"ImageId": image, "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
+        self.api.call("ec2", region, "RunInstances", {"DryRun": True, **machine})
 
     def _default_vpc(self, region: str) -> str:
         request = {"Filters": [_filter("is-default", "true")]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pricing.offers import LifecycleState, Market
+from providers.aws.account import NO_IMAGE, UBUNTU
 from providers.aws.errors import DRY_RUN, is_about_the_profile
 from providers.aws.quotas import quota_of
 from providers.aws.request import OURS, Machine, create_security_group, ec2
@@ -130,6 +131,26 @@ def _passes(account: Account, region: str, call: VendorRequest) -> bool:
             return True
         raise
     return False
+
+
+def denial(account: Account) -> Check:
+    """Whether EC2 denies a create before it looks its image up (providers.base.Prober; `Account.is_closed`).
+
+    Only somebody who may not create every machine can show it: the documented policy denies one without our tags.
+    """
+    home, name = account.api.home, "denial"
+    refusals = {}
+    for image in (account.image(home, UBUNTU).id, NO_IMAGE):
+        try:
+            account.try_create(home, image)
+        except ProviderError as error:
+            refusals[image] = error
+    real, made_up = (refusals.get(image) for image in (account.image(home, UBUNTU).id, NO_IMAGE))
+    if not isinstance(real, PermissionDeniedError):
+        return unknown(name, "this sign-in may create machines without our tags: nothing is denied to it")
+    if isinstance(made_up, PermissionDeniedError):
+        return ok(name, f"denied before the image was looked up ({made_up.code})")
+    return refused(name, f"the image was looked up first ({made_up.code if made_up else 'no answer'})")
 
 
 def _image(account: Account, offer: Offer) -> Check:

@@ -20,7 +20,7 @@ from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
 from providers.aws.listing import Listing
 from providers.aws.obtainability import PlacementScores
-from providers.aws.preflight import checks
+from providers.aws.preflight import checks, denial
 from providers.aws.prices import Live
 from providers.aws.quotas import closed_regions, quota_text, shortfalls
 from providers.aws.reply import SCHEDULE
@@ -265,6 +265,9 @@ class AwsProvider:
     def doctor(self) -> Sequence[Check]:
         """The account, whatever the offer (providers.base.Doctor)."""
         return examine(self.standing_resources)
+
+    def probes(self) -> Mapping[str, Callable[[], Check]]:
+        return {"denial": lambda: denial(self.account)}
 
     def lacking(self) -> Sequence[SetupStep]:
         """What a set-up would make (providers.base.SetUp)."""

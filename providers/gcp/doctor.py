@@ -11,7 +11,7 @@ from providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refuse
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
-from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX
+from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
 from providers.gcp.request import LABEL_OURS, OURS
 from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, missing_bindings
 from providers.gcp.tpu.deadline import QUEUE, REGION
@@ -19,6 +19,7 @@ from providers.gcp.tpu.deadline import QUEUE, REGION
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from providers.gcp.account import Account
     from providers.gcp.setup_steps import StandingResources
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
@@ -52,6 +53,29 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
         "bucket": _bucket,
     }
     return check_lines({name: partial(look, at) for name, look in looks.items()}, partial(_of_error, at), limit)
+
+
+def custom_role(account: Account) -> Check:
+    """Whether Google takes custom roles with every permission of ours, by its own list (providers.base.Prober).
+
+    https://cloud.google.com/iam/docs/reference/rest/v1/permissions/queryTestablePermissions: `customRolesSupportLevel`.
+    """
+    asked = {name for role in ROLES for name in role.permissions}
+    body = {"fullResourceName": f"//cloudresourcemanager.googleapis.com/projects/{account.project}", "pageSize": 1000}
+    levels: dict[str, str] = {}
+    while True:
+        page = account.ask("POST", "iam", "/v1/permissions:queryTestablePermissions", None, body)
+        rows = [row for row in page.get("permissions", ()) if row.get("name") in asked]
+        levels |= {str(row["name"]): str(row.get("customRolesSupportLevel", "SUPPORTED")) for row in rows}
+        if not page.get("nextPageToken"):
+            break
+        body = {**body, "pageToken": str(page["nextPageToken"])}
+    without = sorted(name for name, level in levels.items() if level == "NOT_SUPPORTED")
+    if without:
+        return refused("custom-role", f"no custom role may have {', '.join(without)}", _SETUP)
+    if not levels:
+        return unknown("custom-role", "Google lists none of the permissions of trainplan's roles")
+    return ok("custom-role", f"{len(levels)} of {len(asked)} permissions are listed, all for custom roles")
 
 
 def _services(at: StandingResources) -> Check:

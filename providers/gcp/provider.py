@@ -19,7 +19,7 @@ from providers.gcp import store
 from providers.gcp.account import Account
 from providers.gcp.api import GoogleApi
 from providers.gcp.compute import Machines
-from providers.gcp.doctor import examine
+from providers.gcp.doctor import custom_role, examine
 from providers.gcp.listing import LISTS
 from providers.gcp.obtainability import CapacityAdvice
 from providers.gcp.part import GcpPart
@@ -159,6 +159,9 @@ class GcpProvider:
     def doctor(self) -> Sequence[Check]:
         """The project's lines (providers.base.Doctor)."""
         return examine(self._stands())
+
+    def probes(self) -> Mapping[str, Callable[[], Check]]:
+        return {"custom-role": lambda: custom_role(self.account)}
 
     def lacking(self) -> Sequence[SetupStep]:
         return self._set_up().lacking()

@@ -7,8 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from planner.drill.steps import Step
-from tests.drill.defects import missed
+from tests.drill.defects import missed, steps_of
 from tests.drill.points import Killed, killed
 from tests.drill.worlds import NAMES
 from tests.faults import clouds
@@ -26,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(f"plan drill knows no {asked.provider}\n")
         return 0
     with tempfile.TemporaryDirectory(prefix="plan-drill-") as folder:
-        told = {step: missed(asked.provider, step, Path(folder) / step) for step in Step}
+        told = {step: missed(asked.provider, step, Path(folder) / step) for step in steps_of(asked.provider)}
         seed = seed_now().number if asked.seed is None else asked.seed
         tried, wrong = points_of(asked.provider, Path(folder), asked.share, seed)
     lines = [f"defect of {step} not caught: {why}" for step, why in told.items() if why]

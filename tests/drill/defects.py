@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from planner.drill.result import Verdict
-from planner.drill.steps import Step
+from planner.drill.steps import PROBES, Step
 from providers.base import InstanceRef, InstanceState, OwnedResource, RunStore
 from providers.errors import InstanceNotFoundError, PermissionDeniedError
 from tests.drill.worlds import Table, a_cloud
@@ -156,9 +156,22 @@ _LEAVES_PARTS: dict[str, Defect] = {
 }
 
 
+_PROBES: dict[tuple[str, Step], Defect] = {
+    ("aws", Step.DENIAL): Defect(changes={"image_first": True}),
+    ("gcp", Step.CUSTOM_ROLE): Defect(changes={"unsupported_in_roles": ["compute.advice.capacity"]}),
+}
+
+
+def steps_of(name: str) -> tuple[Step, ...]:
+    """The steps that a drill of a double can fail at: each, but for the questions of other providers."""
+    return tuple(step for step in Step if step not in PROBES or (name, step) in _PROBES)
+
+
 def defect(name: str, step: Step) -> Defect:
     """The one that is planted in a double for a step."""
     match step:
+        case Step.DENIAL | Step.CUSTOM_ROLE:
+            return _PROBES[name, step]
         case Step.LAUNCH:
             return _REFUSED[name]
         case Step.BOOT:

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.drill.steps import Step
-from tests.drill.defects import missed
+from planner.drill.steps import PROBES, Step
+from tests.drill.defects import missed, steps_of
 from tests.drill.worlds import NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-IN_CHECK = (Step.RESUME, Step.MACHINE_TIMER, Step.CLOUD_TIMER)
+IN_CHECK = (Step.RESUME, Step.MACHINE_TIMER, Step.CLOUD_TIMER, *PROBES)
 """Of the clouds' doubles; `make faults` has them all, and of the simulated cloud `make check` has."""
 
 
 @pytest.mark.parametrize(
-    ("name", "step"), [(name, step) for name in NAMES for step in Step if name == "sim" or step in IN_CHECK]
+    ("name", "step"), [(name, step) for name in NAMES for step in steps_of(name) if name == "sim" or step in IN_CHECK]
 )
 def test_a_planted_defect_makes_its_step_fail(name: str, step: Step, tmp_path: Path) -> None:
     assert missed(name, step, tmp_path) == ""

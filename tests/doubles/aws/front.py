@@ -21,6 +21,7 @@ from tests.faults.harness import EndedBy
 
 Environ = dict[str, Any]
 Start = Callable[..., Any]
+NO_IMAGE = b"ami-00000000000000000"
 CLOUDWATCH = "monitoring"
 """By the name under which it is signed for."""
 DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}'
@@ -115,6 +116,8 @@ class Front:
         if call.service == CLOUDWATCH:
             backends.tell_turns(self.world)
         scenario = self.world.scenario
+        if scenario.image_first and NO_IMAGE in call.body:
+            return _refuse(call, Fault(code="InvalidAMIID.NotFound", message="The image id does not exist"), start)
         missing = self.judge.refusal(call, environ, scenario.policies, scenario.withheld) if scenario.policies else ""
         if missing:
             return _refuse(call, _not_allowed(call, missing), start)

@@ -91,6 +91,7 @@ class Scenario(Value):
     this account still has. `real`: time is this computer's, and whoever boots machines tells when they are off
     (tests/e2e). `reaper_fails`: the standing reaper's turn before the world began has failed. `latency` is real: so
     long each answer is under way (benchmarks). `denied_regions` are closed by a policy of the account's organisation.
+    `image_first`: a create is denied only once its image was found.
     """
 
     seed: int = 0
@@ -113,6 +114,7 @@ class Scenario(Value):
     cloud_timer_works: bool = True
     reaper_fails: bool = False
     disks_stay: bool = False
+    image_first: bool = False
     forgets_after: float = 3600.0
     vcpus: float = VCPUS
     stock: int = STOCK

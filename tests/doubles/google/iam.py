@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
 SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling")
+_PAGE = 40
 CLIENT_BASED = ("cloudresourcemanager", "serviceusage", "iam", "cloudbilling")
 """APIs that refuse a person's sign-in without a quota project; that it is these is assumed."""
 
@@ -56,6 +57,7 @@ class Iam:
     @classmethod
     def of(cls, scenario: Scenario) -> Iam:
         made = cls(lag_seconds=scenario.settling_seconds, disabled=set(scenario.services_off))
+        made.unsupported = frozenset(scenario.unsupported_in_roles)
         if scenario.tpu_quotas is not None:
             made.tpu_quotas = dict(scenario.tpu_quotas)
         return made
@@ -313,6 +315,19 @@ def _by_family(limits: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
+def _testable(world: World, call: Call) -> dict[str, Any]:
+    """Every permission that can be asked about on the project, in pages; of those that no custom role may have, so."""
+    names = sorted(permissions.all_names())
+    start = int(call.body.get("pageToken") or 0)
+    unsupported = world.table(Iam).unsupported
+    rows = [
+        {"name": name, "stage": "GA", **({"customRolesSupportLevel": "NOT_SUPPORTED"} if name in unsupported else {})}
+        for name in names[start : start + _PAGE]
+    ]
+    more = {"nextPageToken": str(start + _PAGE)} if start + _PAGE < len(names) else {}
+    return {"permissions": rows, **more}
+
+
 HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "iam.projects.serviceAccounts.get": _account,
     "iam.projects.serviceAccounts.create": _account_made,
@@ -331,6 +346,7 @@ HANDLERS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "cloudresourcemanager.projects.getIamPolicy": _policy,
     "cloudresourcemanager.projects.setIamPolicy": _policy_set,
     "cloudresourcemanager.projects.testIamPermissions": _permissions,
+    "iam.permissions.queryTestablePermissions": _testable,
     "serviceusage.services.list": _services,
     "serviceusage.services.batchEnable": _enabled,
     "serviceusage.operations.get": _operation,

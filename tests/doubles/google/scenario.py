@@ -97,6 +97,7 @@ class Scenario(_Frozen):
     settling_seconds: float = 0.0
     machine_timer_works: bool = True
     cloud_timer_works: bool = True
+    unsupported_in_roles: tuple[str, ...] = ()
     disks_stay: bool = False
     others: dict[str, tuple[dict[str, Any], ...]] = Field(default_factory=dict)
     real: bool = False

@@ -248,6 +248,17 @@ def test_an_older_role_is_brought_up_to_date_without_advice(project: Project) ->
     assert project.provider.lacking() == []
 
 
+def test_a_drill_asks_whether_custom_roles_may_have_every_permission(project: Project) -> None:
+    project.set_up()
+    check = project.provider.probes()["custom-role"]()
+    assert check.state is PreflightState.OK
+    assert "all for custom roles" in check.detail
+    project.iam.unsupported = frozenset(ADVICE)
+    check = project.provider.probes()["custom-role"]()
+    assert check.state is PreflightState.REFUSED
+    assert ", ".join(ADVICE) in check.detail
+
+
 def test_a_role_that_cannot_do_without_what_is_refused_is_not_made(project: Project) -> None:
     project.iam.unsupported = frozenset({"compute.networks.get"})
     with pytest.raises(BadRequestError, match=r"compute\.networks\.get is not supported in custom roles"):

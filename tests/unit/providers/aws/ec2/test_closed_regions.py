@@ -41,6 +41,42 @@ def test_a_region_that_the_organisation_has_closed_holds_nothing(provider: Timed
     assert made.ref.id in {owned.id for owned in found}
 
 
+def test_a_region_is_tried_with_an_image_that_exists(provider: TimedAws, double: remote.Double) -> None:
+    """Where EC2 looks for the image before it denies, one that does not exist would hide that the region is closed."""
+    double.reset(image_first=True, setup="none")
+    for service in ("ec2", "scheduler"):
+        double.script(**DENIED | {"service": service, "operation": "RunInstances (dry run)"})
+    assert provider.account.is_closed("eu-west-1")
+    assert not provider.account.is_closed("us-west-2")
+
+
+def test_where_no_image_may_be_looked_up_what_ec2_does_not_deny_may_hold_something(
+    provider: TimedAws, double: remote.Double
+) -> None:
+    double.reset(denied_regions=["eu-west-1"])
+    assert provider.account.is_closed("eu-west-1")
+    provider.account.forget()
+    double.reset(denied_regions=["eu-west-1"], image_first=True)
+    assert not provider.account.is_closed("eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("scenario", "state", "detail"),
+    [
+        ({"policies": ["client"]}, PreflightState.OK, "denied before the image was looked up"),
+        ({"policies": ["client"], "image_first": True}, PreflightState.REFUSED, "InvalidAMIID.NotFound"),
+        ({}, PreflightState.UNKNOWN, "nothing is denied to it"),
+    ],
+)
+def test_a_drill_asks_whether_a_create_is_denied_before_its_image_is_looked_up(
+    provider: TimedAws, double: remote.Double, scenario: dict[str, object], state: PreflightState, detail: str
+) -> None:
+    double.reset(bucket=True, **scenario)
+    check = provider.probes()["denial"]()
+    assert check.state is state
+    assert detail in check.detail
+
+
 def test_a_region_whose_creates_are_not_denied_may_hold_something(provider: TimedAws, double: remote.Double) -> None:
     for operation in ("DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "ListSchedules",
                       "DescribeSpotInstanceRequests"):  # fmt: skip
