@@ -13,6 +13,7 @@ from providers.aws import deadline, store
 from providers.aws.permissions import Identity, policy, trust
 from providers.aws.settings import REAPER_LOG
 from providers.base import InstanceRef, OwnedResource, RunId
+from providers.errors import PermissionDeniedError
 from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer
 from tests.conftest import ROOT
@@ -152,6 +153,34 @@ def test_whoever_sets_an_account_up_may_do_exactly_what_that_takes(double: Doubl
     again.carry_out(list(again.set_up.lacking()))
     again.carry_out(list(again.set_up.removable()))
     assert judged("setup", [*wanted, *needed(double)]) == ([], set())
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "s3:CreateBucket", "s3:PutLifecycleConfiguration", "iam:TagRole", "iam:PassRole", "iam:PutRolePolicy",
+        "logs:CreateLogGroup", "logs:PutRetentionPolicy", "lambda:CreateFunction", "scheduler:TagResource",
+    ],
+)  # fmt: skip
+def test_a_set_up_whose_policy_lacks_an_action_says_which_and_goes_on_later(
+    double: Double, sends: SdkApi, action: str
+) -> None:
+    double.reset(setup="none", policies=["setup"], withheld=[action])
+    first = Desk(double, sends)
+    with pytest.raises(PermissionDeniedError, match=f"not authorized to perform: {action}") as caught:
+        first.carry_out(list(first.set_up.lacking()))
+    assert "docs/permissions/aws" in caught.value.hint
+    double.ask("permit", policies=["setup"])
+    again = Desk(double, sends)
+    again.carry_out(list(again.set_up.lacking()))
+    name_the_spot_role_by_its_owner(double, sends)
+    assert Desk(double, sends).lacking() == []
+
+
+def name_the_spot_role_by_its_owner(double: Double, sends: SdkApi) -> None:
+    double.ask("permit", policies=[])
+    name_the_spot_role(sends)
+    double.ask("permit", policies=["setup"])
 
 
 SPOILS: dict[str, dict[str, object]] = {
