@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -79,8 +81,7 @@ def command(
     most = most_usd(proposal, given_usd, assume_yes=yes)
     proposal = within(proposal, most)
     # Of the job as it was written: a folder that was sent to our own storage has an address there.
-    foreign = [*foreign_parts(job), *readers(job, proposal.offers)]
-    job = transfer.job
+    foreign, job = [*foreign_parts(job), *readers(job, proposal.offers)], transfer.job
     if dry_run:
         _print_requests(transfer, proposal, settings, as_json)
         return
@@ -93,23 +94,19 @@ def command(
         try:
             beside.look()
             draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
-            names = list(dict.fromkeys(target.offer.provider for target in proposal.targets))
-            earlier = None if fresh else runner.resumable(job, names)
-            keys = RunKeys(settings.home)
-            request = request_for(job, clock, client=build.client(settings).id, data=transfer.files, key=keys.key)
+            earlier = None if fresh else runner.resumable(job, _names_of(proposal))
+            key, client_id = RunKeys(settings.home).key, build.client(settings).id
+            request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
             watchful = Watchful(factory, clock.now, proposal.offers)
             lines = (*weights_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
-            if text := _beginning(runner, job, names, earlier, fresh=fresh):
-                lines = (*lines, text)
+            lines += _beginning(runner, job, _names_of(proposal), earlier, fresh=fresh)
             view.pause_for(lambda: _ask(job.name, proposal, lines, foreign, assume_yes=yes))
             if transfer.is_missing:
                 view.pause_for(lambda: send_brought(transfer, first_at))
-                # Its time begins when its data is there.
-                draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
+                draft = runner.draft(job, proposal.targets, proposal.slow_end, output)  # its time begins with its data
             if watchful.is_stale() and proposal.plan is not None:
-                proposal = _still_agreed(at_current_prices(proposal.plan, around), view)
-                # Whoever agrees to a dearer first place agrees to what --yes covers around it.
-                proposal = within(proposal, most_usd(proposal, given_usd, assume_yes=yes) if proposal.dearer else most)
+                ceiling = partial(most_usd, max_cost_usd=given_usd, assume_yes=yes)
+                proposal = _agreed_again(at_current_prices(proposal.plan, around), view, most, ceiling)
                 draft = replace(draft, targets=proposal.targets)
                 watchful = Watchful(factory, clock.now, proposal.offers)
             runner.prepare(request(draft, 1, draft.targets[0]))
@@ -132,11 +129,14 @@ def _checked(job: TrainingJob) -> tuple[TrainingJob, list[str]]:
     return check_at_launch(job, told), told
 
 
-def _beginning(runner: Runner, job: TrainingJob, providers: Sequence[str], earlier: Run | None, *, fresh: bool) -> str:
-    """What the run begins with: the checkpoint of an earlier one, or nothing although one waits; "" for nothing."""
+def _beginning(
+    runner: Runner, job: TrainingJob, providers: Sequence[str], earlier: Run | None, *, fresh: bool
+) -> tuple[str, ...]:
+    """What the run begins with: the checkpoint of an earlier one, or nothing although one waits."""
     if earlier is not None:
-        return f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)"
-    return "" if fresh else runner.waiting(job, providers)
+        return (f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)",)
+    waiting = "" if fresh else runner.waiting(job, providers)
+    return (waiting,) if waiting else ()
 
 
 def _query_of(
@@ -177,11 +177,21 @@ def _ask(
     confirm(question, default=not (foreign or proposal.late), hint=hint, left_alone="nothing was launched")
 
 
-def _still_agreed(proposal: Proposal, view: LiveView) -> Proposal:
-    """The proposal at the prices of now, since the answer took its time; what is dearer is asked about again."""
+def _agreed_again(
+    proposal: Proposal, view: LiveView, most: Decimal | None, ceiling: Callable[[Proposal], Decimal | None]
+) -> Proposal:
+    """The proposal at the prices of now, since the answer took its time; what is dearer is asked about again.
+
+    Whoever agrees to a dearer first place agrees to what --yes covers around it.
+    """
     if proposal.dearer:
         view.pause_for(lambda: _ask_price(proposal.dearer))
-    return proposal
+    return within(proposal, ceiling(proposal) if proposal.dearer else most)
+
+
+def _names_of(proposal: Proposal) -> list[str]:
+    """The providers of its places, each once, in their order."""
+    return list(dict.fromkeys(target.offer.provider for target in proposal.targets))
 
 
 def _ask_price(dearer: str) -> None:
