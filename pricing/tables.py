@@ -207,7 +207,11 @@ def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
         for kind in (disk, address):
             if kind and (name, kind) not in pairs:
                 raise TableError(f"{place}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")
-        billing = Billing(increment_seconds=increment, minimum_seconds=minimum)
+        try:
+            billing = Billing(increment_seconds=increment, minimum_seconds=minimum)
+        except (TypeError, ValueError) as error:
+            what = f"billing_increment_seconds {increment!r} and billing_minimum_seconds {minimum!r}"
+            raise TableError(f"{place}: {what} must be whole seconds, 1 or more and 0 or more") from error
         rows.append(ProviderRow(name, billing, disk, address, source))
     return tuple(rows)
 
