@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import why_no_home
-from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_simulated
+from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
 from providers.stores.places import bucket_region
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
     for key in _KEYS:
         if value := environment.get(f"PLAN_{key.upper()}"):
             values[key] = value
-    clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in TABLES}
+    tables = (*TABLES, *(name for name in values if name not in (*_KEYS, *TABLES, "prices")))
+    clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in tables}
     return Settings(
         home=home,
         engine=_engine(values.get("engine", "auto"), source),
@@ -216,7 +217,7 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in (names := (*_KEYS, *TABLES, "prices")):
+        if key not in (names := (*_KEYS, *TABLES, "prices")) and not is_plug_in(key):
             raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(names)}")
     return values
 

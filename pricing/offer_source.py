@@ -49,12 +49,13 @@ class OfferSource(Protocol):
 
 
 class GivenOffers:
-    """Offers of one provider and its side rates, with devices from the catalog; offers of others are not in it.
+    """Offers that providers list themselves and the side rates of each, with devices from the catalog; offers of
+    others are not in it.
 
     Their row ids count down from -1, so that none is taken for a row of the catalog.
     """
 
-    def __init__(self, offers: Sequence[Offer], rates: ProviderRates, catalog: OfferSource) -> None:
+    def __init__(self, offers: Sequence[Offer], rates: Sequence[ProviderRates], catalog: OfferSource) -> None:
         self._offers = {-1 - index: offer for index, offer in enumerate(offers)}
         self._rates = rates
         self._catalog = catalog
@@ -65,7 +66,7 @@ class GivenOffers:
 
     @property
     def rates(self) -> Mapping[str, ProviderRates]:
-        return {**self._catalog.rates, self._rates.provider: self._rates}
+        return {**self._catalog.rates, **{one.provider: one for one in self._rates}}
 
     @property
     def regions(self) -> frozenset[str]:
@@ -97,7 +98,7 @@ class GivenOffers:
 
 
 class AddedOffers:
-    """The offers of a catalog and those that one provider lists itself."""
+    """The offers of a catalog and those that providers list themselves."""
 
     def __init__(self, own: GivenOffers, catalog: OfferSource) -> None:
         self._own = own

@@ -3,6 +3,7 @@
 What has to be known of a vendor outside its own folder stands in its row here, and nowhere else: whoever treats one
 unlike the others asks this table. Its modules are named as text, and imported when the provider is chosen.
 
+A package of somebody else's adds a row with an entry point (providers/plug_ins.py); it is read when it is asked for.
 A vendor with prices and without a row is only estimated. What `pricing` must know of vendors stands there, for it
 cannot import this table: how they round time (pricing/data/rates.toml), whose lists are read (pricing/sources).
 """
@@ -10,10 +11,12 @@ cannot import this table: how they round time (pricing/data/rates.toml), whose l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from providers.errors import BadRequestError
+from providers.errors import BadRequestError, ProviderError
+from providers.plug_ins import PlugIn, found, guarded, in_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,7 +84,8 @@ class Vendor:
     settings all the same; the keys of a table are known to its provider. `bill` is the factory of who lists what
     bills. `secret_kind` is how a reference to its own store of secrets begins. `reclaim` is None for a rate that is not
     known, or known offer by offer from a Spot Advisor (`has_advisor`; planner/forecast/spot.py). `account` tells which
-    account is in use. `notice_seconds` is what the vendor gives before it takes a machine back.
+    account is in use. `notice_seconds` is what the vendor gives before it takes a machine back. `is_proven`: its
+    launches are killed at each of their calls in tests/faults, and nothing is left; else a launch says so.
     """
 
     name: str
@@ -97,11 +101,18 @@ class Vendor:
     has_advisor: bool = False
     notice_seconds: int = 0
     account: AccountName | None = None
+    is_proven: bool = False
 
 
 VENDORS = (
-    Vendor(name=THIS_MACHINE, make="providers.local.provider:make", rents=False),
-    Vendor(name=SIMULATED, make="providers.sim.provider:make", rates="providers.sim.catalogue:RATES", rents=False),
+    Vendor(name=THIS_MACHINE, make="providers.local.provider:make", rents=False, is_proven=True),
+    Vendor(
+        name=SIMULATED,
+        make="providers.sim.provider:make",
+        rates="providers.sim.catalogue:RATES",
+        rents=False,
+        is_proven=True,
+    ),
     Vendor(
         name=CLUSTER,
         make="providers.slurm.provider:make",
@@ -109,6 +120,7 @@ VENDORS = (
         rents=False,
         has_table=True,
         traces=Traces(variables=(), files=(), sign_in="set directory in [slurm]: docs/slurm.md"),
+        is_proven=True,
     ),
     Vendor(
         name="aws",
@@ -135,6 +147,7 @@ VENDORS = (
         notice_seconds=120,
         # The id of an account is known to AWS alone: the profile that it is asked with stands for it.
         account=AccountName(variables=("AWS_PROFILE", "AWS_DEFAULT_PROFILE"), default="default"),
+        is_proven=True,
     ),
     Vendor(
         name="gcp",
@@ -158,6 +171,7 @@ VENDORS = (
         reclaim=Reclaim(share=0.10, within_hours=24, source="Google on preemptible machines: 5-15 % a day"),
         notice_seconds=30,
         account=AccountName(variables=("GOOGLE_CLOUD_PROJECT",), option="project"),
+        is_proven=True,
     ),
     Vendor(
         name="azure",
@@ -188,27 +202,71 @@ VENDORS = (
         ),
         notice_seconds=30,
         account=AccountName(variables=("AZURE_SUBSCRIPTION_ID",), option="subscription"),
+        is_proven=True,
     ),
 )
 """In the order in which they are asked."""
 
 _BY_NAME = {one.name: one for one in VENDORS}
 FACTORIES = {one.name: one.make for one in VENDORS}
-"""Where a run can be launched."""
+"""Where a run can be launched, without plug-ins."""
 CLOUDS = tuple(one.name for one in VENDORS if one.rents)
-"""Where a launch rents for money."""
+"""Where a launch rents for money, without plug-ins."""
+PROVEN_CLOUDS = tuple(one.name for one in VENDORS if one.rents and one.is_proven)
+"""Those of CLOUDS that a drill runs at: it holds what was proven on doubles against an account."""
 TABLES = tuple(one.name for one in VENDORS if one.rents or one.has_table)
-"""Those with a table of their own in the settings."""
+"""Those with a table of their own in the settings, without plug-ins."""
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the providers where a run can be launched."""
-    return tuple(FACTORIES)
+    """Return the names of the providers where a run can be launched, plug-ins that can be used last."""
+    return (*FACTORIES, *_usable_plug_ins())
+
+
+def clouds() -> tuple[str, ...]:
+    """Return the names of those where a launch rents for money."""
+    return (*CLOUDS, *(name for name, row in _usable_plug_ins().items() if row.rents))
 
 
 def vendor(name: str) -> Vendor | None:
-    """The row of this provider; None for one that is not in the table."""
-    return _BY_NAME.get(name)
+    """The row of this provider; None for one that is neither in the table nor a plug-in that can be used."""
+    return _BY_NAME.get(name) or _usable_plug_ins().get(name)
+
+
+def is_plug_in(name: str) -> bool:
+    """Whether a package of somebody else's brings it, whether it can be used or not."""
+    return name not in _BY_NAME and name in found_plug_ins()
+
+
+def plug_in_problems() -> tuple[str, ...]:
+    """One line for each plug-in that cannot be used: why, and what to do."""
+    plugs = found_plug_ins().values()
+    return tuple(f"provider {one.name}: {one.problem}: {one.hint}" for one in plugs if one.problem)
+
+
+@cache
+def found_plug_ins() -> Mapping[str, PlugIn]:
+    """Every plug-in that is installed, read once: an environment does not change under a command."""
+    return {name: _checked(plug_in) for name, plug_in in found(_BY_NAME).items()}
+
+
+def _usable_plug_ins() -> dict[str, Vendor]:
+    return {name: one.loaded for name, one in found_plug_ins().items() if isinstance(one.loaded, Vendor)}
+
+
+def _checked(plug_in: PlugIn) -> PlugIn:
+    """The plug-in, with what keeps its row from being used; the row is not kept then."""
+    row, problem = plug_in.loaded, plug_in.problem
+    if problem:
+        return plug_in
+    if not isinstance(row, Vendor):
+        problem = f"{plug_in.value} is not a providers.registry.Vendor"
+    elif row.name != plug_in.name:
+        problem = f"its entry point is called {plug_in.name} and its row {row.name!r}: both must be the same"
+    # The agent on a rented machine reads and writes the stores that it was built with.
+    elif row.storage is not None or row.secret_kind:
+        problem = "its row has a storage or a secret_kind, which only the vendors of trainplan have"
+    return plug_in._replace(loaded=None if problem else row, problem=problem)
 
 
 def is_here(provider: str) -> bool:
@@ -224,7 +282,7 @@ def is_own(provider: str) -> bool:
 
 def is_estimated_only(provider: str) -> bool:
     """Whether its offers are priced and ranked, and nothing can be launched on them from here."""
-    return provider not in _BY_NAME
+    return vendor(provider) is None
 
 
 def is_simulated(provider: str) -> bool:
@@ -233,10 +291,37 @@ def is_simulated(provider: str) -> bool:
 
 
 def provider(name: str, settings: ProviderSettings) -> Provider:
-    """The provider of this name. Raises BadRequestError for a name that is not there, or options that are wrong."""
-    if name not in FACTORIES:
-        raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(FACTORIES)}")
-    return cast("Provider", _factory(FACTORIES[name])(settings))
+    """The provider of this name. Raises BadRequestError for a name that is not there, options that are wrong, and a
+    plug-in that cannot be used."""
+    if name in FACTORIES:
+        return cast("Provider", _factory(FACTORIES[name])(settings))
+    row = _row_of(name)
+    made = _of_stranger(row, row.make, lambda: _factory(row.make)(settings))
+    return cast("Provider", guarded(made, found_plug_ins()[name]))
+
+
+def _row_of(name: str) -> Vendor:
+    """The row of a provider. Raises BadRequestError for one that is not there or cannot be used."""
+    row, plug_in = vendor(name), None if name in _BY_NAME else found_plug_ins().get(name)
+    if row is not None:
+        return row
+    if plug_in is not None:
+        raise BadRequestError(f"provider {name} cannot be used: {plug_in.problem}", hint=plug_in.hint)
+    raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(names())}")
+
+
+def _of_stranger(row: Vendor, where: str, make: Callable[[], object]) -> object:
+    """What `make` makes of a module that a row names. A plug-in's module may raise whatever it likes: that becomes a
+    BadRequestError."""
+    if row.name in _BY_NAME:
+        return make()
+    try:
+        return make()
+    except ProviderError:
+        raise
+    except (Exception, SystemExit) as error:
+        hint = found_plug_ins()[row.name].hint
+        raise BadRequestError(f"provider {row.name}: {where} failed: {in_one_line(error)}", hint=hint) from error
 
 
 def account_in_use(name: str, options: Mapping[str, str], environment: Mapping[str, str]) -> str:
@@ -249,12 +334,25 @@ def account_in_use(name: str, options: Mapping[str, str], environment: Mapping[s
     return next((value for value in names if value), row.account.default)
 
 
+def lists_offers(name: str) -> bool:
+    """Whether a provider tells its offers and rates itself, beside the catalog; the simulated cloud, which does, is
+    compared with nothing."""
+    row = vendor(name)
+    return row is not None and bool(row.rates) and not is_simulated(name)
+
+
 def rates_told_by(name: str) -> ProviderRates:
     """What a provider charges that the catalog does not have. Raises BadRequestError where it tells no rates."""
     row = vendor(name)
     if row is None or not row.rates:
         raise BadRequestError(f"{name!r} tells no rates of its own", hint="the catalog has those of vendors")
-    return cast("ProviderRates", _imported(row.rates))
+    return cast("ProviderRates", _of_stranger(row, row.rates, lambda: _imported(row.rates)))
+
+
+def is_proven(name: str) -> bool:
+    """Whether what a killed launch leaves there is tested, call by call."""
+    row = vendor(name)
+    return row is not None and row.is_proven
 
 
 def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
@@ -262,7 +360,9 @@ def bill_teller(name: str, settings: ProviderSettings) -> BillTeller | None:
     BadRequestError.
     """
     row = vendor(name)
-    return None if row is None or not row.bill else cast("BillTeller", _factory(row.bill)(settings))
+    if row is None or not row.bill:
+        return None
+    return cast("BillTeller", _of_stranger(row, row.bill, lambda: _factory(row.bill)(settings)))
 
 
 def _factory(where: str) -> Callable[[ProviderSettings], object]:

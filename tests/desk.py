@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from planner.clock import SystemClock
-from providers.cloud.sign_ins import TRACES
+from providers.registry import VENDORS
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ global_batch_size: 32
 def signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of this computer's own settings and sign-ins is left in the environment."""
     for name in list(os.environ):
-        if name.startswith("PLAN_") or any(name in traces.variables for traces in TRACES.values()):
+        if name.startswith("PLAN_") or any(one.traces and name in one.traces.variables for one in VENDORS):
             monkeypatch.delenv(name)
 
 

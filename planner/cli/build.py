@@ -26,8 +26,8 @@ from planner.settings import Settings
 from providers.base import Provider, ProviderSettings, Timekeeper
 from providers.cloud.bill import BillTeller
 from providers.cloud.sign_ins import may_be_signed_in
+from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
 from providers.registry import bill_teller as make_bill_teller
-from providers.registry import names
 from providers.registry import provider as make_provider
 from workloads.nearest import nearest_names
 
@@ -62,8 +62,12 @@ def _tell_once(provider: str, text: str) -> None:
 
 
 def provider_names(value: str | None) -> tuple[str, ...]:
-    """The provider that was asked for, or all of them. Raises BadInputError for one that is not there."""
-    if value is not None and value not in names():
+    """The provider that was asked for, or all of them; plug-ins that cannot be used are told then. Raises BadInputError
+    for one that is not there."""
+    if value is None:
+        for line in plug_in_problems():
+            _tell(f"warning: {line}")
+    elif value not in FACTORIES and not is_plug_in(value):
         near = nearest_names(value.lower(), names())
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names())}"
         raise BadInputError(f"there is no provider {value!r} to launch on", hint)

@@ -24,7 +24,7 @@ from pricing.offers import Offer, OfferQuery
 from providers.base import Check, PreflightState, Provider
 from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import ProviderError
-from providers.registry import is_here, is_simulated, names
+from providers.registry import FACTORIES, is_here, is_simulated, names
 from workloads.job import TrainingJob
 
 DEFAULT_JOB = ("vgg16", "cifar10")
@@ -34,7 +34,7 @@ _LOOKED_AT = 400
 
 def command(
     provider: Annotated[
-        str | None, typer.Argument(metavar="[PROVIDER]", help=f"{', '.join(names())} (default: all but sim)")
+        str | None, typer.Argument(metavar="[PROVIDER]", help=f"{', '.join(FACTORIES)} (default: all but sim)")
     ] = None,
     job_file: Annotated[
         Path | None, typer.Argument(metavar="[JOB.yaml]", help="Rank offers for this job (default: vgg16 on cifar10)")

@@ -36,10 +36,10 @@ from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
 from providers.errors import ProviderError
-from providers.registry import CLOUDS, SIMULATED, is_simulated
+from providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated
 from workloads.durations import format_duration
 
-PROVIDERS = (*CLOUDS, SIMULATED)
+PROVIDERS = (*PROVEN_CLOUDS, SIMULATED)
 _CENT = Decimal("0.01")
 
 

@@ -16,7 +16,7 @@ import typer
 
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
-from providers.registry import SIMULATED, THIS_MACHINE, names
+from providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
 from workloads import terms
 from workloads.durations import parse_duration
 from workloads.nearest import nearest_names, same_name
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; plan init writes one")]
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMULATED} (a simulated cloud)"}
-_PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in names())
+_PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)
 Providers = Annotated[
     list[str] | None, typer.Option("--provider", help=f"Only this one; repeat for more: {_PROVIDERS}")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
@@ -66,13 +66,15 @@ def _show(
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
-    names, settings = _names(provider), options.settings()
+    settings = options.settings()
     if only_held:
-        _show_held(names, settings.home, as_json=as_json)
+        _show_held(_names(provider), settings.home, as_json=as_json)
         return
     today = SystemClock().now().date()
     with errors_in_words():
-        standings = [one for one in _standings(settings.home, today) if one.summary.provider in names]
+        standings = _standings(settings.home, today)
+    _check_known(provider or (), [one.summary.provider for one in standings])
+    standings = [one for one in standings if not provider or one.summary.provider in provider]
     if settings.prices:
         with errors_in_words(), Catalog.open(current_catalog(settings.home)) as catalog:
             check_own_names(settings, catalog)
@@ -195,8 +197,14 @@ def make_asking(say: Callable[[str], None], regions: frozenset[str], tries: int 
 def _names(names: list[str] | None) -> tuple[str, ...]:
     for name in names or ():
         if name not in READERS:
-            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(READERS)}")
+            raise BadInputError(f"nothing here reads the price list of {name!r}", f"known: {', '.join(READERS)}")
     return tuple(dict.fromkeys(names or READERS))
+
+
+def _check_known(names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise BadInputError(f"there is no price list of {name!r}", f"known: {', '.join(known)}")
 
 
 def _standings(home: Path, today: date) -> list[PriceState]:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from planner.drill.redaction import is_clean, redacted
 from planner.drill.steps import PROVES, Step
 from planner.errors import BadInputError, StateError
-from providers.registry import CLOUDS, is_simulated
+from providers.registry import PROVEN_CLOUDS, is_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +66,7 @@ class DrillResult(_Value):
     @field_validator("provider")
     @classmethod
     def _rents(cls, provider: str) -> str:
-        if not (provider in CLOUDS or is_simulated(provider)):
+        if not (provider in PROVEN_CLOUDS or is_simulated(provider)):
             raise ValueError(f"no drill runs at {provider!r}")
         return provider
 

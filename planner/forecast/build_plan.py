@@ -34,7 +34,17 @@ from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_r
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError, ProviderError
 from providers.hardware import this_machine
-from providers.registry import CLUSTER, SIMULATED, THIS_MACHINE, rates_told_by
+from providers.registry import (
+    CLUSTER,
+    FACTORIES,
+    SIMULATED,
+    THIS_MACHINE,
+    VENDORS,
+    is_plug_in,
+    lists_offers,
+    rates_told_by,
+    vendor,
+)
 from workloads.layers import macs
 from workloads.nearest import nearest_names, other_word, same_name
 
@@ -46,9 +56,10 @@ if TYPE_CHECKING:
     from planner.forecast.queue_wait import QueueWait
     from planner.settings import Settings
     from pricing.catalog import RentalPlaces
+    from pricing.cost import ProviderRates
     from pricing.devices import Device, DeviceTable
     from pricing.offer_source import OfferSource
-    from pricing.offers import Rental
+    from pricing.offers import Offer, Rental
     from providers.base import Provider
     from workloads.job import TrainingJob
 
@@ -88,35 +99,35 @@ def with_listed_offers(
     query: PlanQuery, provider_of: Callable[[str], Provider], settings: Settings, say: Callable[[str], None]
 ) -> PlanQuery:
     """The query with the offers that providers list themselves: those of the simulated cloud alone, where it alone was
-    asked for, and those of the person's cluster beside the catalog. `say` is told of a cluster that does not answer.
+    asked for, and beside the catalog those of the person's cluster and of plug-ins that are set up or asked for. `say`
+    is told of one that does not answer.
 
-    Raises BadInputError where the cluster was asked for and none is set up, ProviderError where it does not answer.
+    Raises BadInputError where the cluster was asked for and none is set up, ProviderError where one that was asked for
+    does not answer or cannot be used.
     """
-    if query.providers == (SIMULATED,):
-        from pricing.offer_source import GivenOffers
-
-        simulated = rates_told_by(SIMULATED)
-        return query._replace(
-            offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), simulated, catalog)
-        )
-    if not settings.clouds.get(CLUSTER):
-        if CLUSTER in query.providers:
-            raise BadInputError("no cluster is set up", "set directory in [slurm] (docs/slurm.md)")
-        return query
-    return query if query.providers and CLUSTER not in query.providers else _with_cluster(query, provider_of, say)
-
-
-def _with_cluster(query: PlanQuery, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> PlanQuery:
     from pricing.offer_source import AddedOffers, GivenOffers
 
-    try:
-        offers = provider_of(CLUSTER).offers(OfferQuery())
-    except ProviderError as error:
-        if CLUSTER in query.providers:
-            raise
-        say(f"{CLUSTER}: left out: {error.message}")
+    if query.providers == (SIMULATED,):
+        simulated = rates_told_by(SIMULATED)
+        return query._replace(
+            offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), [simulated], catalog)
+        )
+    if CLUSTER in query.providers and not settings.clouds.get(CLUSTER):
+        raise BadInputError("no cluster is set up", "set directory in [slurm] (docs/slurm.md)")
+    offers: list[Offer] = []
+    rates: list[ProviderRates] = []
+    for name in query.providers or settings.clouds:
+        try:
+            # One that cannot be used says so when it is made.
+            if lists_offers(name) or (vendor(name) is None and is_plug_in(name)):
+                offers += provider_of(name).offers(OfferQuery())
+                rates.append(rates_told_by(name))
+        except ProviderError as error:
+            if name in query.providers:
+                raise
+            say(f"{name}: left out: {error.message}")
+    if not rates:
         return query
-    rates = rates_told_by(CLUSTER)
     return query._replace(offer_source=lambda catalog: AddedOffers(GivenOffers(offers, rates, catalog), catalog))
 
 
@@ -171,7 +182,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
         world = _world(job, predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
         world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
-        rented = catalog.rentals(OfferQuery(include_retired=True), now.date())
+        rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
         choice = _choose(job, rented, world, filters, query)
         computer = this_machine()
         processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
@@ -222,6 +233,15 @@ def _choose(
     except ValueError as error:
         hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
         raise BadInputError(f"{job.name}: {error}", hint) from None
+
+
+def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Settings) -> list[RentalPlaces]:
+    """What is rented by providers that were asked for by name, that are set up, or that trainplan launches at itself.
+
+    Others are only estimated: row 1 of an estimate is what a launch of the same job rents (ADR 40).
+    """
+    names = {*filters.providers, *settings.clouds, *(one.name for one in VENDORS)}
+    return [row for row in rented if row.rental.provider in names]
 
 
 def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
@@ -294,12 +314,26 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
     return NothingLeftError(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
 
 
+def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:
+    """Raises BadInputError for a provider whose prices nobody knows, ThisMachineError where they cannot be read."""
+    try:
+        with Catalog.open(current_catalog(settings.home, say)) as catalog:
+            _checked_names("provider", names, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER))
+    except CatalogError as error:
+        raise ThisMachineError(str(error), "install trainplan again") from None
+
+
 def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filters:
     limits = job.constraints
+    providers = query.providers or limits.providers
+    for name in providers:
+        if name not in catalog.rates and name not in FACTORIES and vendor(name) is not None:
+            raise BadInputError(
+                f"no prices of {name!r} are known",
+                f"[{name}] in settings.toml sets it up; its package names its `rates`",
+            )
     return Filters(
-        providers=_checked_names(
-            "provider", query.providers or limits.providers, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER)
-        ),
+        providers=_checked_names("provider", providers, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER)),
         regions=_checked_names("region", query.regions or limits.regions, catalog.regions),
         devices=_device_names(query.devices or limits.devices, catalog.devices),
         markets=frozenset(query.markets or limits.markets),

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from planner.datasets.transfer import providers_of
 from planner.errors import BadInputError, RefusedError, from_provider
-from planner.forecast.build_plan import PlanQuery, make_plan, nothing_left, with_listed_offers
+from planner.forecast.build_plan import PlanQuery, check_providers, make_plan, nothing_left, with_listed_offers
 from planner.forecast.check import judge
 from planner.forecast.quotas import within_quotas
+from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
 from planner.report.estimate_page import machine_line
 from planner.runs.calibrate import calibrate
 from planner.runs.journal.evidence import read_evidence
@@ -25,7 +26,16 @@ from planner.settings import Settings
 from pricing.offers import OfferQuery
 from providers.base import Provider, Resolver
 from providers.errors import ProviderError
-from providers.registry import CLOUDS, CLUSTER, THIS_MACHINE, names
+from providers.registry import (
+    CLOUDS,
+    CLUSTER,
+    THIS_MACHINE,
+    is_estimated_only,
+    is_plug_in,
+    is_proven,
+    names,
+    plug_in_problems,
+)
 
 if TYPE_CHECKING:
     from planner.datasets.transfer import DataTransfer
@@ -39,6 +49,10 @@ if TYPE_CHECKING:
 
 MOST_PASSED_OVER = 10
 """Places that are looked at, one after another, for the first that would take us."""
+
+
+UNPROVEN_TEXT = "no test says what a launch that breaks off leaves there; look into your account after the run"
+"""Of a provider that launches and is not proven (tests/contract/levels.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +72,13 @@ class Surroundings:
 def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> Proposal:
     """Where the job would be launched, at live prices where there are any.
 
-    Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in.
+    Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in
+    and where nothing can be launched.
     """
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
         return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)
-    if not query.providers and not job.constraints.providers:
-        query = query._replace(providers=_signed_in(around))
+    query = query._replace(providers=_launchable(query.providers or job.constraints.providers, around))
     now = around.now()
     query = query._replace(
         every_place=True, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
@@ -79,6 +93,9 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
         raise nothing_left(plan)
     # Before live prices are asked for: they are read for the first places alone, which have to be usable ones.
     plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)
+    for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
+        if not is_proven(name):
+            around.say(f"{name}: {UNPROVEN_TEXT}")
     live = _first_let_in(refined(plan, around.provider_of, around.say), around)
     return rented(live, dearer(plan, live))
 
@@ -162,10 +179,37 @@ def _as_it_would_be(provider: Provider, request: LaunchRequest) -> LaunchRequest
     return request
 
 
+def _launchable(asked: tuple[str, ...], around: Surroundings) -> tuple[str, ...]:
+    """The providers that were asked for without those that are only estimated, which are told; without a wish, those
+    that somebody is signed in to. Raises RefusedError where none is left, BadInputError for one that nobody knows."""
+    if not asked:
+        return _signed_in(around)
+    estimated = [name for name in asked if is_estimated_only(name) and not is_plug_in(name)]
+    if not estimated:
+        return asked
+    check_providers(estimated, around.settings, around.say)
+    for name in estimated:
+        around.say(f"{name}: left out: {ESTIMATE_ONLY_TEXT}")
+    if len(estimated) == len(asked):
+        raise RefusedError(
+            f"nothing can be launched at {', '.join(estimated)} from here",
+            f"--provider {' or '.join(names())}; plan estimate compares with {', '.join(estimated)}",
+        )
+    return tuple(name for name in asked if name not in estimated)
+
+
 def _signed_in(around: Surroundings) -> tuple[str, ...]:
-    """The clouds, and the cluster that is set up, that a launch over all of them goes to. Raises RefusedError where
-    nobody is signed in to any."""
-    clouds = [name for name in names() if name in CLOUDS or (name == CLUSTER and around.is_used(name))]
+    """The clouds, and what else is set up, that a launch over all of them goes to. Raises RefusedError where nobody is
+    signed in to any."""
+    for line in plug_in_problems():
+        around.say(f"left out: {line}")
+    clouds = [
+        name
+        for name in names()
+        if name in CLOUDS
+        or (name == CLUSTER and around.is_used(name))
+        or (is_plug_in(name) and around.settings.clouds.get(name))
+    ]
     usable = tuple(name for name in clouds if around.is_used(name))
     if not usable:
         raise RefusedError(

@@ -12,7 +12,7 @@ from planner.clock import SystemClock
 from planner.errors import RefusedError
 from planner.runs.journal.locks import RunLocks
 from pricing.money import format_usd
-from providers.registry import CLOUDS
+from providers.registry import clouds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +41,8 @@ class Spending:
             return None
         now = self._clock.now()
         # The first sum has only runs that are done, the second only runs that are not: no run counts twice.
-        spent_usds = self._journal.spent_usd_since(month_began(now), CLOUDS)
-        live = [run for run in self._journal.live() if run.live and run.provider in CLOUDS]
+        spent_usds = self._journal.spent_usd_since(month_began(now), clouds())
+        live = [run for run in self._journal.live() if run.live and run.provider in clouds()]
         return monthly_budget(self._limit_usd, spent_usds, live, now)
 
     @contextmanager
@@ -51,7 +51,7 @@ class Spending:
 
         Raises RefusedError where it has not, ThisMachineError where another launch does not let go of the lock.
         """
-        if self._limit_usd is None or run.provider not in CLOUDS:
+        if self._limit_usd is None or run.provider not in clouds():
             yield
             return
         # Two launches at once would each compute the budget without the other: all launches of this home take turns.

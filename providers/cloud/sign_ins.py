@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.registry import VENDORS
+from providers.registry import vendor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,12 +13,9 @@ if TYPE_CHECKING:
     from providers.registry import Traces
 
 
-TRACES: Mapping[str, Traces] = {one.name: one.traces for one in VENDORS if one.traces is not None}
-
-
 def may_be_signed_in(provider: str, environment: Mapping[str, str]) -> bool:
     """Whether there is a trace of credentials; a provider that needs none is always let in."""
-    traces = TRACES.get(provider)
+    traces = _traces(provider)
     if traces is None or any(environment.get(name) for name in traces.variables):
         return True
     home = Path(environment.get("HOME") or environment.get("USERPROFILE") or "~").expanduser()
@@ -27,5 +24,10 @@ def may_be_signed_in(provider: str, environment: Mapping[str, str]) -> bool:
 
 def how_to_sign_in(provider: str) -> str:
     """The command, "" where there is nothing to sign in to."""
-    traces = TRACES.get(provider)
+    traces = _traces(provider)
     return traces.sign_in if traces else ""
+
+
+def _traces(provider: str) -> Traces | None:
+    row = vendor(provider)
+    return None if row is None else row.traces

@@ -18,7 +18,7 @@ from planner.home.client import own_client
 from planner.runs.journal.journal import Journal
 from planner.runs.runner import Runner
 from planner.settings import Settings
-from providers.registry import CLOUDS, SIMULATED
+from providers.registry import PROVEN_CLOUDS, SIMULATED
 from tests.doubles.clock import NOON
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import Cloud, Lived
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from planner.drill.result import DrillResult
     from providers.base import Provider
 
-NAMES = (SIMULATED, *CLOUDS)
+NAMES = (SIMULATED, *PROVEN_CLOUDS)
 LIMITS = Limits(max_usd=Decimal(2), poll_seconds=20.0)
 
 

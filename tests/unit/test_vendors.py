@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import tomllib
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.compile import TEXT_DIR
 from pricing.sources import READERS
-from providers import registry
 from providers.agent.notices import ASKS
 from providers.agent.registries import REGISTRIES
 from providers.agent.spec import SCHEMES as MACHINE_SCHEMES
-from providers.base import ProviderSettings
 from providers.cloud.images import table as table_of_images
 from providers.cloud.secrets import FORMS_HINT
-from providers.errors import BadRequestError
 from providers.registry import (
     CLOUDS,
     CLUSTER,
-    FACTORIES,
+    PROVEN_CLOUDS,
     THIS_MACHINE,
     VENDORS,
     Vendor,
 )
 from tests.conftest import ROOT
-from tests.doubles.clock import NOON
+from tests.contract.levels import Level, providers_at
 from tests.faults.clouds import NAMES, REAL, ROWS
 from tests.faults.planted import defects_of
 from tests.unit.test_house import SHARED, folders_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDERS = folders_in(ROOT / "providers") - SHARED
 
@@ -62,8 +55,8 @@ def test_every_folder_has_a_row_and_every_row_that_launches_a_folder() -> None:
     assert len({one.name for one in VENDORS}) == len(VENDORS)
 
 
-@pytest.mark.parametrize("row", [one for one in VENDORS if one.name in CLOUDS], ids=lambda one: one.name)
-def test_a_cloud_has_everything_that_a_launch_needs_of_its_row(row: Vendor) -> None:
+@pytest.mark.parametrize("row", [one for one in VENDORS if one.name in PROVEN_CLOUDS], ids=lambda one: one.name)
+def test_a_proven_cloud_has_everything_that_others_ask_of_its_row(row: Vendor) -> None:
     assert row.bill.startswith(f"providers.{row.name}.")
     assert row.traces is not None
     assert row.storage is not None
@@ -81,8 +74,8 @@ def test_a_cloud_has_everything_that_a_launch_needs_of_its_row(row: Vendor) -> N
         ("doubles that launches are killed on", {row.provider for row in REAL} - {CLUSTER}),
     ],
 )
-def test_what_a_cloud_has_besides_its_row_is_there_for_each(what: str, there: set[str]) -> None:
-    assert there == set(CLOUDS), what
+def test_what_a_cloud_has_besides_its_row_is_there_for_each_that_is_proven(what: str, there: set[str]) -> None:
+    assert set(PROVEN_CLOUDS) <= there <= set(CLOUDS), what
 
 
 def test_every_cloud_names_the_disk_and_the_address_that_a_launch_makes() -> None:
@@ -101,14 +94,4 @@ def test_the_function_that_reads_a_price_list_is_there(provider: str) -> None:
 def test_every_double_has_planted_defects() -> None:
     assert [name for name in NAMES if not defects_of(name)] == []
     # Jobs of this machine are processes in real time, which no trial can move.
-    assert {row.provider for row in ROWS} == set(FACTORIES) - {THIS_MACHINE}
-
-
-def test_a_provider_that_only_estimates_is_refused_where_a_run_is_to_be_launched(tmp_path: Path) -> None:
-    """It has prices, no row in the table of vendors and no folder; the contract suite asks for a harness of the others
-    alone."""
-    settings = ProviderSettings(home=tmp_path, options={}, environment={}, now=lambda: NOON)
-    with pytest.raises(BadRequestError, match="there is no provider 'elsewhere' to launch on"):
-        registry.provider("elsewhere", settings)
-    assert registry.is_estimated_only("elsewhere")
-    assert not any(registry.is_estimated_only(name) for name in FACTORIES)
+    assert {row.provider for row in ROWS} == set(providers_at(Level.PROVEN)) - {THIS_MACHINE}

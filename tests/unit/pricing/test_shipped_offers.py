@@ -21,7 +21,9 @@ from tests.unit.pricing.conftest import TODAY
 
 if TYPE_CHECKING:
     from pricing.catalog import Catalog
+    from tests.conftest import Golden
 
+OFFERS_HEAD = "| provider | offers | of them retired | without a day | prices from | to |\n|---|---|---|---|---|---|\n"
 EVERYTHING = OfferQuery(include_retired=True)
 
 
@@ -136,10 +138,11 @@ def test_what_is_on_its_way_out_says_what_to_rent_instead(offers: list[Offer]) -
 
 
 def test_arm_hosts_and_blackwell_are_told_apart(shipped: Catalog, offers: list[Offer]) -> None:
-    arm = {(offer.region, offer.instance_type) for offer in offers if offer.cpu_architecture == "arm64"}
+    of_clouds = [offer for offer in offers if offer.provider in CLOUDS]
+    arm = {(offer.region, offer.instance_type) for offer in of_clouds if offer.cpu_architecture == "arm64"}
     blackwell = {
         (offer.region, offer.instance_type)
-        for offer in offers
+        for offer in of_clouds
         if shipped.devices[offer.device].architecture is Architecture.BLACKWELL
     }
     assert (len(arm), len(blackwell)) == (54, 113)
@@ -257,15 +260,17 @@ def test_the_states_are_those_of_their_sources(offers: list[Offer], collected: l
     assert {row["status"].split()[0].rstrip(";") for row in collected} >= {"active", "legacy", "deprecated", "retired"}
 
 
-def test_the_documentation_counts_the_offers_of_the_shipped_tables(shipped: Catalog) -> None:
-    """offers, of them retired, without a day, the oldest price (with a remark), the newest"""
-    lines = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8").splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    documented = [[*row[:4], row[4][:10], row[5]] for row in rows if row[0] in CLOUDS and len(row) == 6]
-    assert documented == [
-        [
-            one.provider, f"{one.offers:,}", f"{one.retired_offers:,}", f"{one.undated_prices:,}",
-            str(one.oldest_price), str(one.newest_price),
-        ]
+def test_the_documentation_counts_the_offers_of_the_shipped_tables(shipped: Catalog, golden: Golden) -> None:
+    """provider, offers, of them retired, without a day, the oldest price (with a remark), the newest"""
+    page = ROOT / "docs" / "prices.md"
+    before, head, rest = page.read_text(encoding="utf-8").partition(OFFERS_HEAD)
+    table, gap, after = rest.partition("\n\n")
+    remarks = {
+        cells[0].strip(): cells[4].strip()[10:] for cells in (line.strip("|").split("|") for line in table.splitlines())
+    }
+    rows = [
+        f"| {one.provider} | {one.offers:,} | {one.retired_offers:,} | {one.undated_prices:,} | "
+        f"{one.oldest_price}{remarks.get(one.provider, '')} | {one.newest_price} |"
         for one in shipped.summary(TODAY)
-    ]  # fmt: skip
+    ]
+    golden.check(page, before + head + "\n".join(rows) + gap + after)

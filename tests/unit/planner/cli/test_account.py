@@ -17,8 +17,9 @@ from planner.runs.run import Outcome, Phase
 from pricing.obtainability import Obtainability, ObtainabilityGrade
 from providers import registry
 from providers.base import Check, PreflightState
-from providers.cloud.sign_ins import TRACES, may_be_signed_in
+from providers.cloud.sign_ins import may_be_signed_in
 from providers.errors import CredentialsError, PermissionDeniedError, TransientError
+from providers.registry import CLOUDS, vendor
 from tests.builders import a_job, a_run, a_target, an_attempt, small_catalog
 from tests.conftest import ROOT
 from tests.desk import signed_out
@@ -387,9 +388,12 @@ def test_status_with_nothing_running_imports_no_sdk_and_no_cloud(home: Path) -> 
     assert ran.stdout.splitlines()[-1] == "0 []"
 
 
-@pytest.mark.parametrize("provider", list(TRACES))
+@pytest.mark.parametrize("provider", CLOUDS)
 def test_what_tells_of_a_sign_in(provider: str, tmp_path: Path) -> None:
-    traces = TRACES[provider]
+    row = vendor(provider)
+    assert row is not None
+    assert row.traces is not None
+    traces = row.traces
     assert not may_be_signed_in(provider, {"HOME": str(tmp_path)})
     for name in traces.variables:
         assert may_be_signed_in(provider, {"HOME": str(tmp_path), name: "x"})

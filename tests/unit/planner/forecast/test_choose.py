@@ -357,6 +357,17 @@ def test_ties_fall_by_time_provider_region_and_type() -> None:
     assert [where(candidate) for candidate in by_time.candidates] == [("fast", "a"), *expected[:4], *expected[5:]]
 
 
+@pytest.mark.parametrize("objective", Objective)
+def test_a_machine_whose_host_is_not_known_goes_last(objective: Objective) -> None:
+    """Nobody knows whether its host feeds its devices: without that it looks faster than it may be."""
+    rows = [
+        rented(a_rental(instance_type="unknown", vcpus=None), ("r", "0.01")),
+        rented(a_rental(instance_type="known"), ("r", "5")),
+    ]
+    choice = choose(a_job(objective=objective), rows, a_world(), Filters(), every_place=True)
+    assert [where(candidate)[0] for candidate in choice.candidates] == ["known", "unknown"]
+
+
 def test_the_same_offers_in_any_order_have_the_same_ranks(tmp_path: Path) -> None:
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
