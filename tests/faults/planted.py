@@ -20,6 +20,7 @@ from tests.faults.all_points import all_trials, first_red, named_points, some
 from tests.faults.cases import Then
 from tests.faults.clouds import REAL
 from tests.faults.defects import CONTROL, DEFECTS
+from tests.faults.points import GOES_ON
 from tests.faults.verdict import Trial, Verdict
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ def how_it_breaks_down(verdict: Verdict) -> str:
     """The traceback of a client whose defect does not fit the code any more; "" where the verdict is of what it did.
     Nobody has noticed anything then: any client would have been red that ends with an exception."""
     text = verdict.unrecorded
+    if GOES_ON in text:
+        return ""
     is_own = any(str(path) in text for path in _HERE.glob("*defects.py"))
     return text if "Traceback" in text and (is_own or _MISTAKE.search(text)) else ""
 

@@ -15,16 +15,19 @@ import pytest
 import planner.runs.decision.next_action as next_action
 from tests.conftest import ROOT
 from tests.faults.cases import CASES, Then
+from tests.faults.clouds import NAMES
 from tests.faults.defects import Defect
 from tests.faults.last_caught import CaughtAt, caught_at, read
 from tests.faults.plant_all import wrong_with
 from tests.faults.planted import defects_of, how_it_breaks_down
+from tests.faults.points import MOST_POINTS, Points
 from tests.faults.verdict import Trial, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+ENDLESS = "a client goes on after 5000 points"
 DEFECT_MODULES = sorted((ROOT / "tests/faults").glob("*defects.py"))
 
 
@@ -137,6 +140,7 @@ def test_a_use_of_a_name_that_is_gone_is_noticed(source: str) -> None:
         ("Traceback (most recent call last):\nTypeError: fetched() got an unexpected keyword argument 'size'", True),
         (f'Traceback (most recent call last):\n  File "{DEFECT_MODULES[0]}", line 1\nKeyError: 1 (plan stop)', True),
         ("Traceback (most recent call last):\nplanner.errors.StateError: the journal is in use", False),
+        (f'Traceback (most recent call last):\n  File "{DEFECT_MODULES[0]}", line 1\nAssertionError: {ENDLESS}', False),
         ("the run is still launching: TypeError: as the test wants it", False),
     ],
 )
@@ -146,10 +150,17 @@ def test_a_client_that_its_defect_breaks_is_no_notice(told: str, is_broken: bool
 
 @pytest.mark.sample
 def test_where_each_defect_was_noticed_is_kept() -> None:
-    """`python -P -m tests.faults --provider NAME --defects all --keep` writes it."""
+    """`python -P -m tests.faults --provider NAME --defects all --keep` writes it; one without a line is looked for."""
     kept = {(row.provider, row.defect) for row in read()}
-    known = {(name, defect.name) for name in {row.provider for row in read()} for defect in defects_of(name)}
-    assert kept == known
+    assert kept - {(name, defect.name) for name in NAMES for defect in defects_of(name)} == set()
+    assert {provider for provider, _ in kept} == set(NAMES)
+
+
+@pytest.mark.sample
+def test_a_client_that_goes_on_for_ever_is_ended() -> None:
+    points = Points(names=["before get"] * MOST_POINTS)
+    with pytest.raises(AssertionError, match=ENDLESS), points.around("get"):
+        pass
 
 
 @pytest.mark.sample
