@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from planner import __version__
+from planner.cli.completion import words_typed
 from planner.cli.typed import remember
 from planner.errors import BadInputError, ExitCode
 
@@ -79,6 +80,10 @@ def whole_app() -> typer.Typer:
     return _app([])
 
 
+def _as_listed() -> None:
+    """A command of which a shell wants the name alone."""
+
+
 def _app(arguments: list[str]) -> typer.Typer:
     app = typer.Typer(
         name="plan",
@@ -89,9 +94,13 @@ def _app(arguments: list[str]) -> typer.Typer:
         rich_markup_mode=None,
     )
     app.callback()(_root)
-    typed = next((word for word in arguments if not word.startswith("-")), "")
+    words = words_typed()
+    typed = next((word for word in (arguments if words is None else words) if not word.startswith("-")), "")
     for name in [typed] if typed in COMMANDS else COMMANDS:
-        _add(app, name)
+        if words is None or typed in COMMANDS:
+            _add(app, name)
+        else:
+            app.command(name, help=COMMANDS[name])(_as_listed)
     return app
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
-
-import typer
 
 from planner.cli import build, options
 from planner.cli.foreign_runs import take_over
@@ -17,7 +14,7 @@ from planner.runs.run import Outcome, Phase
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    name: options.RunName,
     client: options.Client = None,
     as_json: options.Json = False,
 ) -> None:

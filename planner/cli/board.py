@@ -21,7 +21,7 @@ _EVENT_FILES = "*tfevents*"
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    name: options.RunName,
     port: Annotated[int, typer.Option(min=1024, max=65535, help="The port on this computer")] = 6006,
     as_json: Annotated[bool, typer.Option("--json", help="Print folder and address as JSON before it starts")] = False,
 ) -> None:

@@ -29,7 +29,7 @@ from providers.cloud.sign_ins import may_be_signed_in
 from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import provider as make_provider
-from workloads.nearest import nearest_names
+from workloads.nearest import nearest_names, same_name
 
 
 @runtime_checkable
@@ -67,11 +67,14 @@ def provider_names(value: str | None) -> tuple[str, ...]:
     if value is None:
         for line in plug_in_problems():
             _tell(f"warning: {line}")
-    elif value not in FACTORIES and not is_plug_in(value):
-        near = nearest_names(value.lower(), names())
+        return names()
+    if same := same_name(value, FACTORIES):
+        return (same,)
+    if not is_plug_in(value):
+        near = nearest_names(value, names())
         hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names())}"
         raise BadInputError(f"there is no provider {value!r} to launch on", hint)
-    return (value,) if value else names()
+    return (value,)
 
 
 def is_used(name: str, settings: Settings) -> bool:

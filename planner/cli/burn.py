@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.screen import show
 from planner.errors import RefusedError, from_provider
 from planner.report.page import Column, Page, Table, joined
@@ -38,7 +38,12 @@ class _Account(NamedTuple):
 
 def command(
     provider: Annotated[
-        str | None, typer.Argument(metavar="[PROVIDER]", help="aws, gcp or azure (default: all with a sign-in)")
+        str | None,
+        typer.Argument(
+            metavar="[PROVIDER]",
+            help="aws, gcp or azure (default: all with a sign-in)",
+            autocompletion=completion.clouds,
+        ),
     ] = None,
     wide: options.Wide = False,
     as_json: options.Json = False,

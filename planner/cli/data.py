@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.cli.counted_images import with_images
 from planner.cli.screen import show
@@ -50,7 +50,12 @@ from workloads.job import TrainingJob
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 Where = Annotated[
-    str, typer.Option("--provider", help=f"The provider whose storage is used: {', '.join(registry.FACTORIES)}")
+    str,
+    typer.Option(
+        "--provider",
+        help=f"The provider whose storage is used: {', '.join(registry.FACTORIES)}",
+        autocompletion=completion.clouds,
+    ),
 ]
 Bucket = Annotated[str | None, typer.Option("--bucket", help="A bucket other than the default one")]
 Region = Annotated[str | None, typer.Option("--region", help="The region of that bucket")]
@@ -80,7 +85,9 @@ def _group() -> None:
 
 @group.command("list", help="List the uploaded data sets and what their storage costs")
 def _list(
-    provider: Annotated[str | None, typer.Option("--provider", help="This provider only")] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="This provider only", autocompletion=completion.clouds)
+    ] = None,
     bucket: Bucket = None,
     region: Region = None,
     project: Project = None,

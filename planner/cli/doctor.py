@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, job_options, options
+from planner.cli import build, completion, job_options, options
 from planner.cli.screen import show
 from planner.errors import NothingLeftError, from_provider
 from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
@@ -34,7 +34,12 @@ _LOOKED_AT = 400
 
 def command(
     provider: Annotated[
-        str | None, typer.Argument(metavar="[PROVIDER]", help=f"{', '.join(FACTORIES)} (default: all but sim)")
+        str | None,
+        typer.Argument(
+            metavar="[PROVIDER]",
+            help=f"{', '.join(FACTORIES)} (default: all but sim)",
+            autocompletion=completion.providers,
+        ),
     ] = None,
     job_file: Annotated[
         Path | None, typer.Argument(metavar="[JOB.yaml]", help="Rank offers for this job (default: vgg16 on cifar10)")

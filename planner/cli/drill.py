@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.drill.alone import alone
 from planner.drill.behaviours import way_of
@@ -38,6 +38,7 @@ from providers.base import Provider
 from providers.errors import ProviderError
 from providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated
 from workloads.durations import format_duration
+from workloads.nearest import same_name
 
 PROVIDERS = (*PROVEN_CLOUDS, SIMULATED)
 _CENT = Decimal("0.01")
@@ -45,7 +46,12 @@ _CENT = Decimal("0.01")
 
 def command(
     provider: Annotated[
-        str | None, typer.Argument(metavar="[PROVIDER]", help="aws, gcp or azure; sim to try it without an account")
+        str | None,
+        typer.Argument(
+            metavar="[PROVIDER]",
+            help="aws, gcp or azure; sim to try it without an account",
+            autocompletion=completion.drills,
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     max_cost: Annotated[
@@ -55,7 +61,12 @@ def command(
         ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option("--device", help="Machines with this accelerator, at its own price (default: none)")
+        str | None,
+        typer.Option(
+            "--device",
+            help="Machines with this accelerator, at its own price (default: none)",
+            autocompletion=completion.devices,
+        ),
     ] = None,
     region: options.Regions = None,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the result (default: this one)")] = None,
@@ -69,6 +80,7 @@ def command(
     if taken_in is not None:
         _import(taken_in, as_json)
         return
+    provider = same_name(provider or "", PROVIDERS) or provider
     if provider not in PROVIDERS:
         raise BadInputError(f"there is no drill of {provider or 'nothing'}", f"plan drill {'|'.join(PROVIDERS)}")
     settings = options.settings()

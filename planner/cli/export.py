@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import options
+from planner.cli import completion, options
 from planner.errors import BadInputError, ThisMachineError
 from planner.report.engine_files import Accelerators, Engine, EngineFiles, engine_files
 from pricing.catalog import find_device
@@ -20,7 +20,10 @@ def command(
     job_file: options.NeededJobFile,
     to: Annotated[Engine, typer.Option("--to", help="Who runs the job")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files are written")],
-    device: Annotated[str | None, typer.Option("--device", help="The accelerator; without: processors")] = None,
+    device: Annotated[
+        str | None,
+        typer.Option("--device", help="The accelerator; without: processors", autocompletion=completion.devices),
+    ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="Accelerators of each machine")] = 1,
     image: Annotated[str | None, typer.Option("--image", help="A container image, where the job names none")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there")] = False,

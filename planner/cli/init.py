@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import job_options, options
+from planner.cli import completion, job_options, options
 from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import persons_files
 
@@ -49,7 +49,12 @@ def command(
     epochs: job_options.Epochs = None,
     batch: job_options.Batch = None,
     recipe: Annotated[
-        str, typer.Option(metavar="NAME", help="Write a recipe with a reported accuracy instead: vgg16-imagenet")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Write a recipe with a reported accuracy instead: vgg16-imagenet",
+            autocompletion=completion.recipes,
+        ),
     ] = "",
     as_json: options.Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from planner.cli import completion
 from planner.cli.options import one_of, read_job_file
 from planner.errors import BadInputError
 from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
 
-Model = Annotated[str | None, typer.Option("--model", help=f"The net: {', '.join(Preset)}")]
-Dataset = Annotated[str | None, typer.Option("--dataset", help=f"The data: {', '.join(DataName)}")]
+Model = Annotated[
+    str | None, typer.Option("--model", help=f"The net: {', '.join(Preset)}", autocompletion=completion.presets)
+]
+Dataset = Annotated[
+    str | None, typer.Option("--dataset", help=f"The data: {', '.join(DataName)}", autocompletion=completion.data_sets)
+]
 DataFolder = Annotated[
     Path | None,
     typer.Option(
@@ -32,11 +37,15 @@ DataFolder = Annotated[
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that each training image is used")]
 Batch = Annotated[int | None, typer.Option("--batch", min=1, help="Global batch size")]
-PrecisionName = Annotated[str | None, typer.Option("--precision", help=", ".join(Precision))]
+PrecisionName = Annotated[
+    str | None, typer.Option("--precision", help=", ".join(Precision), autocompletion=completion.precisions)
+]
 ImageSize = Annotated[
     int | None, typer.Option("--image-size", min=1, max=MAX_IMAGE_SIZE_PX, help="Pixels a side that the net sees")
 ]
-FrameworkName = Annotated[str | None, typer.Option("--framework", help=", ".join(Framework))]
+FrameworkName = Annotated[
+    str | None, typer.Option("--framework", help=", ".join(Framework), autocompletion=completion.frameworks)
+]
 Xla = Annotated[bool | None, typer.Option("--xla/--no-xla", help="Compile the step with XLA, or not")]
 
 Compare = Annotated[

@@ -25,7 +25,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 def command(
-    name: Annotated[str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id")],
+    name: options.RunName,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new output until the run ends")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the trainer's progress as JSON lines")] = False,
 ) -> None:

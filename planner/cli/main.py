@@ -85,6 +85,8 @@ def _run(arguments: list[str]) -> int:
 
 def _mend_home() -> None:
     """Say whether the home was, or is, open to other users of this computer."""
+    if "_PLAN_COMPLETE" in os.environ:  # a shell completes: a line would stand in what is being typed
+        return
     from planner.errors import BadInputError
     from planner.home.files import mended
     from planner.settings import home_of

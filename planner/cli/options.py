@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from planner.cli import completion
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
@@ -29,12 +30,33 @@ JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A jo
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMULATED} (a simulated cloud)"}
 _PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)
+
+
+def _in_lower_case(value: list[str] | None) -> list[str] | None:
+    """No provider has capitals: `AWS` is aws."""
+    return None if value is None else [name.lower() for name in value]
+
+
 Providers = Annotated[
-    list[str] | None, typer.Option("--provider", help=f"Only this one; repeat for more: {_PROVIDERS}")
+    list[str] | None,
+    typer.Option(
+        "--provider",
+        help=f"Only this one; repeat for more: {_PROVIDERS}",
+        callback=_in_lower_case,
+        autocompletion=completion.estimated_providers,
+    ),
 ]
-Regions = Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")]
-Devices = Annotated[list[str] | None, typer.Option("--device", help="Only this (T4, A100, cpu); repeat for more")]
-Markets = Annotated[list[str] | None, typer.Option("--market", help="on_demand or spot")]
+Regions = Annotated[
+    list[str] | None,
+    typer.Option("--region", help="Only this one; repeat for more", autocompletion=completion.regions),
+]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option("--device", help="Only this (T4, A100, cpu); repeat for more", autocompletion=completion.devices),
+]
+Markets = Annotated[
+    list[str] | None, typer.Option("--market", help="on_demand or spot", autocompletion=completion.markets)
+]
 AssumeAvailable = Annotated[
     bool, typer.Option("--assume-available", help="Use spot prices as listed, even far below those of other regions")
 ]
@@ -46,6 +68,9 @@ Objective = Annotated[
 ]
 Nodes = Annotated[
     str | None, typer.Option("--nodes", help="Also estimate several machines together, for example 1,2,4,8")
+]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="A run, or the beginning of its id", autocompletion=completion.runs)
 ]
 Client = Annotated[
     str | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table
@@ -31,7 +31,12 @@ _COLUMNS = (
 
 def command(
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run, the beginning of its id, or a folder with its model")
+        str,
+        typer.Argument(
+            metavar="RUN",
+            help="A run, the beginning of its id, or a folder with its model",
+            autocompletion=completion.runs,
+        ),
     ],
     images: Annotated[list[Path], typer.Argument(metavar="IMAGES...", help="Images, or folders of images")],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each image")] = False,

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from planner import __version__
-from planner.cli import options
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
@@ -46,7 +46,10 @@ from pricing.sources.reading import SourceError
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-_Providers = Annotated[list[str] | None, typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(READERS)}")]
+_Providers = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(READERS)}", autocompletion=completion.price_lists),
+]
 
 
 @group.callback()
@@ -128,7 +131,10 @@ def _accept(
 @group.command("refresh", help="Read the vendors' price lists again and use them from now on")
 def _refresh(
     provider: _Providers = None,
-    region: Annotated[list[str] | None, typer.Option("--region", help="Only this one; repeat for more")] = None,
+    region: Annotated[
+        list[str] | None,
+        typer.Option("--region", help="Only this one; repeat for more", autocompletion=completion.regions),
+    ] = None,
     accept_all: Annotated[
         bool, typer.Option("--accept", help="Accept a list that changes implausibly much at once")
     ] = False,

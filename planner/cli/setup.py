@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.errors import PlanError, from_provider
 from providers.base import SetUp, SetupStep
@@ -17,7 +17,9 @@ from providers.errors import ProviderError
 
 
 def command(
-    provider: Annotated[str, typer.Argument(metavar="PROVIDER", help="aws, gcp or azure")],
+    provider: Annotated[
+        str, typer.Argument(metavar="PROVIDER", help="aws, gcp or azure", autocompletion=completion.clouds)
+    ],
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove what set-up created, unless a run still needs it")
     ] = False,

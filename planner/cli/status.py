@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.foreign_runs import others_line
 from planner.cli.live_view import bills_line
 from planner.cli.screen import render, screen_of, show
@@ -62,7 +62,10 @@ class _Desk(NamedTuple):
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id", autocompletion=completion.runs),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it until no run is live")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.cli.screen import show
 from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
@@ -58,7 +58,9 @@ class ProviderSweep:
 
 
 def command(
-    provider: Annotated[str | None, typer.Option("--provider", help="This provider only")] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="This provider only", autocompletion=completion.providers)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the resources and delete nothing")] = False,
     everything: Annotated[
         bool,

@@ -87,8 +87,8 @@ def test_what_they_refuse_is_one_object_too(words: tuple[str, ...], code: int) -
 def test_a_home_that_is_a_file_is_an_error_in_words(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAN_HOME", str(here / "job.yaml"))
     said = plan("prices", "forget", "--json")
-    assert said.code == said.json["exit_code"] == 9
-    assert "the prices cannot be read or written" in said.error
+    assert said.code == said.json["exit_code"] == 2
+    assert said.error == f"PLAN_HOME: {here / 'job.yaml'} is a file"
 
 
 def test_init_names_the_file_and_the_command_that_reads_it(here: Path) -> None:

@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(line: str, error: str) -
         ("estimate -j", "plan estimate --help lists its options"),
         ("history --gpu T4", "plan history --help lists its options"),
         ("setup azuer", "did you mean azure?"),
-        ("doctor Azure", "did you mean azure?"),
+        ("doctor Azrue", "did you mean azure?"),
         ("setup xyz", "known: local"),
     ],
 )
