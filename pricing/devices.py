@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.nearest import nearest_names
+from workloads.nearest import nearest_names, plain, same_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -233,20 +233,44 @@ class DeviceTable(Mapping[str, Device]):
 
         Raises UnknownDeviceError with the nearest names.
         """
-        key = _key(name)
+        key = _without_maker(_key(name))
+        if key in _ANY_DEVICE:
+            raise UnknownDeviceError(name, (), _ANY_DEVICE[key])
         group = tuple(
-            device for device in self._by_name.values() if key in (_key(device.group), device.architecture.value)
+            device
+            for device in self._by_name.values()
+            if plain(key) == plain(device.group) or key == device.architecture.value
         )
-        return group or (self.find(name),)
+        if group or _key(name) in self._spellings:
+            return group or (self.find(name),)
+        device = self._spellings.get(key) or self._spellings.get(same_name(key, self._spellings) or "")
+        if device is None:
+            raise self._unknown(name)
+        return (device,)
 
     def why_not(self, spelling: str) -> str | None:
         """Why a spelling seen in the sources is knowingly no device here; None: it is not one of those."""
         return self._not_devices.get(_key(spelling))
 
     def _unknown(self, name: str) -> UnknownDeviceError:
-        close = nearest_names(_key(name), self._spellings, 5)
+        close = nearest_names(_without_maker(_key(name)), self._spellings, 5)
         nearest = dict.fromkeys(self._spellings[key].name for key in close)
         return UnknownDeviceError(name, tuple(nearest)[:3], self._not_devices.get(_key(name), ""))
+
+
+_MAKERS = frozenset({"nvidia", "tesla", "geforce", "quadro", "google", "cloud"})
+_ANY_DEVICE = dict.fromkeys(
+    ("gpu", "gpus", "cuda", "accelerator", "nvidia"), "name one, for example T4 or A100; without a name any is taken"
+)
+"""What people write for no device in particular."""
+
+
+def _without_maker(key: str) -> str:
+    """`nvidia tesla t4` is t4; a name of nothing but makers stays."""
+    words = key.split()
+    while len(words) > 1 and words[0] in _MAKERS:
+        words = words[1:]
+    return " ".join(words)
 
 
 def _key(spelling: str) -> str:

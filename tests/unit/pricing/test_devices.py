@@ -116,3 +116,24 @@ def test_the_figures_of_data_sheets_are_in_the_table(shipped: Catalog) -> None:
             if row["memory_bandwidth_gb_s"]:
                 assert device.memory_bandwidth_gb_s == float(row["memory_bandwidth_gb_s"]), row["name"]
     assert checked > 60
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("NVIDIA T4", "T4"),
+        ("nvidia-tesla-t4", "T4"),
+        ("Tesla V100", "V100"),
+        ("GeForce RTX 4090", "RTX 4090"),
+        ("rtx4090", "RTX 4090"),
+        ("Google Cloud TPU v3", "TPU v3"),
+    ],
+)
+def test_a_person_may_name_the_maker_and_leave_out_blanks(shipped: Catalog, typed: str, name: str) -> None:
+    assert name in {device.name for device in shipped.devices.find_all(typed)}
+
+
+@pytest.mark.parametrize("typed", ["gpu", "GPUs", "nvidia", "cuda"])
+def test_no_device_in_particular_is_told_apart_from_a_misspelt_one(shipped: Catalog, typed: str) -> None:
+    with pytest.raises(UnknownDeviceError, match="name one, for example T4"):
+        shipped.devices.find_all(typed)

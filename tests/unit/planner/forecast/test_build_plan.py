@@ -118,7 +118,11 @@ def test_what_no_software_runs_on_is_refused_for_that(make: Callable[..., Plan])
         ({"regions": ("us-esat-1",)}, "there is no region 'us-esat-1'", "did you mean us-east-1?"),
         ({"regions": ("mars",)}, "there is no region 'mars'", "known: eu-west-1, us-central1, us-east-1"),
         ({"devices": ("V10",)}, "no device is called 'V10'", "did you mean V100"),
-        ({"devices": ("T4", "GPU")}, "no device is called 'GPU'", ""),
+        (
+            {"devices": ("T4", "GPU")},
+            "no device is called 'GPU': name one, for example T4 or A100; without a name any is taken",
+            "",
+        ),
         ({"providers": ("aws", "")}, "there is no provider ''", ""),
     ],
 )
