@@ -436,6 +436,14 @@ def test_a_receipt_says_how_many_held_out_images_were_trained_on() -> None:
     assert "trained on too" not in receipt_text(replace(receipt, trained_on=None))
 
 
+@pytest.mark.parametrize(("accuracy", "is_told"), [(0.25, True), (0.5, True), (0.51, False)])
+def test_a_receipt_says_where_nothing_was_learned(accuracy: float, is_told: bool) -> None:
+    end = END | {"hold_out_accuracy": accuracy, "hold_out_most_frequent": 0.5}
+    receipt = write_receipt(a_done_run(), a_story(START, *EPOCHS, end), {}, an_ending())
+    sentence = "no better than to name the most frequent class always (50.00%): nothing was learned"
+    assert (sentence in receipt_text(receipt)) is is_told
+
+
 def test_the_receipt_of_a_simulated_run_says_so() -> None:
     receipt = replace(a_receipt(), simulated=True, accuracy=None)
     assert "simulated: nothing was rented, no net was trained" in receipt_text(receipt)

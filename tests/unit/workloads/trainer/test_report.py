@@ -52,6 +52,18 @@ def test_the_report_has_every_class_and_the_mistakes() -> None:
     ]
 
 
+@pytest.mark.parametrize(("pairs", "is_told"), [([[5, 0], [3, 0]], True), ([[5, 0], [2, 1]], False)])
+def test_the_report_says_where_nothing_was_learned(pairs: list[list[int]], is_told: bool) -> None:
+    confusion = np.array(pairs)
+    accuracy = float(np.trace(confusion) / confusion.sum())
+    report = text(
+        report_files("x", [], HoldOutResult(loss=1, accuracy=accuracy, confusion=confusion), (), ""), "report.md"
+    )
+    assert (
+        "**Nothing was learned: to name the most frequent class always is right in 62.50% too.**" in report
+    ) is is_told
+
+
 def test_of_many_classes_the_worst_are_named() -> None:
     confusion = np.diag(np.full(30, 10))
     confusion[7, 7], confusion[7, 8] = 4, 6
