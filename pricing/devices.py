@@ -82,6 +82,11 @@ def device_text(device: str, count: int, fraction: float, vcpus: int | None) -> 
     return device if count == 1 else f"{count} x {device}"
 
 
+def machines_text(one: str, machines: int) -> str:
+    """What is said of one machine, its type or its price, for several: `p3.2xlarge`, `2 x gpu:v100:4`."""
+    return one if machines == 1 else f"{machines} x {one}"
+
+
 class UsableMemory(NamedTuple):
     """What a framework's allocator gets of one whole device, in GiB: the least and the most that was reported.
 

@@ -149,9 +149,9 @@ def some_rates(provider: str) -> ProviderRates:
 
 
 def a_world(speed: Callable[[Rental], Throughput | Reason] = lambda _: a_throughput()) -> World:
-    """Devices and rates of three providers; every rental at the same rate unless `speed` says otherwise."""
-    rates = {provider: some_rates(provider) for provider in ("aws", "azure", "gcp")}
-    return World(devices=DEVICES, rates=rates, throughput=speed)
+    """Devices and rates of four providers; every rental at the same rate unless `speed` says otherwise."""
+    rates = {provider: some_rates(provider) for provider in ("aws", "azure", "gcp", "slurm")}
+    return World(devices=DEVICES, rates=rates, throughput=lambda _, rental: speed(rental))
 
 
 def an_offer(**changes: Any) -> Offer:
@@ -235,7 +235,7 @@ def a_plan(
     """
     job = job or a_job()
     rented = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-    world = World(devices=catalog.devices, rates=catalog.rates, throughput=_steady, buckets=buckets)
+    world = World(catalog.devices, catalog.rates, lambda _, rental: _steady(rental), buckets)
     world = world._replace(obtainability=obtainability or world.obtainability)
     choice = choose(job, rented, world, Filters(**filters), every_place=every_place)
     shown = choice.candidates[:limit]

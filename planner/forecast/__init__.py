@@ -30,7 +30,7 @@ provider.
    transfer (0.0072) and traffic between regions (0.00): 0.0779 USD. The ends of the throughput's interval and of the
    price's give 0.0571 and 0.14 USD.
 9. Obtainability: where something is known of a place (a vendor's score, own refusals, a dated note),
-   `forecast/choose.py` `at_place` adds what asking there takes: `forecast/obtainability.py` `expected_search`. Of this
+   `forecast/at_place.py` adds what asking there takes (`forecast/obtainability.py` `expected_search`). Of this
    row nothing is known, which adds nothing. `forecast/scores.py` `with_scores` asks vendors, with `--check` alone.
 10. `forecast/choose.py` orders the candidates by the job's objective, `forecast/advice.py` `advice` adds what would
    make the job cheaper or faster, and `forecast/this_machine.py` `quote_this_machine` estimates the same job on this

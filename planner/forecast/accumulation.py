@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from planner.forecast.estimate import device_kind, uses_xla
+from planner.forecast.machines import machines_of
 from planner.forecast.memory import usable_memory
 from planner.forecast.plan import Reason, RejectionKey
 from pricing.devices import cores_of
@@ -64,7 +65,8 @@ def brought_back(
         if usable is None or choice is None or not can_accumulate(choice):
             continue
         cores = cores_of(rental.device)
-        about = (usable.high_gib, rental.device_count * cores, device_kind(rental.device) == "tpu")
+        devices_together = machines_of(work.job, rental.provider) * rental.device_count
+        about = (usable.high_gib, devices_together * cores, device_kind(rental.device) == "tpu")
         if about not in entries:
             entries[about] = parts_needed(work, about[0], device_count=about[1], planned=about[2])
         parts = entries[about]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.forecast.accumulation import brought_back
 from planner.forecast.advice import Findings, advice
-from planner.forecast.choose import Filters, World, at_place, choose, fits, software_of, splits
+from planner.forecast.at_place import at_place
+from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.load import load_since, read_system
@@ -180,7 +181,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     try:
         own = query.own_prices or OwnPrices()
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
-        world = _world(job, predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
+        world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
         world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
         rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
         choice = _choose(job, rented, world, filters, query)
@@ -203,7 +204,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
         first = partial(first_of_each, choice.candidates, catalog, now)
         named = quote_named_devices(job, filters.devices, choice.candidates, predictor, catalog.devices)
-        groups = in_numbers(job, query.nodes, first, partial(_asker, predictor=predictor, devices=catalog.devices))
+        groups = in_numbers(job, query.nodes, first, world.throughput)
     finally:
         predictor.close()
     candidates = choice.candidates[: query.limit]
@@ -244,11 +245,11 @@ def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Sett
     return [row for row in rented if row.rental.provider in names]
 
 
-def _world(job: TrainingJob, predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
+def _world(predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
     world = World(
         devices=catalog.devices,
         rates=catalog.rates,
-        throughput=_asker(job, predictor, catalog.devices),
+        throughput=_of_shares(partial(_asker, predictor=predictor, devices=catalog.devices)),
         buckets=settings.bucket_regions,
     )
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
@@ -282,12 +283,11 @@ def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candida
         software = software_of(job, rental, world)
         if not splits(job, rental) or not fits(work, rental, world, software):
             return None
-        speed = _asker(job, predictor, world.devices)(rental)
-        if isinstance(speed, Reason):
+        ask = _of_shares(partial(_asker, predictor=predictor, devices=world.devices))
+        estimated, old = world._replace(throughput=ask).estimate(work, rental), before.estimate
+        if isinstance(estimated, Reason):
             return None
-        search = before.estimate.search
-        elsewhere = search.elsewhere_micro_usd_per_hour if search is not None else None
-        estimated, old = world.estimate(work, rental, speed), before.estimate
+        elsewhere = old.search.elsewhere_micro_usd_per_hour if old.search is not None else None
         return at_place(estimated, before.place, old.obtainability, elsewhere, old.queue)
 
     return again
@@ -412,6 +412,19 @@ def share_of(whole: Throughput, fraction: float) -> Throughput:
         basis=Basis.MODELLED,
         note=f"a {fraction:.3g} share of the whole device's throughput: no part of one was measured",
     )
+
+
+def _of_shares(
+    asker: Callable[[TrainingJob], Callable[[Rental], Throughput | Reason]],
+) -> Callable[[TrainingJob, Rental], Throughput | Reason]:
+    """The speeds of a job and of the same with a share of its batch; the asker is made once for each share."""
+    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
+
+    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
+        batch = share.global_batch_size
+        return (askers.get(batch) or askers.setdefault(batch, asker(share)))(rental)
+
+    return throughput
 
 
 def _asker(

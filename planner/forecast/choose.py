@@ -10,10 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import can_accumulate
+from planner.forecast.at_place import at_place
 from planner.forecast.estimate import Workload, estimate
+from planner.forecast.machines import LeftOut, machines_of, on_several
 from planner.forecast.memory import memory_need
-from planner.forecast.obtainability import Obtainabilities, elsewhere_micro, expected_search
-from planner.forecast.plan import Candidate, Choice, Reason, RejectionKey, paid_by_credit
+from planner.forecast.obtainability import Obtainabilities, elsewhere_micro
+from planner.forecast.plan import Candidate, Choice, Estimate, Reason, RejectionKey, paid_by_credit
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
 from pricing.obtainability import MachinePlace
@@ -26,12 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from decimal import Decimal
 
-    from planner.forecast.plan import Estimate
     from planner.forecast.queue_wait import QueueWait
     from planner.throughput.values import Throughput
     from pricing.catalog import RentalPlaces
     from pricing.cost import ProviderRates
-    from pricing.obtainability import Obtainability
     from pricing.offers import Placement
     from workloads.job import TrainingJob
     from workloads.runtimes import ChosenSoftware
@@ -57,7 +57,8 @@ class Filters(NamedTuple):
 
 
 class World(NamedTuple):
-    """What is known beside the job: devices, side rates of each provider, and how fast a rental trains it.
+    """What is known beside the job: devices, side rates of each provider, and how fast a rental trains the job or one
+    with a part of its batch.
 
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
     in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
@@ -68,7 +69,7 @@ class World(NamedTuple):
 
     devices: Mapping[str, Device]
     rates: Mapping[str, ProviderRates]
-    throughput: Callable[[Rental], Throughput | Reason]
+    throughput: Callable[[TrainingJob, Rental], Throughput | Reason]
     buckets: Mapping[str, str] = MappingProxyType({})
     within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
     obtainability: Obtainabilities = Obtainabilities()
@@ -86,10 +87,19 @@ class World(NamedTuple):
         """The wait in the queue of a region; None where there is none, or nothing is known of it."""
         return self.queue_waits.get(MachinePlace(rental.provider, region, rental.instance_type, rental.market))
 
-    def estimate(
-        self, work: Workload, rental: Rental, speed: Throughput, software: ChosenSoftware | None = None
-    ) -> Estimate:
-        """The job on a rental that trains it at this speed."""
+    def estimate(self, work: Workload, rental: Rental, software: ChosenSoftware | None = None) -> Estimate | Reason:
+        """The job on as many machines of a rental as a launch takes, or why it cannot be told."""
+        alone = self._on_one(work, rental, software)
+        machines = machines_of(work.job, rental.provider)
+        if isinstance(alone, Reason) or machines == 1:
+            return alone
+        together = on_several(alone, machines, work, self.throughput)
+        return together.reason if isinstance(together, LeftOut) else together
+
+    def _on_one(self, work: Workload, rental: Rental, software: ChosenSoftware | None) -> Estimate | Reason:
+        speed = self.throughput(work.job, rental)
+        if isinstance(speed, Reason):
+            return speed
         bucket = self.buckets.get(rental.provider, "")
         result = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
         why = unproven_host(hardware_of(rental, self))
@@ -159,11 +169,9 @@ def _judge(work: Workload, row: RentalPlaces, world: World, filters: Filters) ->
     judged = _suitable(work, row, world, filters)
     if judged.last is not None:
         return judged
-    speed = world.throughput(rental)
-    if isinstance(speed, Reason):
-        return judged.all_rejected(speed)
-    software = software_of(work.job, rental, world)
-    estimated = world.estimate(work, rental, speed, software)
+    estimated = world.estimate(work, rental, software_of(work.job, rental, world))
+    if isinstance(estimated, Reason):
+        return judged.all_rejected(estimated)
     late = _too_late(estimated, filters)
     if late is not None:
         return judged.all_rejected(late)
@@ -267,13 +275,15 @@ def hardware_of(rental: Rental, world: World) -> Hardware:
 
 
 def splits(job: TrainingJob, rental: Rental) -> bool:
-    """Whether the batch splits evenly over a rental's devices, or their cores where each trains a share."""
-    return job.micro_batch_size % (rental.device_count * cores_of(rental.device)) == 0
+    """Whether the batch splits evenly over the devices of all machines of a launch, or their cores where each trains
+    a share."""
+    devices = machines_of(job, rental.provider) * rental.device_count
+    return job.micro_batch_size % (devices * cores_of(rental.device)) == 0
 
 
 def fits(work: Workload, rental: Rental, world: World, software: ChosenSoftware | None) -> bool:
     """Whether one device's (or core's) share of the batch fits its usable memory; what is not known is taken to fit."""
-    need = memory_need(work, rental, world.devices, software)
+    need = memory_need(work, rental, world.devices, software, machines_of(work.job, rental.provider))
     return need is None or need.fits
 
 
@@ -290,6 +300,7 @@ def _cost(estimated: Estimate, place: Placement) -> int:
 def _priced(estimated: Estimate, places: Sequence[Placement]) -> Iterable[Candidate]:
     seconds, side, classes = estimated.billed_seconds[0], estimated.side, estimated.side.classes
     # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
+    seconds *= estimated.machines
     return [Candidate(estimated, place, place[0] * seconds // 3600 + side[classes[place[1]]]) for place in places]
 
 
@@ -317,25 +328,6 @@ def _placed(
         else:
             within.append(candidate)
     return within, beyond
-
-
-def at_place(
-    estimated: Estimate,
-    place: Placement,
-    obtainability: Obtainability,
-    elsewhere: int | None,
-    queue: QueueWait | None = None,
-) -> Candidate:
-    """The estimate at a place; `elsewhere` is what the same machine takes in other regions, in millionths of a dollar
-    per hour, `queue` the wait in the queue there."""
-    search = expected_search(obtainability, elsewhere)
-    if queue is not None:
-        estimated = replace(estimated, time=queue.delayed(estimated.time), queue=queue)
-    if obtainability.is_known:
-        time = search.delayed(estimated.time) if search is not None else estimated.time
-        estimated = replace(estimated, time=time, obtainability=obtainability, search=search)
-    cost = estimated.cost_micro_usd(place.planning_micro_usd_per_hour, place.region)
-    return Candidate(estimated, place, cost)
 
 
 def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) -> list[Candidate]:

@@ -1,7 +1,9 @@
 """The same job on several equal machines: time and cost of each number, and where more stop being worth it. Pure.
 
-One machine always stands first. The global batch is divided over all devices of all machines, so that each trains a
-smaller share of it, and after each step all sum their gradients over the network (`throughput/machines.py`).
+A launch on a cluster takes as many as the job has `nodes`, and its estimate is that of all of them; elsewhere it takes
+one. In the comparison of numbers one machine always stands first. The global batch is divided over all devices of all
+machines, so that each trains a smaller share of it, and after each step all sum their gradients over the network
+(`throughput/machines.py`).
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.allowances import allowances
-from planner.forecast.choose import at_place
+from planner.forecast.at_place import at_place
 from planner.forecast.estimate import apply_feed, device_kind, free_seconds, rented_time
-from planner.forecast.plan import Estimate, Group, Reason
+from planner.forecast.plan import Estimate, Group, MemoryNeed, Reason
 from planner.forecast.side_costs import SideCosts
 from planner.forecast.spot import spot_rate, spot_time, with_checkpoints
 from planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
 from pricing.devices import CPU_DEVICE, cores_of
 from pricing.networks import network_of
 from pricing.offers import Market, Rental
+from providers.registry import CLUSTER
 from workloads.layers import trained_parameters
 
 if TYPE_CHECKING:
@@ -42,6 +45,13 @@ SLOWEST_START_SECONDS = {"cpu": 60, "gpu": 120}
 _GRADIENT_BYTES = 4
 
 
+class LeftOut(NamedTuple):
+    """Why a job cannot be trained on a number of machines: in the words of the ranking, and with its figures."""
+
+    reason: Reason
+    text: str
+
+
 class GroupQuery(NamedTuple):
     """What several machines are estimated from. `throughput` gives the speed of a rental with a job whose batch is one
     machine's share."""
@@ -49,6 +59,11 @@ class GroupQuery(NamedTuple):
     work: Workload
     numbers: Sequence[int]
     throughput: Callable[[TrainingJob, Rental], Throughput | Reason]
+
+
+def machines_of(job: TrainingJob, provider: str) -> int:
+    """How many machines a launch takes: on a cluster the job's `nodes`, one at every other provider."""
+    return job.nodes if provider == CLUSTER else 1
 
 
 def numbers_up_to(nodes: int) -> tuple[int, ...]:
@@ -90,10 +105,10 @@ def _group(ranked: RankedOffer, machines: int, query: GroupQuery) -> Group:
     group = Group(
         rank=ranked.rank, machines=machines, rental=rental, region=candidate.place.region, network=network
     )  # fmt: skip
-    estimate: Estimate | str = candidate.estimate if machines == 1 else _estimate(candidate, machines, network, query)
-    if isinstance(estimate, str):
-        return replace(group, left_out=estimate)
-    micro = candidate.place.planning_micro_usd_per_hour * machines
+    estimate = _at_place(candidate, machines, query)
+    if isinstance(estimate, LeftOut):
+        return replace(group, left_out=estimate.text)
+    micro = candidate.place.planning_micro_usd_per_hour
     low, expected, high = (
         estimate.cost_micro_usd(micro, candidate.place.region, which, ranked.offer.price_spread) for which in (1, 0, 2)
     )
@@ -110,35 +125,56 @@ def network_of_rental(rental: Rental) -> Network:
     return Network.stated(stated.gbit_per_second, ground)
 
 
-def _estimate(candidate: Candidate, machines: int, network: Network, query: GroupQuery) -> Estimate | str:
-    """What the job takes on so many machines, or why it cannot be trained on them."""
-    before, work = candidate.estimate, query.work
-    rental, job = before.rental, work.job
+def _at_place(candidate: Candidate, machines: int, query: GroupQuery) -> Estimate | LeftOut:
+    """The job on so many machines at the candidate's place, which may be ranked with another number of them."""
+    ranked = candidate.estimate
+    if machines == ranked.machines:
+        return ranked
+    alone = ranked.alone or ranked
+    made = alone if machines == 1 else on_several(alone, machines, query.work, query.throughput)
+    if isinstance(made, LeftOut):
+        return made
+    if made.memory is not None and not made.memory.fits:
+        each = f"a share of {made.memory.images} images does not fit the memory of a device"
+        return LeftOut(Reason.OUT_OF_MEMORY, each)
+    elsewhere = ranked.search.elsewhere_micro_usd_per_hour if ranked.search is not None else None
+    return at_place(made, candidate.place, ranked.obtainability, elsewhere, ranked.queue).estimate
+
+
+def on_several(
+    alone: Estimate,
+    machines: int,
+    work: Workload,
+    throughput: Callable[[TrainingJob, Rental], Throughput | Reason],
+) -> Estimate | LeftOut:
+    """What the job takes on so many of the machines on one of which it takes `alone`, wherever they are; or why it
+    cannot be trained on them. `throughput` is as that of `GroupQuery`."""
+    rental, job = alone.rental, work.job
     if device_kind(rental.device) == "tpu":
-        return "machines with TPUs work together as slices, which are not estimated"
+        return LeftOut(Reason.MULTI_HOST, "machines with TPUs work together as slices, which are not estimated")
     parts = machines * rental.device_count * cores_of(rental.device)
     if job.micro_batch_size % parts:
-        return f"a batch of {job.micro_batch_size} does not split evenly over {parts} devices"
+        text = f"a batch of {job.micro_batch_size} does not split evenly over {parts} devices"
+        return LeftOut(Reason.BATCH_NOT_DIVISIBLE, text)
     share = job.model_copy(update={"global_batch_size": job.global_batch_size // machines})
-    alone = query.throughput(share, rental)
-    if isinstance(alone, Reason):
-        return f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
-    fed, input_bound = apply_feed(alone, before.feed, on_cpu=rental.device == CPU_DEVICE)
+    computed = throughput(share, rental)
+    if isinstance(computed, Reason):
+        text = f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
+        return LeftOut(computed, text)
+    fed, input_bound = apply_feed(computed, alone.feed, on_cpu=rental.device == CPU_DEVICE)
     gradient_bytes = _GRADIENT_BYTES * trained_parameters(work.net)
+    network = network_of_rental(rental)
     together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network)
-    timed = replace(_timed(before, together, machines, query), computed=alone, input_bound=input_bound)
-    search = before.search
-    elsewhere = search.elsewhere_micro_usd_per_hour if search is not None else None
-    place = candidate.place._replace(
-        planning_micro_usd_per_hour=candidate.place.planning_micro_usd_per_hour * machines
-    )  # fmt: skip
-    dearer = elsewhere * machines if elsewhere is not None else None
-    return at_place(timed, place, before.obtainability, dearer, before.queue).estimate
+    per_device, memory = job.micro_batch_size // parts, alone.memory
+    if memory is not None:
+        memory = MemoryNeed(per_device, work.device_bytes(per_device), memory.usable)
+    timed = _timed(alone, together, machines, work)
+    return replace(timed, computed=computed, input_bound=input_bound, memory=memory)
 
 
-def _timed(before: Estimate, together: Throughput, machines: int, query: GroupQuery) -> Estimate:
+def _timed(alone: Estimate, together: Throughput, machines: int, work: Workload) -> Estimate:
     """The estimate of one machine with the time and the side costs of several."""
-    work, rental = query.work, before.rental
+    rental = alone.rental
     kind = device_kind(rental.device)
     around = allowances(rental.provider, kind)
     plain = rented_time(work, around, together)
@@ -153,15 +189,17 @@ def _timed(before: Estimate, together: Throughput, machines: int, query: GroupQu
     free = timedelta(seconds=free_seconds(rental))
     expected, low, high = (rental.billing.billed_seconds(lasting - free) for lasting in durations)
     return replace(
-        before,
+        alone,
         throughput=together,
         plain=plain,
         steady=steady,
         time=time,
         spot=spot,
         billed_seconds=(expected, low, high),
-        side=_side(before, plain, durations, interruptions, machines, work),
+        side=_side(alone, plain, durations, interruptions, machines, work),
         search=None,
+        machines=machines,
+        alone=alone,
     )
 
 

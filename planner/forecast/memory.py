@@ -37,12 +37,17 @@ def usable_memory(
 
 
 def memory_need(
-    work: Workload, rental: Rental, devices: Mapping[str, Device], software: ChosenSoftware | None
+    work: Workload,
+    rental: Rental,
+    devices: Mapping[str, Device],
+    software: ChosenSoftware | None,
+    machines: int = 1,
 ) -> MemoryNeed | None:
-    """One device's (or core's) share of the batch beside its usable memory; None where that is not known."""
+    """The share of the batch of one device (or core) of so many machines, beside its usable memory; None where that is
+    not known."""
     usable = usable_memory(rental, devices, software)
     if usable is None:
         return None
-    share = work.job.micro_batch_size // (rental.device_count * cores_of(rental.device))
+    share = work.job.micro_batch_size // (machines * rental.device_count * cores_of(rental.device))
     planned = rental.device != CPU_DEVICE and devices[rental.device].architecture is Architecture.TPU
     return MemoryNeed(share, work.device_bytes(share, planned=planned), usable)

@@ -163,6 +163,10 @@ class Estimate:
     Where something is known of the `obtainability` of a place, the place has an estimate of its own: `search` is what
     asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue of a
     cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it).
+
+    Of several `machines` that train together, `rental`, `computed`, `feed` and prices an hour are one machine's,
+    `throughput`, times and costs those of all; `alone` is the same job on one of them, wherever it is (None: this is
+    of one machine).
     """
 
     rental: Rental
@@ -182,6 +186,8 @@ class Estimate:
     obtainability: Obtainability = UNKNOWN
     search: ExpectedSearch | None = None
     queue: QueueWait | None = None
+    machines: int = 1
+    alone: Estimate | None = None
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""
@@ -190,7 +196,7 @@ class Estimate:
     def cost_micro_usd(
         self, rate_micro_usd_per_hour: int, region: str, which: int = 0, spread: PriceSpread = AS_LISTED
     ) -> int:
-        """Whole-run cost at a rate in a region, in millionths of a dollar; `which` 0 expected, 1 low, 2 high.
+        """Whole-run cost at a machine's rate in a region, in millionths of a dollar; `which` 0 expected, 1 low, 2 high.
 
         The ends of the time and those of the price (`spread`) are independent: their logarithms add up in squares.
         """
@@ -199,7 +205,7 @@ class Estimate:
         if price != 1.0:
             apart = math.hypot(math.log(seconds / self.billed_seconds[0]), math.log(price))
             seconds = self.billed_seconds[0] * math.exp(-apart if which == 1 else apart)
-        compute = rate_micro_usd_per_hour * int(seconds) // 3600
+        compute = self.machines * rate_micro_usd_per_hour * int(seconds) // 3600
         return compute + self.side.micro_usd(region, which) + self.elsewhere_micro_usd(rate_micro_usd_per_hour, which)
 
     def elsewhere_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
@@ -207,7 +213,7 @@ class Estimate:
         above."""
         if self.search is None:
             return 0
-        return self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)
+        return self.machines * self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)
 
 
 COVERED_SHARE = 1e-9

@@ -42,7 +42,10 @@ def with_queue_waits(
     asked_places: set[MachinePlace] = set()
     for _ in range(MOST_ROUNDS):
         open_ones = [one for one in plan.ranking if _is_open(one, asked_places)][:FIRST_PLACES]
-        questions = [QueueQuestion(one.estimate.rental, one.place.region, one.estimate.time.high) for one in open_ones]
+        questions = [
+            QueueQuestion(one.estimate.rental, one.place.region, one.estimate.time.high, one.estimate.machines)
+            for one in open_ones
+        ]
         answers = ask(questions) if questions else ()
         if not answers:
             break

@@ -46,19 +46,13 @@ def in_numbers(
     job: TrainingJob,
     numbers: Sequence[int],
     offers: Callable[[], Sequence[RankedOffer]],
-    asker: Callable[[TrainingJob], Callable[[Rental], Throughput | Reason]],
+    throughput: Callable[[TrainingJob, Rental], Throughput | Reason],
 ) -> tuple[Group, ...]:
     """The offers in these numbers of machines, or in those that the job may use; none for a job of one machine.
 
-    `asker` gives the speeds of a job, once for each share of the batch.
+    `throughput` gives the speed of a rental with a job whose batch is one machine's share.
     """
     numbers = numbers or numbers_up_to(job.nodes)
     if not numbers:
         return ()
-    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
-
-    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
-        batch = share.global_batch_size
-        return (askers.get(batch) or askers.setdefault(batch, asker(share)))(rental)
-
     return groups_of(offers(), GroupQuery(Workload(job), numbers, throughput))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planner.forecast.price_notes import is_computed, price_word
 from planner.report.page import Cell, Column, Table, Tone
 from planner.report.queue_lines import queue_json
-from pricing.devices import device_text
+from pricing.devices import device_text, machines_text
 from pricing.grades import is_old
 from pricing.money import format_usd_interval, to_micro, two_digits
 from pricing.offers import LifecycleState, Market
@@ -102,6 +102,10 @@ def _rounded(value: float) -> str:
 
 def _where(ranked: RankedOffer, _: date) -> str:
     return f"{ranked.offer.provider} {ranked.offer.region}"
+
+
+def _instance(ranked: RankedOffer, _: date) -> str:
+    return machines_text(ranked.offer.instance_type, ranked.candidate.estimate.machines)
 
 
 def _device(ranked: RankedOffer, _: date) -> str:
@@ -215,9 +219,12 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "the vendor's name of the machine", "instance", lambda ranked, _: ranked.offer.instance_type,
-        rank_of_need=1,
-        of_machine={"instance_type": lambda estimate: estimate.rental.instance_type},
+        "the vendor's name of the machine; `machines`: how many a launch takes (more than one on a Slurm cluster)",
+        "instance", _instance, rank_of_need=1,
+        of_machine={
+            "instance_type": lambda estimate: estimate.rental.instance_type,
+            "machines": lambda estimate: estimate.machines,
+        },
     ),
     EstimateColumn(
         "accelerators, or vCPUs", "device", _device,

@@ -12,6 +12,7 @@ from planner.forecast.estimate import (
     BOOT_DISK_GB,
     DOWNLOAD_BYTES_PER_SECOND,
     Workload,
+    apply_feed,
     device_kind,
     free_seconds,
     trained_images,
@@ -24,7 +25,7 @@ from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice
 from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_page import TIGHT_TEXT, unproven_text
 from planner.report.queue_lines import queue_lines
-from pricing.devices import cores_of, device_text, has_fixed_disk
+from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState
 from pricing.planning import AS_LISTED
@@ -45,7 +46,8 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
     """The row's numbers, one paragraph each: offer, price, throughput, time, memory, cost."""
     offer = ranked.offer
     what = device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus)
-    head = f"row {ranked.rank}: {offer.provider} {offer.region} {offer.instance_type}, {what}, {offer.market}"
+    machines = machines_text(offer.instance_type, ranked.candidate.estimate.machines)
+    head = f"row {ranked.rank}: {offer.provider} {offer.region} {machines}, {what}, {offer.market}"
     blocks = [
         ("offer", _offer_lines(offer)),
         ("price", _price_lines(offer)),
@@ -103,18 +105,27 @@ def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 def _throughput_lines(ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     speed, feed = estimate.computed, estimate.feed
+    each = " of each machine, with its share of the batch" if estimate.machines > 1 else ""
     lines = [
-        f"{speed.images_per_second:,.1f} images/s over all devices, {speed.basis}; "
+        f"{speed.images_per_second:,.1f} images/s over all devices{each}, {speed.basis}; "
         f"80 % interval {speed.low:,.1f} to {speed.high:,.1f}",
         f"from {', '.join(speed.evidence)}",
     ]
-    lines += [speed.note] if speed.note else []
+    together = estimate.throughput
+    lines += [together.note] if together.note else []
     if feed is None:
-        return [*lines, "how many images/s its host can supply is unknown"]
-    lines.append(f"its host can supply {feed.images_per_second:,.0f} images/s: {feed.evidence}")
-    if estimate.throughput.images_per_second < speed.images_per_second:
-        bound = "input-bound" if estimate.input_bound else "slowed by its input"
-        lines.append(f"{bound}: {estimate.throughput.images_per_second:,.1f} images/s are left")
+        lines.append("how many images/s its host can supply is unknown")
+    else:
+        lines.append(f"its host can supply {feed.images_per_second:,.0f} images/s: {feed.evidence}")
+        left, _ = apply_feed(speed, feed, on_cpu=estimate.rental.device == CPU_DEVICE)
+        if left.images_per_second < speed.images_per_second:
+            bound = "input-bound" if estimate.input_bound else "slowed by its input"
+            lines.append(f"{bound}: {left.images_per_second:,.1f} images/s are left")
+    if estimate.machines > 1:
+        lines.append(
+            f"{estimate.machines} machines together: {together.images_per_second:,.1f} images/s; "
+            f"80 % interval {together.low:,.1f} to {together.high:,.1f}"
+        )
     return lines
 
 
@@ -271,9 +282,10 @@ def _cost_lines(ranked: RankedOffer) -> list[str]:
     estimate, region = ranked.candidate.estimate, ranked.candidate.place.region
     usage, rates, fixed = estimate.side.usages[0], estimate.side.classes.place(region), ranked.fixed
     planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
+    rate = machines_text(_rate(planning), estimate.machines)
     return [
         _billed_line(estimate),
-        f"compute {_dollars(ranked.compute_usd)}: {estimate.billed_seconds[0]:,} s at {_rate(planning)}",
+        f"compute {_dollars(ranked.compute_usd)}: {estimate.billed_seconds[0]:,} s at {rate}",
         *_elsewhere_lines(ranked),
         f"disk {_dollars(fixed.disk)}: {usage.disk_gb} GB at {rates.disk.text} per GB and month"
         f"{_of_which(ranked.offer.device, usage.disk_gb)}",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from planner.forecast.plan import Group, Plan
 
 LAUNCH_TEXT = (
-    "a launch rents one machine; several are for a cluster with a scheduler of its own, such as Slurm; rented at a "
-    "cloud, they must be in one zone, and each costs as much as one"
+    "a launch rents one machine; on your own Slurm cluster it takes as many as the job has `nodes`; rented at a cloud "
+    "for another scheduler, several must be in one zone, and each costs as much as one"
 )
 
 

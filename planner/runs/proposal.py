@@ -89,7 +89,7 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
     }
     cost = f"{format_usd(best.cost_usd)} ({format_usd(best.cost_low_usd)} to {format_usd(best.cost_high_usd)})"
     text = (
-        f"{targets[0].where} at {format_usd_per_hour(best.offer.payable_usd_per_hour)} "
+        f"{targets[0].where} at {format_usd_per_hour(targets[0].payable_usd_per_hour)} "
         f"({price_text(best.offer, plan.made_at.date())}): "
         f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
     )
@@ -213,6 +213,7 @@ def _targets(ranked: RankedOffer) -> list[Target]:
             low_usd=ranked.cost_low_usd,
             high_usd=ranked.cost_high_usd,
             basis=estimate.throughput.basis,
+            machines=estimate.machines,
         )
         for zone in zones
     ]

@@ -115,7 +115,7 @@ class Attempt:
     @property
     def usd_per_hour(self) -> Decimal:
         """What an hour costs the person; zero for an attempt of an earlier version that recorded no target."""
-        return self.target.offer.payable_usd_per_hour if self.target else Decimal(0)
+        return self.target.payable_usd_per_hour if self.target else Decimal(0)
 
     @property
     def had_instance(self) -> bool:
@@ -134,24 +134,26 @@ class Attempt:
 
         `used_seconds` of the hours that were left of its own rate had been used before it.
         """
-        lasting = self._lasting(now)
+        lasting = self._charged(now)
         return payable_usd(self.target.offer, lasting, used_seconds) if self.target and lasting else Decimal(0)
 
     def list_usd(self, now: datetime) -> Decimal:
         """The same at the price of its offer's source, without an own rate."""
-        lasting = self._lasting(now)
+        lasting = self._charged(now)
         return cost_of(self.target.offer.usd_per_hour, self.target.offer, lasting) if self.target else Decimal(0)
 
     def own_seconds(self, now: datetime) -> int:
         """The seconds charged at an own rate of which hours are left, as far as they lasted."""
         if self.target is None or self.target.offer.own_hours is None:
             return 0
-        return billed_seconds(self.target.offer, self._lasting(now))
+        return billed_seconds(self.target.offer, self._charged(now))
 
-    def _lasting(self, now: datetime) -> timedelta:
-        """Return how long the attempt was charged until now."""
+    def _charged(self, now: datetime) -> timedelta:
+        """Return how long the attempt was charged until now, the times of all its machines added up."""
         began_at = self.billing_began_at
-        return timedelta(0) if began_at is None else max(timedelta(0), (self.ended_at or now) - began_at)
+        if began_at is None or self.target is None:
+            return timedelta(0)
+        return self.target.machines * max(timedelta(0), (self.ended_at or now) - began_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,7 @@ class Run:
         """What the newest attempt costs, before the first one what the first target would."""
         if self.attempts:
             return self.attempts[-1].usd_per_hour
-        return self.targets[0].offer.payable_usd_per_hour if self.targets else Decimal(0)
+        return self.targets[0].payable_usd_per_hour if self.targets else Decimal(0)
 
     @property
     def bills(self) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from pricing.devices import machines_text
 from pricing.money import UsdPerHour, amount
 from pricing.offers import Market, Offer
 from providers.errors import CapacityError, QuotaError
@@ -34,7 +35,7 @@ class Target:
     training (request to first step); `fixed_usd` is disk, address and transfer. `images_per_second_low` is the low
     end of the estimate, None where nothing was estimated. `usd` is the whole job here, fixed costs included, at the
     price it was planned with; the low and high ends of seconds and USD are P10 and P90. `basis` is what the throughput
-    rests on (planner.throughput.values.Basis).
+    rests on (planner.throughput.values.Basis). Each of the `machines` costs what the offer does.
     """
 
     offer: Offer
@@ -50,11 +51,21 @@ class Target:
     low_usd: Decimal | None = None
     high_usd: Decimal | None = None
     basis: str | None = None
+    machines: int = 1
 
     @property
     def ceiling_usd_per_hour(self) -> Decimal:
-        """The highest price that can come to be payable here: for spot it is that of on demand; for an own rate with
-        hours left the price without it, since they may be used up."""
+        """The highest price of all machines that can come to be payable here: for spot it is that of on demand; for an
+        own rate with hours left the price without it, since they may be used up."""
+        return self.machines * self._machine_ceiling_usd_per_hour
+
+    @property
+    def payable_usd_per_hour(self) -> Decimal:
+        """What the person pays for an hour of all machines."""
+        return self.machines * self.offer.payable_usd_per_hour
+
+    @property
+    def _machine_ceiling_usd_per_hour(self) -> Decimal:
         own = self.offer.own_usd_per_hour
         if own is not None and self.offer.own_hours is None and self.offer.market is Market.ON_DEMAND:
             return own
@@ -66,7 +77,8 @@ class Target:
     def where(self) -> str:
         """Provider, machine type, market and place, for a person."""
         offer = self.offer
-        return f"{offer.provider} {offer.instance_type} ({offer.market}) in {self.zone or offer.region}"
+        what = machines_text(offer.instance_type, self.machines)
+        return f"{offer.provider} {what} ({offer.market}) in {self.zone or offer.region}"
 
 
 class DearerError(CapacityError):

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 class QueueQuestion(NamedTuple):
-    """A job of this length on a rental in a region (on a cluster: a partition)."""
+    """A job of this length on so many of a rental's machines in a region (on a cluster: a partition)."""
 
     rental: Rental
     region: str
     lasting: timedelta
+    machines: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,12 +55,15 @@ def doctor(shell: Shell, settings: SlurmSettings) -> Sequence[Check]:
     )
 
 
-def preflight(shell: Shell, settings: SlurmSettings, offer: Offer) -> Sequence[Check]:
-    """Whether this partition would take a job of this offer, and when it would begin (`sbatch --test-only`)."""
+def preflight(shell: Shell, settings: SlurmSettings, offer: Offer, nodes: int = 1) -> Sequence[Check]:
+    """Whether this partition would take a job on so many nodes, and when it would begin (`sbatch --test-only`)."""
     if not settings.directory:
         return (refused("identity", _NO_CLUSTER, _SET_UP),)
     return check_lines(
-        {"partition": lambda: _test_only(shell, settings, offer), "directory": lambda: _directory(shell, settings)},
+        {
+            "partition": lambda: _test_only(shell, settings, offer, nodes),
+            "directory": lambda: _directory(shell, settings),
+        },
         _of_error,
     )
 
@@ -94,10 +97,11 @@ def _trainer(shell: Shell, settings: SlurmSettings) -> Check:
     return ok("trainer", f"{settings.python}: {text}; the nodes must have it too")
 
 
-def _test_only(shell: Shell, settings: SlurmSettings, offer: Offer) -> Check:
+def _test_only(shell: Shell, settings: SlurmSettings, offer: Offer, nodes: int) -> Check:
     gres = gres_of(offer)
     flags = (f"--gres={gres}",) if gres else ("--exclusive",)
-    words = ("sbatch", "--test-only", f"--partition={offer.region}", "--nodes=1", "--time=1", *flags, *settings.flags)
+    asked = (f"--partition={offer.region}", f"--nodes={nodes}", "--time=1", *flags, *settings.flags)
+    words = ("sbatch", "--test-only", *asked)
     completed = shell.run(words, Streams(data=b"#!/bin/sh\n"))
     if completed.exit_code:
         error = error_of(completed, offer.region)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
     from providers.base import Check, InstanceRef, LaunchRequest, OwnedResource, ProviderSettings, RunId, VendorRequest
     from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
+    from workloads.job import TrainingJob
 
 WHEEL = "trainer.whl"
 _LOG_LINES = 1000
@@ -101,6 +102,10 @@ class SlurmProvider:
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer)))
+
+    def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
+        """Whether a job on its number of nodes would be let in (providers.base.JobChecker)."""
+        return Preflight(checks=tuple(preflight(self.shell, self.settings, offer, job.nodes)))
 
     def doctor(self) -> Sequence[Check]:
         """The lines of `plan doctor` (providers.base.Doctor)."""

@@ -90,7 +90,7 @@ def _words(question: QueueQuestion, limit_minutes: int | None) -> tuple[str, ...
     rental = question.rental
     return (
         f"--partition={question.region}",
-        "--nodes=1",
+        f"--nodes={question.machines}",
         f"--time={minutes if limit_minutes is None else min(minutes, limit_minutes)}",
         *device_words(rental.instance_type, rental.vcpus, rental.memory_gib),
     )

@@ -145,6 +145,7 @@ class Cluster:
             complaint = f"sbatch: error: invalid partition specified: {partition}\n"
             return Completed(exit_code=1, stderr=f"{complaint}{_SBATCH_REFUSED}Invalid partition name specified\n")
         if "--test-only" in words:
+            self.questions.append(tuple(words))
             starts = "sbatch: Job 2 to start at 2026-11-23T20:59:44 using 2 processors on nodes n[1-2] in partition two"
             return Completed(exit_code=0, stderr=f"{starts}\n")
         number = self.submit(tuple(words), streams.data.decode())

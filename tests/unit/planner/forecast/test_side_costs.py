@@ -10,6 +10,7 @@ import pytest
 
 from planner.forecast.choose import World
 from planner.forecast.estimate import Workload, bucket_bytes, estimate
+from planner.forecast.plan import Estimate
 from pricing.catalog import Catalog
 from pricing.cost import ProviderRates
 from pricing.money import to_micro
@@ -31,7 +32,6 @@ from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughpu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.forecast.plan import Estimate
     from pricing.offers import Rental
 
 GIGABYTES = 10**9
@@ -155,6 +155,7 @@ def test_what_comes_from_a_bucket(data: dict[str, Any], gigabytes: int) -> None:
 
 
 def test_a_world_knows_the_bucket_of_each_provider() -> None:
-    world = World(DEVICES, {"aws": rates_of()}, lambda _: a_throughput(), {"aws": "near", "gcp": "far"})
-    made = world.estimate(Workload(a_job()), a_rental(), a_throughput())
+    world = World(DEVICES, {"aws": rates_of()}, lambda *_: a_throughput(), {"aws": "near", "gcp": "far"})
+    made = world.estimate(Workload(a_job()), a_rental())
+    assert isinstance(made, Estimate)
     assert made.side.classes.bucket == "near"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import PreflightState
+from providers.base import JobChecker, PreflightState
 from providers.cloud.queue_wait import QueueQuestion, QueueTeller
 from providers.errors import TransientError
-from tests.builders import a_rental
+from tests.builders import a_job, a_rental
 from tests.contract.slurm import SlurmHarness
 
 if TYPE_CHECKING:
@@ -25,19 +25,20 @@ def question(lasting: timedelta, region: str = "two", instance_type: str = "node
     return QueueQuestion(rental, region, lasting)
 
 
-def test_a_job_is_asked_about_with_its_own_length_and_devices(tmp_path: Path) -> None:
+def test_a_job_is_asked_about_with_its_own_length_nodes_and_devices(tmp_path: Path) -> None:
     harness = SlurmHarness(tmp_path)
     harness.cluster.starts_after_seconds = 1200
     harness.cluster.accounting = "100|130|n1\n100|100|None assigned\n100|Unknown|None assigned\n"
     provider = harness.provider()
     assert isinstance(provider, QueueTeller)
-    asked = [question(30.5 * MINUTES), question(30 * MINUTES, instance_type="gpu:v100:2")]
+    asked = [question(30.5 * MINUTES), question(30 * MINUTES, instance_type="gpu:v100:2")._replace(machines=2)]
     first, second = provider.queue_answers(asked)
     assert 19 * MINUTES < (first.starts_in or timedelta(0)) <= 20 * MINUTES
     assert first.past == second.past == (timedelta(seconds=30),)
     sacct, one, other = harness.cluster.questions
     assert sacct[-1] == "--partition=two"
     assert one == ("--partition=two", "--nodes=1", "--time=31", "--exclusive")
+    assert other[1] == "--nodes=2"
     assert other[3:] == ("--gres=gpu:v100:2", "--cpus-per-task=3", "--mem=2048M")
 
 
@@ -70,3 +71,15 @@ def test_a_controller_that_does_not_answer_refuses_no_partition(tmp_path: Path) 
     harness.break_listing()
     checks = {check.name: check.state for check in provider.preflight(offer).checks}
     assert checks["partition"] is PreflightState.UNKNOWN
+
+
+def test_a_preflight_for_a_job_asks_for_all_its_nodes(tmp_path: Path) -> None:
+    harness = SlurmHarness(tmp_path)
+    provider = harness.provider()
+    assert isinstance(provider, JobChecker)
+    (offer,) = provider.offers(OfferQuery())
+    checks = {check.name: check.state for check in provider.preflight_for(offer, a_job(nodes=2)).checks}
+    assert checks["partition"] is PreflightState.OK
+    assert "--nodes=2" in harness.cluster.questions[-1]
+    provider.preflight(offer)
+    assert "--nodes=1" in harness.cluster.questions[-1]

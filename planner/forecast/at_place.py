@@ -1,0 +1,34 @@
+"""An estimate at a place: with the search for a machine there, the wait in its queue, and its price. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.forecast.obtainability import expected_search
+from planner.forecast.plan import Candidate
+
+if TYPE_CHECKING:
+    from planner.forecast.plan import Estimate
+    from planner.forecast.queue_wait import QueueWait
+    from pricing.obtainability import Obtainability
+    from pricing.offers import Placement
+
+
+def at_place(
+    estimated: Estimate,
+    place: Placement,
+    obtainability: Obtainability,
+    elsewhere: int | None,
+    queue: QueueWait | None = None,
+) -> Candidate:
+    """The estimate at a place; `elsewhere` is what the same machine takes in other regions, in millionths of a dollar
+    per hour, `queue` the wait in the queue there."""
+    search = expected_search(obtainability, elsewhere)
+    if queue is not None:
+        estimated = replace(estimated, time=queue.delayed(estimated.time), queue=queue)
+    if obtainability.is_known:
+        time = search.delayed(estimated.time) if search is not None else estimated.time
+        estimated = replace(estimated, time=time, obtainability=obtainability, search=search)
+    cost = estimated.cost_micro_usd(place.planning_micro_usd_per_hour, place.region)
+    return Candidate(estimated, place, cost)
