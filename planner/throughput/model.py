@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, step
+from planner.throughput.grid import NODE_COUNT, steady_over_batches
+from planner.throughput.physics import (
+    Constants,
+    LibraryConstants,
+    LinkConstants,
+    costs,
+    device_seconds,
+    memory_pressure,
+    waiting_seconds,
+    work_of,
+)
+from planner.throughput.rates import Precision
 from planner.throughput.setup import Library, Link
+from workloads.layers import Net
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.throughput.physics import Step
     from planner.throughput.setup import Setup
 
 MODEL_FILE = Path(__file__).parent / "data" / "model.json"
@@ -24,10 +36,11 @@ Group = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What a group's measurements say the physics misses, in logarithms of the step time.
+    """What a group's measurements say the physics misses, as logarithms of factors of the time.
 
-    `constant` for the whole step, `nodes` by part of it (see `grid`; empty: none), `pressure` per unit of memory
-    pressure, `waiting` per share of the step spent waiting for others, `doubling` per doubling of the devices.
+    `constant` of the whole step, `nodes` of its parts (see `grid`; empty: none), `pressure` of the whole where it has
+    no memory to spare, `waiting` of the whole per share of it spent waiting for others, `doubling` of the whole per
+    doubling of the devices.
     """
 
     constant: float = 0.0
@@ -53,34 +66,90 @@ class Model:
     sharing_scales: Mapping[str, float]
     measured_libraries: frozenset[str]
     version_shift: float
+    _factors: dict[tuple[Group, ...], _Factors] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def seconds(self, setup: Setup) -> float:
-        """Seconds of one step: the physics, corrected by every group the step belongs to."""
-        physical = step(setup, self.constants, self.links)
-        return physical.seconds * math.exp(self._correction(setup, physical))
+        """Seconds of one step."""
+        return self.seconds_with_room(setup) * self.crowding(setup)
 
-    def _correction(self, setup: Setup, physical: Step) -> float:
-        corrections = [correction for group in setup.groups if (correction := self.corrections.get(group)) is not None]
-        features = node_shares(physical)
-        doublings = math.log2(setup.count)
-        total = 0.0
-        for correction in corrections:
-            total += correction.constant + correction.pressure * physical.memory_pressure
-            total += correction.waiting * physical.waiting_share + correction.doubling * doublings
-            nodes = correction.nodes
-            if nodes:
-                total += sum(share * nodes[node] for node, share in features.items())
-        return total
+    def seconds_with_room(self, setup: Setup) -> float:
+        """Seconds of one step on a device with memory enough: each part of the physics times what every group that the
+        step belongs to says of it.
+
+        Several devices are never slower than half of them, as if those did the others' work too; but for
+        `nn.DataParallel`, under which two were seen to be slower than one.
+        """
+        factors = self._factors_of(setup)
+        alone = math.fsum(map(mul, factors.work_of(setup), costs(setup, self.constants)))
+        if setup.count == 1:
+            return alone * factors.whole
+        physical = device_seconds(setup, self.constants)
+
+        is_ordered = setup.library is not Library.DATA_PARALLEL
+        # Beyond one either way, a longer part could make a shorter whole.
+        delay = min(1.0, max(-1.0, factors.waiting)) if is_ordered else factors.waiting
+
+        def together(count: int) -> float:
+            waiting = waiting_seconds(setup, self.links, physical, count)
+            seconds = alone + waiting
+            return seconds * math.exp(delay * waiting / seconds) * math.pow(count, factors.doubling)
+
+        if not is_ordered:
+            return together(setup.count) * factors.whole
+        counts = (setup.count >> halvings for halvings in range(setup.count.bit_length()))
+        return setup.count * min(together(count) / count for count in counts) * factors.whole
+
+    def crowding(self, setup: Setup) -> float:
+        """How much longer a step takes for want of memory: 1 where there is enough."""
+        pressure = memory_pressure(setup)
+        return math.exp(self._factors_of(setup).pressure * pressure) if pressure else 1.0
+
+    def _factors_of(self, setup: Setup) -> _Factors:
+        """Of all groups that the step belongs to; kept for other steps of the same."""
+        groups = tuple(group for group in setup.groups if group in self.corrections)
+        factors = self._factors.get(groups)
+        if factors is None:
+            factors = self._factors[groups] = _factors([self.corrections[group] for group in groups])
+        return factors
 
 
-def node_shares(physical: Step) -> dict[int, float]:
-    """Shares of the step's seconds at each node of the grid."""
-    shares: dict[int, float] = {}
-    for part in physical.parts:
-        share = part.seconds / physical.seconds
-        for node, weight in part.nodes:
-            shares[node] = shares.get(node, 0.0) + share * weight
-    return shares
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Factors:
+    """Corrections of all groups of a step together: factors of its parts (`nodes`) and of the whole, the logarithms of
+    those of waiting and of memory pressure, and the exponent of the number of devices."""
+
+    nodes: tuple[float, ...]
+    waiting: float
+    whole: float
+    pressure: float
+    doubling: float
+    _works: dict[tuple[int, int, bool], tuple[Net, tuple[float, ...]]] = field(default_factory=dict)
+
+    def work_of(self, setup: Setup) -> tuple[float, ...]:
+        """The amounts of `physics.work_of`, each times the factor of its node, over all nodes; kept for other steps."""
+        key = (id(setup.net), setup.batch, setup.precision is Precision.HALF)
+        kept = self._works.get(key)
+        if kept is None:
+            if len(self._works) >= _MOST_WORKS:
+                self._works.clear()
+            scaled = ([amount * self.nodes[node] for amount in amounts] for node, amounts in work_of(setup))
+            # The net is kept beside the answer, so that no other object can come by its id.
+            kept = self._works[key] = (setup.net, tuple(map(sum, zip(*scaled, strict=True))))
+        return kept[1]
+
+
+_MOST_WORKS = 1_024
+
+
+def _factors(corrections: Sequence[Correction]) -> _Factors:
+    nodes = [sum(values) for values in zip(*(one.nodes for one in corrections if one.nodes), strict=True)]
+    return _Factors(
+        nodes=tuple(map(math.exp, steady_over_batches(nodes or [0.0] * NODE_COUNT))),
+        waiting=sum(one.waiting for one in corrections),
+        whole=math.exp(sum(one.constant for one in corrections)),
+        pressure=max(0.0, sum(one.pressure for one in corrections)),
+        doubling=sum(one.doubling for one in corrections) / math.log(2),
+    )
 
 
 def load_model(path: Path = MODEL_FILE) -> Model:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from operator import mul
 from typing import TYPE_CHECKING
 
 from planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes, conv_nodes
@@ -11,6 +12,7 @@ from planner.throughput.rates import Precision
 from planner.throughput.remember import per_net
 from planner.throughput.setup import Library, Link
 from workloads.layers import figures
+from workloads.memory import footprint
 
 if TYPE_CHECKING:
     from planner.throughput.setup import Setup
@@ -73,18 +75,13 @@ class LinkConstants:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StepPart:
-    """A share of the step: `nodes` place it on the grid of corrections (see `grid`), `seconds` is its time."""
-
-    nodes: tuple[Node, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step: the seconds of its parts on one device, of the whole, and of waiting for the other devices."""
+    """One step: the seconds of its parts on one device, of the whole, and of waiting for the other devices.
 
-    parts: tuple[StepPart, ...]
+    `parts` has the node of each part on the grid of corrections (see `grid`), once each, and its seconds.
+    """
+
+    parts: tuple[tuple[int, float], ...]
     device_seconds: float
     seconds: float
     memory_pressure: float
@@ -100,8 +97,11 @@ _NVLINK_GENERATION = {
     **{"pascal": 1.0, "volta": 1.6, "turing": 1.0, "ampere": 3.5},
     **{"hopper": 5.0, "blackwell": 9.0, "tpu": 3.5},
 }
-# Memory use above which cuDNN is left with too little workspace for its fast algorithms.
-_PRESSURE_FROM = 0.35
+# The share of a device's memory (as the data sheet has it) that a step needs from where on frameworks are left with too
+# little workspace for cuDNN's fast algorithms, and where that is felt in full. Steps of 0.86 to 0.91 were 0.45 to 0.78
+# times as fast as those of half the batch, of 0.81 and less at least 0.91 times (profet-0177, -0501, -0769, -1162;
+# -0509, -0513, -0777, -0781, -1170, -1174). No framework gets more than 0.97 of a GPU's memory (devices.toml).
+_PRESSURE_FROM, _PRESSURE_FULL = 0.825, 0.875
 _GIB = 2**30
 
 
@@ -124,58 +124,89 @@ class _Work:
 
 def step(setup: Setup, constants: Constants, links: LinkConstants) -> Step:
     """The seconds of one training step, and its parts."""
-    parts = _parts(setup, constants)
-    alone = sum(part.seconds for part in parts)
-    waiting = _waiting_seconds(setup, links)
-    jitter = links.libraries[setup.library].jitter
-    together = (alone + waiting) * (1 + jitter * math.log2(setup.count))
-    return Step(parts=parts, device_seconds=alone, seconds=together, memory_pressure=_pressure(setup))
+    seconds_per = costs(setup, constants)
+    parts = tuple((node, math.fsum(map(mul, amounts, seconds_per))) for node, amounts in work_of(setup))
+    alone = sum(seconds for _, seconds in parts)
+    together = alone + waiting_seconds(setup, links, alone, setup.count)
+    return Step(parts=parts, device_seconds=alone, seconds=together, memory_pressure=memory_pressure(setup))
 
 
-def _parts(setup: Setup, constants: Constants) -> tuple[StepPart, ...]:
-    width = 2 if setup.precision is Precision.HALF else 4
-    work = _works(setup.net, setup.batch, width)
+def waiting_seconds(setup: Setup, links: LinkConstants, alone: float, count: int) -> float:
+    """Seconds by which a step of `alone` seconds on one device is longer on `count` of the set-up's."""
+    jitter = links.libraries[setup.library].jitter * math.log2(count)
+    waiting = _travelling_seconds(setup, links, count)
+    return waiting + (alone + waiting) * jitter
+
+
+def costs(setup: Setup, constants: Constants) -> tuple[float, ...]:
+    """Seconds of one of each amount in `work_of`, in their order, on the device."""
     rates = setup.rates
     plain = rates.flops_per_second(Precision.FP32)
     peak = rates.flops_per_second(setup.precision)
     tensor = setup.precision in rates.on_matrix_units
-    first = 1 / (plain * constants.first_conv)
     conv = 1 / (peak * constants.tensor_conv if tensor else plain * constants.conv)
-    towards_weights = conv if tensor else 1 / (plain * constants.conv_weights)
-    dense = 1 / ((peak if tensor else plain) * constants.dense)
     per_byte = 1 / rates.bytes_per_second
-    moving = per_byte / constants.bandwidth
-    parts = []
-    norm = weights = filters = 0.0
-    kernels = 0
-    for layer in work:
-        seconds = (
-            layer.first_flops * first
-            + layer.conv_flops * conv
-            + layer.weight_flops * towards_weights
-            + layer.dense_flops * dense
-            + layer.moved * moving
-            + layer.depth * constants.depth_seconds
-        )
-        parts.append(StepPart(nodes=layer.nodes, seconds=seconds))
-        norm += layer.norm
-        weights += layer.weights
-        filters += layer.filters
-        kernels += layer.kernels
-    others = (
-        kernels * constants.launch_seconds + constants.step_seconds,
-        weights * constants.optimizer_passes * per_byte if setup.optimizer_step else 0.0,
-        norm * constants.norm_passes * per_byte,
-        setup.batch * setup.net.image_size**2 * setup.net.channels * 4 / constants.copy_bytes_per_second,
-        filters * constants.filter_passes * per_byte,
+    return (
+        1 / (plain * constants.first_conv),
+        conv,
+        conv if tensor else 1 / (plain * constants.conv_weights),
+        1 / ((peak if tensor else plain) * constants.dense),
+        per_byte / constants.bandwidth,
+        constants.depth_seconds,
+        constants.launch_seconds,
+        constants.step_seconds,
+        constants.optimizer_passes * per_byte if setup.optimizer_step else 0.0,
+        constants.norm_passes * per_byte,
+        1 / constants.copy_bytes_per_second,
+        constants.filter_passes * per_byte,
     )
-    parts += [StepPart(nodes=(node,), seconds=seconds) for node, seconds in zip(OTHER_NODES, others, strict=True)]
-    return tuple(parts)
+
+
+def work_of(setup: Setup) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    """What a step does at each node of the grid, on any device.
+
+    Amounts are FLOPs of first convolutions, of others forward and towards their inputs, towards their weights, and of
+    dense layers; bytes moved; elements of reductions; kernels; steps; then bytes of weights that the optimizer goes
+    over, of batch norm, of images copied, and of filters transformed.
+    """
+    return _works(setup.net, setup.batch, 2 if setup.precision is Precision.HALF else 4)
 
 
 @per_net
-def _works(net: Net, batch: int, width: int) -> tuple[_Work, ...]:
-    return tuple(_work(layer, batch, width) for layer in figures(net) if layer.kind != "flatten")
+def _works(net: Net, batch: int, width: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    layers = [_work(layer, batch, width) for layer in figures(net) if layer.kind != "flatten"]
+    at_nodes: dict[int, list[float]] = {}
+
+    def add(node: int, first_column: int, *amounts: float) -> None:
+        sums = at_nodes.setdefault(node, [0.0] * _AMOUNTS)
+        for column, amount in enumerate(amounts, start=first_column):
+            sums[column] += amount
+
+    for work in layers:
+        amounts = (work.first_flops, work.conv_flops, work.weight_flops, work.dense_flops, work.moved, work.depth)
+        for node, weight in work.nodes:
+            add(node, 0, *(weight * amount for amount in amounts))
+    launches, optimizer, norm, copying, transforms = OTHER_NODES
+    add(launches, _LAUNCHED, sum(work.kernels for work in layers), 1.0)
+    add(optimizer, _LAUNCHED + 2, sum(work.weights for work in layers))
+    add(norm, _LAUNCHED + 3, sum(work.norm for work in layers))
+    add(copying, _LAUNCHED + 4, batch * net.image_size**2 * net.channels * 4.0)
+    add(transforms, _LAUNCHED + 5, sum(work.filters for work in layers))
+    return tuple((node, tuple(sums)) for node, sums in at_nodes.items())
+
+
+_LAUNCHED, _AMOUNTS = 6, 12
+
+
+def device_seconds(setup: Setup, constants: Constants) -> float:
+    """Seconds of the step on one device: those of `step`, without its parts."""
+    amounts = _sums(setup.net, setup.batch, 2 if setup.precision is Precision.HALF else 4)
+    return math.fsum(map(mul, amounts, costs(setup, constants)))
+
+
+@per_net
+def _sums(net: Net, batch: int, width: int) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*(amounts for _, amounts in _works(net, batch, width)), strict=True)))
 
 
 def _work(layer: LayerFigures, batch: int, width: int) -> _Work:
@@ -243,21 +274,21 @@ _WEIGHT_PASS_BYTES = 16.0
 _FEW_CHANNELS = 4
 
 
-def _waiting_seconds(setup: Setup, links: LinkConstants) -> float:
+def _travelling_seconds(setup: Setup, links: LinkConstants, count: int) -> float:
     """Seconds the gradients travel."""
-    if setup.count == 1:
+    if count == 1:
         return 0.0
     library = links.libraries[setup.library]
     speed = links.bytes_per_second[setup.link] * library.reach
-    sent = float(_totals(setup.net, 0, 0)[0] * setup.gradient_bytes)
-    return volume(setup, sent) / speed + library.hop_seconds * math.log2(setup.count)
+    sent = float(_trained(setup.net, 0, 0) * setup.gradient_bytes)
+    return volume(setup, sent, count) / speed + library.hop_seconds * math.log2(count)
 
 
-def volume(setup: Setup, sent: float) -> float:
-    """Bytes that a link carries for a step with `sent` bytes of gradients: a ring for NVLink and PCIe, one shared bus
-    through the host, a server's gradients and weights, a broadcast and a gather for `DataParallel`; none on one device.
+def volume(setup: Setup, sent: float, count: int) -> float:
+    """Bytes that a link carries for a step with `sent` bytes of gradients on `count` devices: a ring for NVLink and
+    PCIe, one shared bus through the host, a server's gradients and weights, a broadcast and a gather for
+    `DataParallel`; none on one device.
     """
-    count = setup.count
     wide = setup.link in (Link.NVLINK, Link.NVSWITCH)
     generation = _NVLINK_GENERATION.get(setup.rates.architecture, 1.0) if wide else 1.0
     if setup.library is Library.SERVER:
@@ -274,18 +305,24 @@ def volume(setup: Setup, sent: float) -> float:
 
 
 @per_net
-def _totals(net: Net, _batch: int, _width: int) -> tuple[int, int]:
-    """Trainable parameters, and elements kept from the forward to the backward pass for one image."""
-    layers = figures(net)
-    return sum(layer.trained_parameters for layer in layers), sum(layer.stored_elements for layer in layers)
+def _trained(net: Net, _first: int, _second: int) -> int:
+    """Trainable parameters."""
+    return sum(layer.trained_parameters for layer in figures(net))
 
 
-def _pressure(setup: Setup) -> float:
-    """How far the rough memory need is above the share of memory where steps begin to slow down; 0 below."""
-    if setup.rates.memory_gib is None:
+@per_net
+def _memory_line(net: Net, width: int, planned: int) -> tuple[int, int]:
+    """Bytes that a step needs of a device whatever its batch, and those of each image."""
+    precision = "amp_fp16" if width == 2 else "fp32"
+    one, two = (footprint(net, batch, precision, "sgd", xla=bool(planned)).allocated for batch in (1, 2))
+    return 2 * one - two, two - one
+
+
+def memory_pressure(setup: Setup) -> float:
+    """How much the step wants for memory: 0 where there is enough beside what it needs, 1 where there is none. On a TPU
+    nothing does: there is no cuDNN, and a step fits as the compiler plans it or fails."""
+    if setup.rates.memory_gib is None or setup.rates.architecture == "tpu":
         return 0.0
-    width = 2 if setup.precision is Precision.HALF else 4
-    # Activations and their gradients; weights, gradients and one state of the optimizer.
-    parameters, stored = _totals(setup.net, 0, 0)
-    need = stored * setup.batch * width * 2 + parameters * 4 * 3
-    return max(0.0, math.log(max(need / (setup.rates.memory_gib * _GIB), 1e-3) / _PRESSURE_FROM))
+    fixed, each = _memory_line(setup.net, 2 if setup.precision is Precision.HALF else 4, int(setup.xla))
+    share = (fixed + each * setup.batch) / (setup.rates.memory_gib * _GIB)
+    return min(1.0, max(0.0, (share - _PRESSURE_FROM) / (_PRESSURE_FULL - _PRESSURE_FROM)))

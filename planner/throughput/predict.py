@@ -10,6 +10,7 @@ from planner.throughput.evidence import Evidence, Nearness, basis_of, evidence, 
 from planner.throughput.host import host_step_seconds, on_host
 from planner.throughput.model import load_model
 from planner.throughput.nets import is_vgg, model_key, net_of
+from planner.throughput.orders import Orders
 from planner.throughput.own import from_own
 from planner.throughput.rates import KnownRates, known_rates
 from planner.throughput.setup import (
@@ -21,7 +22,7 @@ from planner.throughput.setup import (
     family_of,
     library_of,
     link_of,
-    precision_of,
+    precision_on,
     setup_of_row,
 )
 from planner.throughput.table import SHIPPED_TABLE, open_table, seen_on
@@ -61,6 +62,8 @@ class Predictor:
         self._own = tuple(own)
         self._rates: dict[str, KnownRates | None] = {}
         self._rows_by_group: dict[str, list[EvidenceRow]] = {}
+        known = (self.rates(name) for name in devices)
+        self._orders = Orders(model, [rates for rates in known if rates is not None])
         self._architectures = frozenset(group[1] for group in model.corrections if group[0] == "architecture")
 
     @classmethod
@@ -117,7 +120,7 @@ class Predictor:
         setup = _setup(question, rates)
         key = model_key(question.net)
         near = self._evidence(setup, key, frozenset())
-        rate = setup.batch * setup.count / self._model.seconds(setup)
+        rate = setup.batch * setup.count / self._orders.seconds(setup)
         width = self._half_width(near)
         if not is_vgg(key):
             # Folds try VGG nets only; another net is at least as unsure as another source.
@@ -135,7 +138,7 @@ class Predictor:
             return row.batch_per_device / host_step_seconds(net, row.batch_per_device, question.vcpus or 1)
         rates = self.rates(row.device)
         setup = None if rates is None else setup_of_row(row, net, rates)
-        return None if setup is None else setup.batch * setup.count / self._model.seconds(setup)
+        return None if setup is None else setup.batch * setup.count / self._orders.seconds(setup)
 
     def _evidence(self, setup: Setup, model: str, without: frozenset[str]) -> Evidence:
         rows = self._seen_of(setup.rates)
@@ -223,7 +226,7 @@ def _setup(question: Question, rates: KnownRates) -> Setup:
         count=question.device_count,
         rates=rates,
         device=rates.group,
-        precision=precision_of(question.precision),
+        precision=precision_on(question.precision, rates),
         xla=question.xla,
         family=family,
         # A job has no source: Keras' rows on EC2 stand for our trainer (ADR 7).

@@ -111,7 +111,7 @@ _TF32_FACTOR = 0.5
 _KEPLER_REACHABLE = 2 / 3
 _WITH_TENSOR_CORES = ("volta", "turing", "ampere", "ada", "hopper", "blackwell")
 _TPU = "tpu"
-_WITH_TF32 = ("ampere", "ada", "hopper", "blackwell")
+WITH_TF32 = ("ampere", "ada", "hopper", "blackwell")
 
 
 def known_rates(device: DeviceRow | None) -> KnownRates | None:
@@ -129,7 +129,7 @@ def known_rates(device: DeviceRow | None) -> KnownRates | None:
         plain *= _KEPLER_REACHABLE
     if half is None:
         half = plain * _TURING_TENSOR_FACTOR if architecture == "turing" else plain
-    tf32 = peaks.of("tf32") or (half * _TF32_FACTOR if architecture in _WITH_TF32 else plain)
+    tf32 = peaks.of("tf32") or (half * _TF32_FACTOR if architecture in WITH_TF32 else plain)
     tflops = {
         Precision.FP32: plain,
         Precision.TF32: max(tf32, plain),

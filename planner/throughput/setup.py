@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.throughput.rates import Precision, Rates
+from planner.throughput.rates import WITH_TF32, Precision, Rates
 from planner.throughput.values import Measurement, Parallelism
 from workloads.layers import Net
 
@@ -99,6 +99,25 @@ class Setup:
     library: Library
     gradient_bytes: int
 
+    def on(self, rates: Rates, precision: Precision) -> Setup:
+        """The same step on another device, in a precision; by name, since dataclasses.replace takes ten times as long
+        and an estimate asks thousands of times."""
+        return Setup(
+            net=self.net,
+            batch=self.batch,
+            count=self.count,
+            rates=rates,
+            device=rates.group,
+            precision=precision,
+            xla=self.xla,
+            family=self.family,
+            source=self.source,
+            optimizer_step=self.optimizer_step,
+            link=self.link,
+            library=self.library,
+            gradient_bytes=self.gradient_bytes,
+        )
+
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """The groups a step belongs to, from all steps to this source on this device: level, then what they share."""
@@ -128,6 +147,13 @@ def precision_of(stated: str) -> Precision:
     if name in ("fp16", "bf16"):
         return Precision.HALF
     return Precision.TF32 if name == "tf32" else Precision.FP32
+
+
+def precision_on(stated: str, rates: Rates) -> Precision:
+    """The precision that a device multiplies in when it is asked for the one of that name: one without TF32 takes 32
+    bits."""
+    precision = precision_of(stated)
+    return Precision.FP32 if precision is Precision.TF32 and rates.architecture not in WITH_TF32 else precision
 
 
 def family_of(framework: str) -> Family:
@@ -199,7 +225,7 @@ def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:
         count=row.device_count,
         rates=rates,
         device=rates.group,
-        precision=precision_of(row.precision),
+        precision=precision_on(row.precision, rates),
         xla=bool(row.xla),
         family=family_of(row.framework),
         source=source_of(row),

@@ -89,7 +89,7 @@ def read_pairs() -> list[Pair]:
             place = (setup.count, setup.link, setup.library)
             steps[key][place].append((stated.id, seconds))
             sent = MILLION_WEIGHTS[stated.model] * 1e6 * setup.gradient_bytes
-            volumes[*key, place] = volume(setup, sent)
+            volumes[*key, place] = volume(setup, sent, setup.count)
     return [pair for key, by_place in steps.items() for pair in _pairs(key, by_place, volumes)]
 
 

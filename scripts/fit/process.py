@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +25,7 @@ from planner.throughput.model import Correction, Group
 from scripts.fit.rows import NOISES, OTHER_NET, Arithmetic, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scripts.fit.constants import Fitted
     from scripts.fit.others import OtherArrays
@@ -46,7 +46,6 @@ TERMS: tuple[tuple[str, str], ...] = (
     ("source", "nodes"),
     ("source_device", "constant"),
     ("source_device", "nodes"),
-    ("source_device", "pressure"),
     ("series", "constant"),
     ("link", "waiting"),
     ("link_architecture", "waiting"),
@@ -59,11 +58,11 @@ TERMS: tuple[tuple[str, str], ...] = (
 _LEVEL_OF_OTHERS = "net"
 """What another net takes more than VGG16: no level of a VGG's step, and not kept."""
 # Where each variance is looked for, before any row is seen, and how far it may be from there (logarithms).
-_PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.1, "waiting": 0.1, "doubling": 0.001, "other_net": 0.1}
-_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2, 0.25, 2e-2)
-_VARIANCE_SPREAD = 2.0
+_PLAUSIBLE = {"nodes": 0.03, "constant": 0.02, "pressure": 0.25, "waiting": 0.1, "doubling": 0.001, "other_net": 0.1}
+_PLAUSIBLE_NOISE = (4e-4, 9e-4, 9e-4, 3e-3, 1e-2, 0.25, 2e-2, 0.1)
+_VARIANCE_SPREAD = 1.0
 # How far along the grid a correction carries, in doublings of channels, side and batch.
-_REACH = (1.0, 1.0, 1.5)
+_REACH = (1.0, 1.0, 5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +111,29 @@ def prepare(data: Arithmetic, fitted: Fitted, others: OtherArrays) -> Prepared:
         features=features,
         groups={level: [row[level] for row in by_row] for level, _ in TERMS},
     )
+
+
+def at_corrections(prepared: Prepared, corrections: Mapping[Group, Correction]) -> Prepared:
+    """The rows of `prepare`, with what a correction multiplies taken at these corrections in place of none.
+
+    A correction is a factor of a part of the step, so that a step is not linear in it: a part that takes longer counts
+    for more. This is the tangent there (as in Gauss and Newton's method), whose covariance is that of a linear model.
+    """
+    rows = prepared.count
+    nodes, delays = np.zeros((rows, NODE_COUNT)), np.zeros((rows, 1))
+    for level in dict.fromkeys(level for level, _ in TERMS):
+        for place, group in enumerate(prepared.groups[level][:rows]):
+            correction = corrections.get(group, Correction())
+            nodes[place] += correction.nodes or 0.0
+            delays[place] += correction.waiting
+    parts, waiting = prepared.features["nodes"].copy(), prepared.features["waiting"].copy()
+    parts[:rows] *= np.exp(nodes)
+    whole = (parts.sum(axis=1, keepdims=True) + waiting)[:rows]
+    waiting[:rows] /= whole
+    parts[:rows] *= (1 - waiting[:rows] * delays) / whole
+    missed = prepared.missed.copy()
+    missed[:rows] += (parts[:rows] * nodes).sum(axis=1) - np.log(whole)[:, 0]
+    return replace(prepared, missed=missed, features=prepared.features | {"nodes": parts, "waiting": waiting})
 
 
 def node_prior() -> Floats:

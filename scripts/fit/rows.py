@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from planner.throughput.compile import DATA
 from planner.throughput.grid import NODE_COUNT
 from planner.throughput.nets import net_of
-from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, step
+from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, memory_pressure, step
 from planner.throughput.rates import known_rates
 from planner.throughput.setup import Library, Link, Setup, setup_of_row
 from planner.throughput.values import Measurement, Parallelism, Quality
@@ -49,6 +49,8 @@ class Row:
             return 3
         if self.setup.batch < _TINY:
             return TINY_BATCH
+        if memory_pressure(self.setup) > 0:
+            return CROWDED
         if self.measurement.source == "profet":
             return 0
         return 1 if self.measurement.quality is Quality.A else 2
@@ -62,8 +64,9 @@ NOISES = (
     "nn.DataParallel",
     "a tiny batch",
     "another net",
+    "short of memory",
 )
-TINY_BATCH, OTHER_NET = 5, 6
+TINY_BATCH, OTHER_NET, CROWDED = 5, 6, 7
 # Below this batch a step is mostly the framework's: TensorFlow slim on V100 takes 65, 72 and 84 ms for 1, 2 and 4
 # images (justus-0001 to -0003), where the device is busy for 5 to 20.
 _TINY = 8
@@ -158,9 +161,8 @@ def arithmetic(rows: Sequence[Row]) -> Arithmetic:
         for place, row in enumerate(rows):
             physical = step(row.setup, constants, silent)
             pressure[place] = physical.memory_pressure
-            for part in physical.parts:
-                for node, weight in part.nodes:
-                    nodes[place, node, column] += weight * part.seconds
+            for node, seconds in physical.parts:
+                nodes[place, node, column] += seconds
     unit = replace(silent, bytes_per_second=dict.fromkeys(Link, 1.0))
     nothing = _only("")
     for place, row in enumerate(rows):

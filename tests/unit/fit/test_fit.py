@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from planner.throughput.compile import DATA
 from planner.throughput.evidence import Evidence, Nearness
+from planner.throughput.grid import BATCHES, NODE_COUNT
+from planner.throughput.model import Correction, Group, load_model
 from scripts.fit import evaluate
 from scripts.fit.constants import _slope, _soft, fit_constants
 from scripts.fit.decision import Candidate, decided, decision_lines, one_at_a_time
 from scripts.fit.folds import folds
 from scripts.fit.hosts import host_lines
-from scripts.fit.rows import NOISES, OTHER_NET, TINY_BATCH, arithmetic, read_rows
+from scripts.fit.others import other_arrays
+from scripts.fit.process import at_corrections, prepare
+from scripts.fit.rows import CROWDED, NOISES, TINY_BATCH, arithmetic, read_rows
 from scripts.fit.widths import crossed_half_widths, half_widths
 
 
@@ -88,7 +95,42 @@ def test_rows_that_disagree_do_not_buy_an_implausible_constant() -> None:
     data = arithmetic([row for row in rows if row.measurement.id in fold.trained])
     assert 20e-6 < fit_constants(data).constants().launch_seconds < 160e-6
     assert {row.noise for row in rows if row.setup.count == 1 and row.setup.batch < 8} == {TINY_BATCH}
-    assert len(NOISES) == OTHER_NET + 1
+    assert len(NOISES) == CROWDED + 1
+
+
+def test_the_tangent_at_some_corrections_is_the_slope_of_the_step_there() -> None:
+    row = next(row for row in read_rows() if row.measurement.id == "lambda_tf-0694")
+    assert row.setup.count == 2
+    data = arithmetic([row])
+    fitted = fit_constants(data)
+    everything, link = (group for group in row.setup.groups if group[0] in ("all", "link"))
+    chains = [0.3 * math.sin(node // len(BATCHES)) for node in range(NODE_COUNT)]
+
+    def corrections(nodes: float, waiting: float) -> dict[Group, Correction]:
+        moved = tuple(value + nodes for value in chains)
+        return {everything: Correction(nodes=moved), link: Correction(waiting=0.4 + waiting)}
+
+    def log_seconds(nodes: float, waiting: float) -> float:
+        model = replace(
+            load_model(), constants=fitted.constants(), links=fitted.links(), corrections=corrections(nodes, waiting)
+        )
+        return math.log(model.seconds(row.setup))
+
+    tangent = at_corrections(prepare(data, fitted, other_arrays([])), corrections(0, 0))
+    small, at = 1e-6, log_seconds(0, 0)
+    features = float(tangent.features["nodes"].sum()), float(tangent.features["waiting"][0, 0])
+    slopes = (log_seconds(small, 0) - at) / small, (log_seconds(0, small) - at) / small
+    assert slopes == pytest.approx(features, abs=1e-4)
+    assert 0.02 < features[1] < 0.9
+    # What is left to explain is what the step is off by, plus what the tangent's corrections explain.
+    explained = float(tangent.features["nodes"][0] @ np.array(chains)) + 0.4 * features[1]
+    assert float(tangent.missed[0]) == pytest.approx(math.log(row.seconds) - at + explained)
+
+
+def test_rows_that_want_for_memory_scatter_by_themselves() -> None:
+    crowded = {row.measurement.id for row in read_rows() if row.noise == CROWDED}
+    assert {"profet-0501", "profet-0769", "profet-1162"} <= crowded
+    assert all(row.setup.batch > 32 for row in read_rows() if row.measurement.id in crowded)
 
 
 def test_folds_test_nothing_that_they_are_trained_on() -> None:

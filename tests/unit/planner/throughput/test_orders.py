@@ -1,0 +1,106 @@
+"""The orders that hold between estimates, whatever was measured (scripts/fit/sanity.py says which)."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.throughput.model import Correction, Group, load_model
+from planner.throughput.nets import net_of
+from planner.throughput.predict import Predictor, Question
+from planner.throughput.table import SHIPPED_TABLE, open_table
+from planner.throughput.values import Throughput
+from pricing.device_text import read_devices
+from scripts.fit import sanity
+from scripts.fit.process import TERMS
+from scripts.fit.rows import DEVICES
+
+_DEVICES = read_devices(DEVICES)[0]
+_NETS = sanity.nets()
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    """Any question whose step fits: the batch is halved until it does."""
+    asked = Question(
+        net=draw(st.sampled_from(_NETS)),
+        device=draw(st.sampled_from(sanity.known_devices(_DEVICES))),
+        device_count=draw(st.sampled_from(sanity.COUNTS)),
+        interconnect=draw(st.sampled_from(sanity.INTERCONNECTS)),
+        vcpus=None,
+        batch_per_device=draw(st.integers(*sanity.BATCHES)),
+        precision=draw(st.sampled_from(sanity.PRECISIONS)),
+        xla=draw(st.booleans()),
+        framework=draw(st.sampled_from(sanity.FRAMEWORKS)),
+    )
+    while sanity.memory_share(asked, _DEVICES[asked.device]) > 1:
+        asked = replace(asked, batch_per_device=asked.batch_per_device // 2)
+    return asked
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Predictor:
+    return Predictor.open(_DEVICES)
+
+
+@settings(max_examples=60)
+@given(asked=questions())
+def test_every_order_holds_between_an_estimate_and_its_neighbours(shipped: Predictor, asked: Question) -> None:
+    assert list(sanity.broken_orders(shipped, _DEVICES, asked)) == []
+
+
+@settings(max_examples=40)
+@given(asked=questions(), seed=st.integers(0, 3))
+def test_the_orders_follow_from_the_form_whatever_the_measurements_say(asked: Question, seed: int) -> None:
+    """Corrections drawn at random, each a factor of up to 2.7 either way: no fit could help to hold an order."""
+    assert list(sanity.broken_orders(_with_any_corrections(seed), _DEVICES, asked)) == []
+
+
+@pytest.mark.parametrize("name", ["vgg11", "vgg16", "vgg19"])
+@pytest.mark.parametrize("device", ["A100-80GB", "H100"])
+@pytest.mark.parametrize("precision", sanity.PRECISIONS)
+def test_a_batch_that_nobody_measured_is_not_half_as_fast(
+    shipped: Predictor, name: str, device: str, precision: str
+) -> None:
+    """In fp32 without XLA, VGG16 on an A100 fell from 302 images/s at a batch of 128 to 151 at 512."""
+    net = net_of(name, 224)
+    assert net is not None
+    asked = Question(
+        net=net, device=device, device_count=1, interconnect=None, vcpus=None, batch_per_device=128,
+        precision=precision, xla=False, framework="tensorflow",
+    )  # fmt: skip
+    rates = [
+        found.images_per_second
+        for batch in (128, 256, 512)
+        for found in [shipped.predict(replace(asked, batch_per_device=batch))]
+        if isinstance(found, Throughput)
+    ]
+    assert all(0.95 < later / earlier < 1.12 for earlier, later in pairwise(rates)), rates
+    assert len(rates) == 3
+
+
+@lru_cache
+def _with_any_corrections(seed: int) -> Predictor:
+    chance = random.Random(seed)
+
+    def any_value(group: Group, kind: str) -> float:
+        return chance.uniform(-1, 1) if (group[0], kind) in TERMS else 0.0
+
+    shipped = load_model()
+    corrections = {
+        group: Correction(
+            constant=any_value(group, "constant"),
+            pressure=any_value(group, "pressure"),
+            waiting=any_value(group, "waiting"),
+            doubling=any_value(group, "doubling"),
+            nodes=tuple(any_value(group, "nodes") for _ in found.nodes),
+        )
+        for group, found in shipped.corrections.items()
+    }
+    return Predictor(open_table(SHIPPED_TABLE), replace(shipped, corrections=corrections), _DEVICES, ())
