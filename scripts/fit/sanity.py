@@ -16,10 +16,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.predict import Predictor, Question
+from planner.throughput.predict import Predictor
 from planner.throughput.rates import Precision, known_rates
 from planner.throughput.setup import link_of
-from planner.throughput.values import Parallelism, Throughput
+from planner.throughput.values import Parallelism, Question, Throughput
 from pricing.device_text import read_devices
 from pricing.devices import Architecture, Device, cores_of
 from scripts.fit.rows import DEVICES

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from planner.throughput.model import Correction, Group, load_model
 from planner.throughput.nets import net_of
-from planner.throughput.predict import Predictor, Question
+from planner.throughput.predict import Predictor
 from planner.throughput.table import SHIPPED_TABLE, open_table
-from planner.throughput.values import Throughput
+from planner.throughput.values import Question, Throughput
 from pricing.device_text import read_devices
 from scripts.fit import sanity
 from scripts.fit.process import TERMS
