@@ -156,7 +156,7 @@ def _name_points(figure: Any, axes: Any, names: Sequence[tuple[float, float, str
         else:
             note = axes.annotate(text, (x, y), xytext=(4, 4), textcoords="offset points", fontsize=8)
             box = note.get_window_extent()
-        boxes.append(box)
+        boxes.append(box.padded(2))  # points lie a pixel or so nearer to each other once the picture is laid out
 
 
 def _name_devices(figure: Any, axes: Any, checked: Sequence[Checked]) -> None:

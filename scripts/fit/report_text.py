@@ -114,14 +114,14 @@ a step, which alone is above 2.0. What an estimate counts, and from where:
 SHORTFALLS = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (8 %) than the
   measurement itself; what widens `scaled` are a precision or a framework that was never seen on the card.
 - No step that MirroredStrategy shared is in the table, and the trainer uses it: predictions for several devices have the interval
-  of a library left out. MXNet's store on eight V100 is predicted 59 % too fast: 24 of the 56 pairs of
-  those cards reach each other through the host alone (its log), which the link does not know. PCIe through the host: 36 % off.
+  of a library left out. MXNet's store on eight V100 is predicted 61 % too fast: 24 of the 56 pairs of
+  those cards reach each other through the host alone (its log), which the link does not know. PCIe through the host: 35 % off.
 - The decisions that go wrong take a K80 for a V100, where T4 was not timed: Kepler has no sibling, and is predicted
   twice as fast as it is at 32 and 64 px. Both are retired.
 - With an unseen source the intervals are wide (a factor of 1.5), since one card under another framework is 1.7 times as
   fast: without the framework, no figure of a card is better.
-- Constants, variances and widths follow from the folds; how far a constant may be from the plausible, the noise of tiny
-  batches, the square in an unseen depth and which kinds count by fold were chosen once for all folds, by a person who
+- Constants, variances and widths follow from the folds; how far a constant or a variance may be from the plausible, how far a
+  correction carries over batches, the noise of tiny batches, the square in an unseen depth and which kinds count by fold were chosen once for all folds, by a person who
   saw these figures. The tests are kinder for that than rows of which nobody knows would be.
 - `nn.DataParallel` without one row of that machine is a guess: how weights travel is not stated.
 - Questions for the trainer keep some orders whatever was measured ([ADR 32](adr/0032-order-of-estimates.md)); the tests above
