@@ -95,7 +95,7 @@ def test_the_doctor_then_says_what_to_ask_for_and_what_launches_meanwhile(first_
     assert gpus == "ok        GPUs: GPUS_ALL_REGIONS: 0 of 0 in use"
     assert all(words in fix for words in (LINK, TAKES, "meanwhile processors launch"))
     assert "e2-standard-8 is the largest" in cpus
-    assert "the cheapest that this account can launch now is " in said.out
+    assert "the cheapest that this account can launch now for digits-vgg is " in said.out
 
 
 def test_the_first_launch_asks_for_one_small_machine_and_trains_on_it(first_day: Google) -> None:

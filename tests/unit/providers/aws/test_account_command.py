@@ -18,15 +18,15 @@ WORDS = ("--provider", "aws", "--device", "T4", "--region", HOME)
 
 
 def test_the_doctor_ends_with_the_cheapest_that_can_be_launched(double: remote.Double) -> None:
-    double.reset(quotas=[{"region": "us-west-2", "code": "L-1216C47A", "vcpus": 0}])
+    double.reset(quotas=[{"region": "us-east-1", "code": "L-1216C47A", "vcpus": 0}])
     said = plan("doctor", "aws", "job.yaml")
     assert said.code == 0, said.err
     assert (
-        "L-1216C47A Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances in us-west-2: 0 vCPUs" in said.out
+        "L-1216C47A Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances in us-east-1: 0 vCPUs" in said.out
     )
     last = said.out.splitlines()[-1]
-    assert last.startswith("aws: the cheapest that this account can launch now is ")
-    assert " (on demand) in us-west-2 " not in last
+    assert last.startswith("aws: the cheapest that this account can launch now for tiny is ")
+    assert " (on demand) in us-east-1 " not in last
     assert machines(double) == []
 
 
