@@ -109,7 +109,7 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Plac
 
     Disk and address are billed for the same seconds as the machine; a month is 730 hours.
     """
-    disk_rate, address_rate = _hourly(usage, rates)
+    disk_rate, address_rate = attached_per_hour(usage, rates)
     transfer, between = _transfer(usage, rates)
     # Nothing was rented, but what leaves the vendor's storage is paid all the same.
     if not duration:
@@ -129,15 +129,22 @@ def side_micro_usd(billed_seconds: int, usage: RunUsage, rates: PlaceRates) -> i
 
     `billed_seconds` are those of the rates' billing.
     """
-    disk, address = _hourly(usage, rates)
+    disk, address = attached_per_hour(usage, rates)
     transfer, between = _transfer(usage, rates)
     return to_micro((disk + address) * billed_seconds / 3600 + transfer + between)
 
 
-def _hourly(usage: RunUsage, rates: PlaceRates) -> tuple[UsdPerHour, UsdPerHour]:
-    """Disk and address."""
+class AttachedRates(NamedTuple):
+    """What the disk and the addresses of a run cost for an hour."""
+
+    disk: UsdPerHour
+    address: UsdPerHour
+
+
+def attached_per_hour(usage: RunUsage, rates: PlaceRates) -> AttachedRates:
+    """Disk and addresses, in USD per hour."""
     disk = UsdPerHour(usage.disk_gb * rates.disk.usd / HOURS_PER_MONTH)
-    return disk, UsdPerHour(usage.addresses * rates.address.usd)
+    return AttachedRates(disk, UsdPerHour(usage.addresses * rates.address.usd))
 
 
 def _transfer(usage: RunUsage, rates: PlaceRates) -> tuple[Usd, Usd]:

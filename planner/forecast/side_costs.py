@@ -5,13 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.cost import RunCost, run_cost, side_micro_usd
+from pricing.cost import RunCost, attached_per_hour, run_cost, side_micro_usd
 from pricing.money import UsdPerHour
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from pricing.cost import PlaceRates, ProviderRates, RunUsage
+    from pricing.cost import AttachedRates, PlaceRates, ProviderRates, RunUsage
 
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 
@@ -82,6 +82,10 @@ class SideCosts(dict[int, int]):
     def parts(self, region: str) -> RunCost:
         """The parts of what is expected, in USD."""
         return run_cost(NOTHING_PER_HOUR, self._lasting[0], self.usages[0], self.classes.place(region))
+
+    def attached_per_hour(self, region: str) -> AttachedRates:
+        """What its disk and its address cost in a region for an hour."""
+        return attached_per_hour(self.usages[0], self.classes.place(region))
 
     def uninterrupted(self, rate: UsdPerHour, lasting: timedelta, region: str) -> RunCost:
         """The whole run at a rate, if it lasted so long and nothing interrupted it."""

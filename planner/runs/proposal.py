@@ -196,6 +196,7 @@ def _without_this_command(run: Run, timers: Timers, own: datetime, now: datetime
 
 def _targets(ranked: RankedOffer) -> list[Target]:
     estimate, offer = ranked.candidate.estimate, ranked.offer
+    fixed, attached = estimate.fixed(offer.region), estimate.side.attached_per_hour(offer.region)
     # An offer without zones is launched wherever in its region the provider chooses.
     zones: tuple[str | None, ...] = offer.zones or (None,)
     return [
@@ -205,6 +206,10 @@ def _targets(ranked: RankedOffer) -> list[Target]:
             seconds=estimate.time.total.total_seconds(),
             overhead_seconds=estimate.time.setup.total_seconds(),
             fixed_usd=from_micro(estimate.side.micro_usd(offer.region)),
+            disk_usd_per_hour=attached.disk,
+            address_usd_per_hour=attached.address,
+            traffic_usd=fixed.between_regions,
+            download_usd=fixed.transfer,
             images_per_second=estimate.throughput.images_per_second,
             images_per_second_low=estimate.throughput.low,
             low_seconds=estimate.time.low.total_seconds(),

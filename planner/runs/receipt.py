@@ -38,7 +38,9 @@ class Receipt:
     charges for it, or the store did not answer. `places` are the machines that it had (planner.runs.legs), and the
     estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
     words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
-    credits pay of `actual_usd`, None where the person has none there. `simulated`: nothing was rented and no net was
+    credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
+    (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
+    not have been billed. `simulated`: nothing was rented and no net was
     trained.
     """
 
@@ -77,6 +79,8 @@ class Receipt:
     list_usd: float | None = None
     own_rate: str | None = None
     credit_usd: float | None = None
+    usd_by_resource: dict[str, float] = field(default_factory=dict)
+    at_most: bool = False
     simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -132,6 +136,8 @@ def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or check(value)
 
 
+NEGLIGIBLE = Decimal("0.01")
+"""A cost of which no more than this share may not have been billed counts as known."""
 _LARGEST = 1e12
 """Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
 _CHECKS: dict[str, Callable[[object], bool]] = {
@@ -185,6 +191,7 @@ def write_receipt(
     end = story.end or {}
     legs = legs_of(run, story.step, ending.ended_at)
     estimate = estimate_of(legs, estimate)
+    billed_usd = run.billed_usd(ending.ended_at)
     interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
     return Receipt(
         run_id=run.run_id,
@@ -197,7 +204,7 @@ def write_receipt(
         estimated_seconds=estimate.get("seconds"),
         actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
-        actual_usd=float(run.total_usd(ending.ended_at)),
+        actual_usd=float(sum(billed_usd, Decimal(0))),
         estimated_images_per_second=estimate.get("images_per_second"),
         basis=estimate.get("basis"),
         actual_images_per_second=story.images_per_second,
@@ -218,6 +225,8 @@ def write_receipt(
         list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
         own_rate="; ".join(run.own_rates) or None,
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
+        usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
+        at_most=run.uncertain_usd > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
         simulated=is_simulated(run.provider),
         **_stored(ending.stays),
     )
@@ -316,7 +325,7 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  {receipt.message}")
     lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
     lines.append(_line("time", _seconds(receipt.estimated_seconds), _seconds(receipt.actual_seconds)))
-    lines.append(_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)))
+    lines += _cost_lines(receipt)
     if receipt.own_rate:
         lines.append(f"  {'list price':12}{_usd(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
     if receipt.credit_usd is not None:
@@ -342,6 +351,13 @@ def receipt_text(receipt: Receipt) -> str:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)
     return "\n".join(lines)
+
+
+def _cost_lines(receipt: Receipt) -> list[str]:
+    more = "   at most: nobody told when everything of it ended" if receipt.at_most else ""
+    lines = [_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)) + more]
+    parts = [f"{name} {_usd(usd)}" for name, usd in receipt.usd_by_resource.items() if usd]
+    return [*lines, f"  {'billed':12}{', '.join(parts)}"] if len(parts) > 1 else lines
 
 
 def _accuracy_lines(receipt: Receipt) -> list[str]:

@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from planner.runs.targets import Target, affordable, billed_seconds, cost_of, payable_usd
 from pricing.offers import Market
 from providers.base import EndKind, InstanceRef, RunId
 from workloads.job import OnSlow
+
+_HOUR = timedelta(hours=1)
 
 
 class Phase(StrEnum):
@@ -84,7 +87,11 @@ class MoveError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`.
+    """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`, its disk and its address
+    to `gone_at`, when their absence was confirmed.
+
+    `ended_after` and `gone_after` are the earliest that these can have been, where nobody tells the instant itself:
+    `ended_at` and `gone_at` are the latest then. None: as told.
 
     `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
     that is known to be later than `asked_at`.
@@ -105,6 +112,9 @@ class Attempt:
     end: EndKind | None = None
     reason: str | None = None
     ended_at: datetime | None = None
+    ended_after: datetime | None = None
+    gone_at: datetime | None = None
+    gone_after: datetime | None = None
     step: int | None = None
     lost_steps: int | None = None
     cleared: bool = False
@@ -150,10 +160,43 @@ class Attempt:
 
     def _charged(self, now: datetime) -> timedelta:
         """Return how long the attempt was charged until now, the times of all its machines added up."""
+        return timedelta(0) if self.target is None else self.target.machines * self._until(self.ended_at or now)
+
+    def attached_usd(self, now: datetime) -> tuple[Decimal, Decimal]:
+        """Its disk and its address until now: they may outlive their machine until somebody confirms their end."""
+        if self.target is None or not self.had_instance:
+            return Decimal(0), Decimal(0)
+        hours = Decimal(self._until(self.gone_at or (self.ended_at if self.cleared else None) or now) / _HOUR)
+        return self.target.disk_usd_per_hour * hours, self.target.address_usd_per_hour * hours
+
+    @property
+    def uncertain_usd(self) -> Decimal:
+        """How much of what is counted may not have been billed, since nobody tells when its machine, its disk or its
+        address ended."""
+        if self.target is None or not self.had_instance:
+            return Decimal(0)
+        # What ended before it began to bill was not billed at all.
+        usd = Decimal(0)
+        if self.ended_at is not None and self.ended_after is not None:
+            usd += self.usd_per_hour * Decimal((self._until(self.ended_at) - self._until(self.ended_after)) / _HOUR)
+        if self.gone_at is not None and self.gone_after is not None:
+            hours = Decimal((self._until(self.gone_at) - self._until(self.gone_after)) / _HOUR)
+            usd += (self.target.disk_usd_per_hour + self.target.address_usd_per_hour) * hours
+        return usd
+
+    def _until(self, end: datetime) -> timedelta:
         began_at = self.billing_began_at
-        if began_at is None or self.target is None:
-            return timedelta(0)
-        return self.target.machines * max(timedelta(0), (self.ended_at or now) - began_at)
+        return timedelta(0) if began_at is None else max(timedelta(0), end - began_at)
+
+
+class BilledUsd(NamedTuple):
+    """What a run was billed, in USD by kind of resource. `transfer` is as it was estimated, once what it pays for was
+    sent; the rest is counted by time."""
+
+    compute: Decimal
+    disk: Decimal
+    address: Decimal
+    transfer: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,13 +285,29 @@ class Run:
         """Compute of all attempts until now."""
         return sum(self.attempt_usds(now).values(), Decimal(0))
 
+    def billed_usd(self, now: datetime) -> BilledUsd:
+        """Compute until now, disk and address until they are known to be gone, and what was transferred."""
+        attached = [attempt.attached_usd(now) for attempt in self.attempts]
+        return BilledUsd(
+            compute=self.cost_usd(now),
+            disk=sum((disk for disk, _ in attached), Decimal(0)),
+            address=sum((address for _, address in attached), Decimal(0)),
+            transfer=self._transfer_usd,
+        )
+
     def total_usd(self, now: datetime) -> Decimal:
-        """Compute until now, and disk, address and transfer as they were estimated for where the run went."""
-        return self.cost_usd(now) + self._fixed_usd
+        """The sum of what is billed until now."""
+        return sum(self.billed_usd(now), Decimal(0))
 
     def list_usd(self, now: datetime) -> Decimal:
         """The same at list prices, without own rates."""
-        return sum((attempt.list_usd(now) for attempt in self.attempts), self._fixed_usd)
+        _, *beside = self.billed_usd(now)
+        return sum((attempt.list_usd(now) for attempt in self.attempts), sum(beside, Decimal(0)))
+
+    @property
+    def uncertain_usd(self) -> Decimal:
+        """How much of what is counted may not have been billed, since nobody tells when it ended."""
+        return sum((attempt.uncertain_usd for attempt in self.attempts), Decimal(0))
 
     @property
     def own_rates(self) -> tuple[str, ...]:
@@ -257,9 +316,14 @@ class Run:
         return tuple(dict.fromkeys(offer.own_rate for offer in offers if offer.own_usd_per_hour is not None))
 
     @property
-    def _fixed_usd(self) -> Decimal:
+    def _transfer_usd(self) -> Decimal:
+        """Traffic with a bucket in another region from when there is a machine; the model's way home only once it is
+        at home."""
         attempts = (attempt for attempt in self.attempts if attempt.had_instance and not attempt.queued)
-        return max((attempt.target.fixed_usd for attempt in attempts if attempt.target), default=Decimal(0))
+        targets = [attempt.target for attempt in attempts if attempt.target]
+        traffic_usd = max((target.traffic_usd for target in targets), default=Decimal(0))
+        is_home = self.outcome is Outcome.SUCCEEDED and bool(targets) and bool(self.model_folder)
+        return traffic_usd + (targets[-1].download_usd if is_home else Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:
         """What is left of the budget; None without one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.runs.decision.market import Trained
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
@@ -134,21 +134,31 @@ def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> En
     return end if instance is None or instance.end in (None, EndKind.LOST) else None
 
 
-def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> datetime:
+class Ended(NamedTuple):
+    """When an attempt stopped billing: `at` is the latest and `after` the earliest that it can have been; None: at the
+    instant that the provider tells."""
+
+    at: datetime
+    after: datetime | None = None
+
+
+def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> Ended:
     """Return when an attempt stopped billing, although nobody may have looked for days: the provider's record, else the
     last that the run directory has of it, else its own deadline. Raises ProviderError.
     """
     began_at = attempt.asked_at or now
     if instance is not None and instance.ended_at is not None:
-        return min(now, max(began_at, instance.ended_at))
+        return Ended(min(now, max(began_at, instance.ended_at)))
     status = status_of(store, attempt.number)
     instants = [instant(status.get("time"))]
     if status.get("state") not in (*_FINISHED, "stopped"):
         instants.append(story_of(store, attempt.number).last_at)
     known_instants = [at for at in instants if at is not None]
     if known_instants:
-        return min(now, max(began_at, max(known_instants) + LAST_WORDS))
-    return min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
+        last_at = max(known_instants)
+        return Ended(min(now, max(began_at, last_at + LAST_WORDS)), min(now, max(began_at, last_at)))
+    latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
+    return Ended(latest, began_at)
 
 
 def newest_checkpoint(store: RunStore) -> int | None:

@@ -32,7 +32,9 @@ class Target:
     """One place where a run can be launched, and what the plan expects of it there.
 
     `seconds` is the whole run there, from the request to the model at home; `overhead_seconds` of it are not
-    training (request to first step); `fixed_usd` is disk, address and transfer. `images_per_second_low` is the low
+    training (request to first step); `fixed_usd` is disk, address and transfer as estimated for the whole run, what
+    is billed goes by the rates of the disk and of the address, `traffic_usd` (with a bucket in another region) and
+    `download_usd` (the model's way home). `images_per_second_low` is the low
     end of the estimate, None where nothing was estimated. `usd` is the whole job here, fixed costs included, at the
     price it was planned with; the low and high ends of seconds and USD are P10 and P90. `basis` is what the throughput
     rests on (planner.throughput.values.Basis). Each of the `machines` costs what the offer does.
@@ -43,6 +45,10 @@ class Target:
     seconds: float | None = None
     overhead_seconds: float = 0.0
     fixed_usd: Decimal = Decimal(0)
+    disk_usd_per_hour: Decimal = Decimal(0)
+    address_usd_per_hour: Decimal = Decimal(0)
+    traffic_usd: Decimal = Decimal(0)
+    download_usd: Decimal = Decimal(0)
     images_per_second: float | None = None
     images_per_second_low: float | None = None
     low_seconds: float | None = None

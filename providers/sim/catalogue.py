@@ -52,6 +52,7 @@ RATES = ProviderRates(
 _ANYWHERE = RATES.at("sim-east")
 DISK_USD_PER_HOUR = (DISK_GB * _ANYWHERE.disk.usd / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
 ADDRESS_USD_PER_HOUR = _ANYWHERE.address.usd
+INTERNET_USD_PER_GB = _ANYWHERE.internet.usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

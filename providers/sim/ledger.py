@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.base import LABEL_RUN
-from providers.sim.catalogue import BILLING
+from providers.sim.catalogue import BILLING, INTERNET_USD_PER_GB
 from providers.sim.values import MachineState
 
 if TYPE_CHECKING:
@@ -17,19 +17,25 @@ if TYPE_CHECKING:
     from providers.sim.tables import State
     from providers.sim.values import SimMachine, Thing
 
+SENT = "sent to the internet: "
+"""Of these counts of the state, with a run behind it, each is the bytes of its model that left the cloud."""
+
 
 def ledger(state: State, now: datetime) -> dict[str, Any]:
-    """JSON values: every `resource` with its times and dollars up to now, `runs` with the most machines that one had
-    alive at any time, `left` (ids of what is still there), and `calls` by operation."""
+    """JSON values: every `resource` with its times and dollars up to now, `transfers` (models that were fetched),
+    `runs` with the most machines that one had alive at any time, `left` (ids of what is still there), and `calls` by
+    operation."""
     machines = list(state.machines.values())
     rows = [_machine(machine, now) for machine in machines] + [_thing(thing, now) for thing in state.things.values()]
+    transfers = [_transfer(name, count) for name, count in state.counts.items() if name.startswith(SENT)]
     runs = dict.fromkeys(str(row["run"]) for row in rows)
     return {
         "now": now.isoformat(),
         "resources": rows,
-        "runs": {run: _run(run, rows, machines) for run in runs},
+        "transfers": transfers,
+        "runs": {run: _run(run, rows, transfers, machines) for run in runs},
         "left": [row["id"] for row in rows if row["left"]],
-        "usd": str(sum((Decimal(row["usd"]) for row in rows), Decimal(0))),
+        "usd": _sum([*rows, *transfers]),
         "calls": {name: count for name, count in state.counts.items() if name[0].isupper()},
     }
 
@@ -66,6 +72,15 @@ def _thing(thing: Thing, now: datetime) -> dict[str, Any]:
     return _row(thing, usd) | {"kind": thing.kind.value, "instance": thing.machine, "left": thing.ended_at is None}
 
 
+def _transfer(name: str, size_bytes: int) -> dict[str, Any]:
+    usd = size_bytes * INTERNET_USD_PER_GB / 10**9
+    return {"kind": "transfer", "run": name.removeprefix(SENT), "size_bytes": size_bytes, "usd": str(usd)}
+
+
+def _sum(rows: Iterable[dict[str, Any]]) -> str:
+    return str(sum((Decimal(row["usd"]) for row in rows), Decimal(0)))
+
+
 def _row(resource: SimMachine | Thing, usd: Decimal) -> dict[str, Any]:
     return {
         "id": resource.id,
@@ -79,14 +94,16 @@ def _row(resource: SimMachine | Thing, usd: Decimal) -> dict[str, Any]:
     }
 
 
-def _run(run: str, rows: list[dict[str, Any]], machines: list[SimMachine]) -> dict[str, Any]:
+def _run(
+    run: str, rows: list[dict[str, Any]], transfers: list[dict[str, Any]], machines: list[SimMachine]
+) -> dict[str, Any]:
     mine = [machine for machine in machines if str(machine.labels.get(LABEL_RUN)) == run]
     of_run = [row for row in rows if str(row["run"]) == run]
     return {
         "instances": len(mine),
         "max_live": most_at_once((machine.created_at, machine.ended_at) for machine in mine),
         "left": [row["id"] for row in of_run if row["left"]],
-        "usd": str(sum((Decimal(row["usd"]) for row in of_run), Decimal(0))),
+        "usd": _sum([*of_run, *(row for row in transfers if row["run"] == run)]),
     }
 
 

@@ -15,8 +15,10 @@ from providers.base import LABEL_DEADLINE, LABEL_RUN
 from providers.cloud.labels import instant
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, TYPES, ZONES
 from providers.sim.draws import between
+from providers.sim.ledger import SENT
 from providers.sim.life import ended_machine
 from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
+from providers.sim.training import MODEL, model_bytes
 from providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
@@ -285,7 +287,16 @@ class Operations:
         data = self._world.files.read(str(request["run"]), str(request["path"]))
         start = int(request.get("start") or 0)
         end = None if request.get("size") is None else start + int(request["size"])
+        if request["path"] == MODEL and not start:
+            self._bill_model(str(request["run"]))
         return {"data": b64encode(data[start:end]).decode()}
+
+    def _bill_model(self, run: str) -> None:
+        """Bill the way out of a trained model of the job's size: what the simulation stores is a stand-in."""
+        job_json = self._world.files.job_json(run)
+        if job_json is not None:
+            name, counts = f"{SENT}{run}", self._world.state.counts
+            counts[name] = counts.get(name, 0) + model_bytes(job_json)
 
     def _list_objects(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self._world.tell(str(request["run"]))
@@ -335,6 +346,7 @@ def _description_of(machine: SimMachine) -> dict[str, Any]:
         "stopAsked": machine.asked_at is not None,
         "exitCode": None if ending is None else ending.exit_code,
         "why": None if machine.why is None else machine.why.value,
+        "endedAt": None if machine.ended_at is None else machine.ended_at.isoformat(),
     }
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from providers.sim.catalogue import MachineType
 
 FRAMEWORK = "simulated"
+MODEL = "output/model.keras"
 EXIT_DONE, EXIT_STOPPED, EXIT_DEADLINE = 0, 75, 76
 KEPT_CHECKPOINTS = 2
 _START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
@@ -80,6 +81,12 @@ def images_per_second(job_json: str, machine: MachineType) -> float:
     if job.precision in (Precision.AMP_FP16, Precision.AMP_BF16):
         speed *= machine.mixed_precision_factor
     return min(speed, _MOST_IMAGES_PER_SECOND)
+
+
+def model_bytes(job_json: str) -> int:
+    """The size of a job's trained model, as 4-byte weights."""
+    net = _job(job_json).net()
+    return 4 * (parameters(net) + moving_statistics(net))
 
 
 class Simulated:

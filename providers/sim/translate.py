@@ -156,6 +156,7 @@ def instance(reply: Mapping[str, Any]) -> Instance:
         exit_code=exit_code,
         end=end,
         reason=reason,
+        ended_at=datetime.fromisoformat(reply["endedAt"]) if reply["endedAt"] else None,
     )
 
 

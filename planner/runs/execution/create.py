@@ -241,5 +241,6 @@ def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Rec
     if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):
         return None
     end = recorded_end(store, attempt.number, None) or EndKind.LOST
-    attempt = replace(attempt, end=end, ended_at=when_ended(store, attempt, None, recorder.clock.now()))
+    ended = when_ended(store, attempt, None, recorder.clock.now())
+    attempt = replace(attempt, end=end, ended_at=ended.at, ended_after=ended.after)
     return recorder.moved(run.with_attempt(attempt), Phase.BOOTING)

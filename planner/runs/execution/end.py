@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.runs.decision.next_action import End
 from planner.runs.execution.collect import collect, failure_of
-from planner.runs.execution.teardown import Teardown
+from planner.runs.execution.teardown import Seen, Teardown
 from planner.runs.proofs import Vouched
 from planner.runs.run import Outcome, Phase, Run
 from planner.runs.run_directory import status_of, when_ended
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from planner.runs.execution.recorder import Recorder
+    from planner.runs.run import Attempt
     from providers.agent.signatures import Vouching
     from providers.base import Instance, Provider
 
@@ -43,10 +44,11 @@ def unchecked(run: Run) -> None:
 
 class InstanceEnd(NamedTuple):
     """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
-    billed."""
+    billed, at the latest and at the earliest (planner.runs.run_directory.Ended)."""
 
     instance: Instance | None
     at: datetime
+    after: datetime | None
 
 
 class Finisher:
@@ -159,13 +161,48 @@ class Finisher:
     def _torn_down(self, run: Run) -> Run:
         # A run that moved to another provider may have left resources at the first one.
         names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
+        seen = Seen()
         try:
             for name in sorted(names):
-                Teardown(self._provider_of(name), self._recorder.clock, self._recorder.say, self.patience).clear(run)
+                Teardown(
+                    self._provider_of(name), self._recorder.clock, self._recorder.say, self.patience, seen=seen
+                ).clear(run)
         except TeardownUnverifiedError as error:
             self._recorder.keep(replace(run, unverified=error.message), "teardown unverified")
             raise
-        return _with_cleared_attempts(run, self._recorder.clock.now())
+        return replace(run, attempts=tuple(self._cleared(attempt, seen) for attempt in run.attempts))
+
+    def _cleared(self, attempt: Attempt, seen: Seen) -> Attempt:
+        """An attempt after the provider has said that nothing of it is left: nothing bills any more."""
+        now = self._recorder.clock.now()
+        if attempt.cleared:
+            return attempt
+        attempt = self._with_end(attempt, seen.machines.get(attempt.number), now)
+        earliest = attempt.ended_after or attempt.ended_at or now
+        # A disk and an address that this teardown found were there until then.
+        gone_after = seen.there_until(attempt.number, ("disk", "address"), earliest)
+        return replace(attempt, cleared=True, gone_at=now, gone_after=min(now, gone_after))
+
+    def _with_end(self, attempt: Attempt, seen_at: datetime | None, now: datetime) -> Attempt:
+        """The attempt with its machine's end: as the provider tells it, else between when the teardown found it
+        (`seen_at`) and now."""
+        if attempt.ended_at is not None and attempt.ended_after is None:
+            return attempt
+        told_at = self._told_end(attempt)
+        if told_at is not None:
+            return replace(attempt, ended_at=min(now, max(attempt.asked_at or told_at, told_at)), ended_after=None)
+        is_unknown = attempt.ended_at is None or attempt.ended_after == attempt.asked_at
+        if seen_at is not None and is_unknown:
+            return replace(attempt, ended_at=now, ended_after=seen_at)
+        return attempt if attempt.ended_at else replace(attempt, ended_at=now, ended_after=attempt.asked_at)
+
+    def _told_end(self, attempt: Attempt) -> datetime | None:
+        if attempt.ref is None:
+            return None
+        try:
+            return self._provider_of(attempt.ref.provider).get(attempt.ref).ended_at
+        except ProviderError:
+            return None
 
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
@@ -184,9 +221,8 @@ class Finisher:
                 instance = provider.get(attempt.ref) if attempt.ref else None
             if instance is not None and instance.state is not InstanceState.ENDED:
                 return None
-            return InstanceEnd(
-                instance, when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now())
-            )
+            ended = when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now())
+            return InstanceEnd(instance, ended.at, ended.after)
         except ProviderError:
             return None
 
@@ -202,13 +238,4 @@ class Finisher:
             attempt = replace(
                 attempt, exit_code=ending.instance.exit_code, reason=ending.instance.reason, end=ending.instance.end
             )
-        return run.with_attempt(replace(attempt, ended_at=ending.at))
-
-
-def _with_cleared_attempts(run: Run, now: datetime) -> Run:
-    """The run after the provider has said that nothing of it is left: nothing bills any more."""
-    attempts = tuple(
-        attempt if attempt.cleared else replace(attempt, cleared=True, ended_at=attempt.ended_at or now)
-        for attempt in run.attempts
-    )
-    return replace(run, attempts=attempts)
+        return run.with_attempt(replace(attempt, ended_at=ending.at, ended_after=ending.after))

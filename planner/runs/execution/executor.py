@@ -305,8 +305,8 @@ class Executor:
         last_step = self._observer.step_of(attempt.number) or step or 0
         ending = self.finisher.instance_end(run)
         attempt_over = replace(
-            attempt, end=action.end, reason=action.reason, ended_at=ending.at if ending else now, step=step,
-            lost_steps=max(0, last_step - (step or 0)),
+            attempt, end=action.end, reason=action.reason, step=step, lost_steps=max(0, last_step - (step or 0)),
+            ended_at=ending.at if ending else now, ended_after=ending.after if ending else attempt.asked_at,
         )  # fmt: skip
         if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
             self._recorder.remember(no_capacity(attempt.target, now, action.reason))

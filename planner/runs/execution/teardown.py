@@ -20,12 +20,34 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from planner.runs.run import Attempt, Run
     from providers.base import OwnedResource
 
 LONGEST_PAUSE_SECONDS = 15.0
+
+
+@dataclass
+class Seen:
+    """What a teardown found of attempts, by their number: when the first list showed the machine, and the last one
+    what comes with it, by its kind."""
+
+    machines: dict[int, datetime] = field(default_factory=dict)
+    attached: dict[tuple[int, str], datetime] = field(default_factory=dict)
+
+    def add(self, resource: OwnedResource, at: datetime) -> None:
+        """A list that was asked for `at` shows it. One of no known attempt tells nothing of any."""
+        if resource.attempt is None:
+            return
+        if resource.instance:
+            self.machines.setdefault(resource.attempt, at)
+        else:
+            self.attached[resource.attempt, resource.kind] = at
+
+    def there_until(self, attempt: int, kinds: Iterable[str], earliest: datetime) -> datetime:
+        """Until when all of these kinds were seen; `earliest` where one was not."""
+        return min((max(earliest, self.attached.get((attempt, kind), earliest)) for kind in kinds), default=earliest)
 
 
 @dataclass
@@ -37,6 +59,7 @@ class Teardown:
     say: Callable[[str], None]
     patience: timedelta
     pause_seconds: float = 1.0
+    seen: Seen = field(default_factory=Seen)
     _complained: set[str] = field(default_factory=set)
 
     def clear(self, run: Run) -> None:
@@ -71,6 +94,8 @@ class Teardown:
             owned, unknown = error.resources, error.unanswered or ("places that did not answer",)
         except ProviderError as error:
             return [self._report_no_answer(error)]
+        for resource in owned:
+            self.seen.add(resource, asked_at)
         others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
         remaining = [self._end(resource) for resource in owned if resource not in others]
         # Another client trains on that machine: deleting it would destroy the work of that client.

@@ -53,7 +53,7 @@ def a_receipt(run: Run) -> Receipt:
 
 
 def test_a_run_costs_the_own_rate_and_the_receipt_says_the_list_price_too() -> None:
-    receipt = a_receipt(went(3, target=ours(fixed_usd=Decimal("0.25"))))
+    receipt = a_receipt(went(3, target=ours(download_usd=Decimal("0.25"))))
     assert (receipt.actual_usd, receipt.list_usd, receipt.own_rate) == (3.25, 6.25, RATE)
     (line,) = [line for line in receipt_text(receipt).splitlines() if "list price" in line]
     assert line.split() == f"list price $6.25 own rate: {RATE}".split()

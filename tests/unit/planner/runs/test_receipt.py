@@ -103,7 +103,7 @@ def test_a_receipt_holds_what_was_estimated_against_what_it_took() -> None:
 
 
 def test_what_it_cost_is_what_its_attempts_cost_and_not_the_time_between() -> None:
-    target = a_target("36", fixed_usd=Decimal("0.5"))
+    target = a_target("36", download_usd=Decimal("0.5"))
     made = (
         an_attempt(1, target, ended_at=MINUTE, cleared=True),
         an_attempt(2, target, ref=None, ended_at=MINUTE, cleared=True),
@@ -111,7 +111,19 @@ def test_what_it_cost_is_what_its_attempts_cost_and_not_the_time_between() -> No
     )
     receipt = write_receipt(a_done_run(made=made), Story(), {}, an_ending(5 * 3600 + 120))
     assert receipt.actual_usd == pytest.approx(0.6 + 1.2 + 0.5)
+    assert receipt.usd_by_resource == {"compute": 1.8, "disk": 0, "address": 0, "transfer": 0.5}
     assert receipt.attempts == 3
+    assert not receipt.at_most
+    assert "  billed      compute $1.80, transfer $0.50" in receipt_text(receipt).splitlines()
+
+
+def test_a_receipt_says_at_most_where_nobody_told_when_something_ended() -> None:
+    unknown = an_attempt(1, ended_at=MINUTE, ended_after=NOON, cleared=True)
+    receipt = write_receipt(a_done_run(made=(unknown,)), Story(), {}, an_ending())
+    assert receipt.at_most
+    assert "at most: nobody told when everything of it ended" in receipt_text(receipt)
+    nearly = an_attempt(1, ended_at=MINUTE, ended_after=MINUTE - timedelta(seconds=0.5), cleared=True)
+    assert not write_receipt(a_done_run(made=(nearly,)), Story(), {}, an_ending()).at_most
 
 
 def test_interruptions_are_counted_with_what_they_cost_in_steps() -> None:

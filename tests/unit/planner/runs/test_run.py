@@ -111,12 +111,14 @@ def test_an_attempt_is_billed_as_its_offer_is() -> None:
     assert an_attempt(target=target).cost_usd(NOON + timedelta(seconds=61)) == 61
 
 
-def test_a_run_costs_what_its_attempts_cost_and_once_what_is_fixed() -> None:
-    dear, cheap = a_target("3.6", fixed_usd=Decimal("0.5")), a_target("0.36", fixed_usd=Decimal("0.2"))
+def test_a_run_costs_what_its_attempts_cost_with_disk_and_address_and_once_what_was_transferred() -> None:
+    attached = {"disk_usd_per_hour": Decimal("0.02"), "address_usd_per_hour": Decimal("0.01")}
+    sent = {"traffic_usd": Decimal("0.5"), "download_usd": Decimal(1)}
+    dear, cheap = a_target("3.6", **attached, **sent), a_target("0.36", traffic_usd=Decimal("0.2"))
     run = a_run(
         R,
         made=(
-            an_attempt(1, dear, ended_at=NOON + HOUR, cleared=True),
+            an_attempt(1, dear, ended_at=NOON + HOUR, gone_at=NOON + 2 * HOUR, cleared=True),
             an_attempt(2, dear, ref=None, ended_at=NOON + HOUR, cleared=True),
             an_attempt(3, cheap, asked_at=NOON + HOUR),
         ),
@@ -124,14 +126,32 @@ def test_a_run_costs_what_its_attempts_cost_and_once_what_is_fixed() -> None:
     )
     now = NOON + 2 * HOUR
     assert run.cost_usd(now) == Decimal("3.96")
-    assert run.total_usd(now) == Decimal("4.46")
+    # The disk and the address of the first outlived their machine by an hour; the model has not come home.
+    assert run.billed_usd(now) == (Decimal("3.96"), Decimal("0.04"), Decimal("0.02"), Decimal("0.5"))
+    assert run.total_usd(now) == Decimal("4.52")
     assert run.left_usd(now) == Decimal("6.04")
     assert a_run().left_usd(now) is None
     assert a_run().total_usd(now) == 0
 
 
+def test_the_models_way_home_is_paid_once_it_is_at_home() -> None:
+    made = (an_attempt(1, a_target(download_usd=Decimal("0.5")), ended_at=NOON, cleared=True),)
+    assert a_run(D, made=made, outcome=Outcome.SUCCEEDED).billed_usd(NOON).transfer == Decimal("0.5")
+    assert a_run(D, made=made, outcome=Outcome.STOPPED).billed_usd(NOON).transfer == 0
+    assert a_run(D, made=made, outcome=Outcome.SUCCEEDED, model_folder="").billed_usd(NOON).transfer == 0
+
+
+def test_what_may_not_have_been_billed_is_what_lies_between_the_earliest_and_the_latest_end() -> None:
+    target = a_target("3.6", disk_usd_per_hour=Decimal("0.02"), address_usd_per_hour=Decimal("0.01"))
+    told = an_attempt(1, target, ended_at=NOON + HOUR, gone_at=NOON + HOUR, cleared=True)
+    assert told.uncertain_usd == 0
+    found_later = replace(told, gone_at=NOON + 3 * HOUR, gone_after=NOON + HOUR)
+    assert found_later.uncertain_usd == Decimal("0.06")
+    assert replace(found_later, ended_after=NOON).uncertain_usd == Decimal("3.66")
+
+
 def test_where_a_run_waits_nothing_is_stored_or_sent_either() -> None:
-    run = a_run(B, made=(an_attempt(1, a_target("3.6", fixed_usd=Decimal("0.5")), queued=True),))
+    run = a_run(B, made=(an_attempt(1, a_target("3.6", traffic_usd=Decimal("0.5")), queued=True),))
     assert run.total_usd(NOON + HOUR) == 0
     assert run.bills, "it may get its machine at any time"
 

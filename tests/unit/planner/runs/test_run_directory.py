@@ -245,7 +245,11 @@ def test_a_machine_that_ended_itself_bills_until_then_whenever_somebody_looks(
     store = FakeStore()
     store.put("attempts/1/status.json", json.dumps(status).encode())
     seen = None if vendor is None else an_instance(InstanceState.ENDED, ended_at=vendor)
-    assert when_ended(store, an_attempt(deadline=deadline), seen, NEXT_DAY) == ended_at
+    ended = when_ended(store, an_attempt(deadline=deadline), seen, NEXT_DAY)
+    assert ended.at == ended_at
+    is_told = vendor is not None
+    assert (ended.after is None) is is_told, "else it may have ended earlier"
+    assert is_told or NOON <= (ended.after or NOON) <= ended.at
 
 
 def test_a_machine_that_is_gone_billed_until_the_newer_of_heartbeat_and_progress() -> None:
@@ -253,4 +257,5 @@ def test_a_machine_that_is_gone_billed_until_the_newer_of_heartbeat_and_progress
     store.put("attempts/1/status.json", json.dumps({"state": "running", "time": NOON.isoformat()}).encode())
     line = {"event": "warning", "message": "slow", "time": (NOON + HOUR).isoformat()}
     store.put("attempts/1/progress.jsonl", json.dumps(line).encode() + b"\n")
-    assert when_ended(store, an_attempt(deadline=NEXT_DAY), None, NEXT_DAY) == NOON + HOUR + LAST_WORDS
+    ended = when_ended(store, an_attempt(deadline=NEXT_DAY), None, NEXT_DAY)
+    assert ended == (NOON + HOUR + LAST_WORDS, NOON + HOUR)

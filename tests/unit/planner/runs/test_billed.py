@@ -1,0 +1,116 @@
+"""What a receipt counts, against the simulated cloud's own ledger, for runs that a person leaves and comes back to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from decimal import Decimal
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.cli.person import Nobody
+from planner.runs.execution.executor import Detached, Executor
+from planner.runs.receipt import NEGLIGIBLE, Receipt
+from planner.runs.runner import Runner, request_for
+from planner.runs.targets import Target
+from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers
+from providers.sim.cloud import Setup, SimCloud
+from providers.sim.provider import SimProvider
+from providers.sim.scenario import Scenario
+from tests.builders import a_job
+from tests.doubles.clock import NOON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.runs.run import Run
+    from tests.doubles.desk import Desk
+
+JOB = a_job(
+    model={"preset": "vgg16"}, data={"name": "cifar10"}, epochs=90, global_batch_size=128, checkpoint_every="5m",
+    constraints={"deadline": "4h"},
+)  # fmt: skip
+"""Trains for about 25 minutes on t4.one."""
+MODEL_GB = Decimal("0.134")
+
+
+class Practice:
+    """A simulated cloud whose time a test moves, and one run there."""
+
+    def __init__(self, desk: Desk, folder: Path, scenario: Scenario) -> None:
+        self.cloud = SimCloud(folder, Setup(scenario=scenario, speed=0), lambda: NOON)
+        self.provider = SimProvider(scenario, self.cloud)
+        self._desk = desk
+
+    def runner(self) -> Runner:
+        desk = self._desk
+        return Runner(lambda _: self.provider, desk.journal, desk.settings, self.provider, lambda _: None, Nobody())
+
+    def launch(self, market: str, folder: Path) -> Run:
+        """A run that was launched and left at once."""
+        journal, runner = self._desk.journal, self.runner()
+        run = runner.draft(JOB, targets(market), None, folder)
+        runner.record(run, JOB, {})
+        executor = Executor(lambda _: self.provider, journal, self.provider, lambda _: None, Nobody())
+        with pytest.raises(Detached):
+            executor.follow(run, request_for(JOB, self.provider), until_launched=True)
+        return journal.run(run.run_id)
+
+    def billed(self) -> dict[str, Decimal]:
+        usd: dict[str, Decimal] = defaultdict(Decimal)
+        told = self.cloud.ledger()
+        assert not told["left"]
+        for row in [*told["resources"], *told["transfers"]]:
+            usd[row["kind"]] += Decimal(row["usd"])
+        return usd
+
+
+def targets(market: str) -> list[Target]:
+    return [
+        Target(
+            offer=offer, zone=zone, seconds=1500.0, overhead_seconds=60.0, disk_usd_per_hour=DISK_USD_PER_HOUR,
+            address_usd_per_hour=ADDRESS_USD_PER_HOUR, download_usd=MODEL_GB * RATES.at(offer.region).internet.usd,
+        )
+        for offer in offers()
+        if (offer.instance_type, offer.market) == ("t4.one", market)
+        for zone in offer.zones
+    ]  # fmt: skip
+
+
+def a_scenario(chance: Random) -> Scenario:
+    boot = chance.choice((20, 300))
+    return Scenario.model_validate(
+        {
+            "seed": chance.randrange(2**31),
+            "boot": [f"{boot}s", f"{2 * boot}s"],
+            "reclaims_per_hour": chance.choice((0.0, 0.5)),
+            "notice": chance.choice(("0s", "2m")),
+            "disks_stay": chance.random() < 0.5,
+            "addresses_stay": chance.random() < 0.5,
+            "standing_reaper": chance.random() < 0.5,
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_receipt_is_what_was_billed_or_says_at_most(desk: Desk, tmp_path: Path, seed: int) -> None:
+    chance = Random(f"billed {seed}")
+    practice = Practice(desk, tmp_path / "sim", a_scenario(chance))
+    run = practice.launch(chance.choice(("on_demand", "spot")), tmp_path / "model")
+    practice.cloud.advance(chance.choice((60, 600, 3600, 20 * 3600)))
+    _, receipt = practice.runner().follow(desk.journal.run(run.run_id), request_for(JOB, practice.provider))
+    practice.cloud.advance(3600)
+    compared(receipt, practice.billed())
+
+
+def compared(receipt: Receipt, billed: dict[str, Decimal]) -> None:
+    told = {name: Decimal(str(usd)) for name, usd in receipt.usd_by_resource.items()}
+    kinds = {"compute": "instance", "disk": "disk", "address": "address", "transfer": "transfer"}
+    total = sum(billed.values())
+    for name, kind in kinds.items():
+        # Half a hundredth of the whole run for seconds between a last look and the confirmed end.
+        slack = max(billed[kind], total / 2) * NEGLIGIBLE
+        assert told[name] >= billed[kind] - slack, f"{name}: told {told[name]}, billed {billed[kind]}"
+        if not receipt.at_most:
+            assert told[name] <= billed[kind] + slack, f"{name}: told {told[name]}, billed {billed[kind]}"
