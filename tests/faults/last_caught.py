@@ -1,6 +1,6 @@
 """At which point each planted defect was noticed last: it is tried there first, so that trying all of them is short.
 
-`python -P -m tests.faults --provider NAME --defects all --keep` writes the provider's lines anew.
+`python -P -m tests.faults --provider NAME --defects all --keep` writes the lines of what is noticed anew.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def read() -> list[CaughtAt]:
 
 
 def keep(provider: str, rows: Iterable[CaughtAt]) -> None:
-    """Write these in the place of the provider's lines."""
-    others = [row for row in read() if row.provider != provider]
+    """Write these in the place of the lines of the same defects."""
+    rows = list(rows)
+    anew = {row.defect for row in rows}
+    others = [row for row in read() if row.provider != provider or row.defect not in anew]
     lines = sorted(" | ".join((row.provider, row.defect, row.case, row.then, row.at)) for row in (*others, *rows))
     FILE.write_text(_HEAD + "".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
