@@ -108,6 +108,7 @@ def transcript(words: tuple[str, ...], result: CommandResult) -> str:
         (r"/\S+/(?=digits-vgg-)", "~/"),
         (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
         (r"(?<=\n)(  (?:time|cost) +\S.*?) {2,}\S[^\n]*", r"\1        (simulated)"),  # a boot takes as long as it takes
+        (r"(?<=\n)(  billed +)\S[^\n]*", r"\1(simulated)"),
         (r"[ \t]+\n", "\n"),
     ):
         text = re.sub(pattern, instead, text)
