@@ -198,12 +198,13 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 in_parts=brought_back(
                     Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world)
                 ),
-                retired="" if choice.candidates else retired_line(rented, filters),
+                retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
         first = partial(first_of_each, choice.candidates, catalog, now)
-        named = quote_named_devices(job, filters.devices, choice.candidates, predictor, catalog.devices)
+        names = () if retired else filters.devices  # a device whose machines were retired is told as that
+        named = quote_named_devices(job, names, choice.candidates, predictor, catalog.devices)
         groups = in_numbers(job, query.nodes, first, world.throughput)
     finally:
         predictor.close()

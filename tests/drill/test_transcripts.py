@@ -110,7 +110,7 @@ _DRAWN = (
     (r"(proven|failed) \([^)]*\)", r"\1 (TIME)"),
     (r"(?:\d+[hm] )?\d+[ms] (?=after|before)", "TIME "),
     (r"\d+ looks", "N looks"),
-    (r"proven; [^,\n]*, about \$[\d.]+", "proven; TIME, about $N"),
+    (r"proven(, \d+ not tried)?; [^,\n]*, about \$[\d.]+", r"proven\1; TIME, about $N"),
     (r'"seconds": [\d.]+', '"seconds": 0.0'),
     (r'"usd_estimate": "[\d.]+"', '"usd_estimate": "0.04"'),
     (r"\d{4}-\d\d-\d\d", "DATE"),
