@@ -11,7 +11,7 @@ import json
 import sqlite3
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from providers.errors import MachineError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 WORLD = "world.sqlite"
 _SPEED, _AS_OF = "speed", "as of"
 """Notes of the file: simulated seconds in a real one, and the real instant (Unix seconds) of the world's present."""
+
+_LAST_INSTANT = datetime(9000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +169,9 @@ class SimCloud:
     def _pass_time(self, world: World) -> None:
         """Do what was due since the last call, at the speed that held then."""
         notes, real = world.state.notes, self._unix_seconds()
-        seconds = real - float(notes.get(_AS_OF, real))
-        if seconds > 0 and (speed := float(notes.get(_SPEED, "0"))):
-            world.advance(world.now + timedelta(seconds=seconds * speed))
+        seconds = (real - float(notes.get(_AS_OF, real))) * float(notes.get(_SPEED, "0"))
+        if seconds > 0:
+            # A clock that is years off, or a year of absence at a high speed, would leave the calendar.
+            until_last = (_LAST_INSTANT - world.now).total_seconds()
+            world.advance(world.now + timedelta(seconds=max(0.0, min(seconds, until_last))))
         notes[_AS_OF] = repr(real)

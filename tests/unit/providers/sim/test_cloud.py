@@ -115,6 +115,13 @@ def test_what_passed_before_another_speed_passed_at_the_old_one(tmp_path: Path, 
     assert still.now() == NOON + timedelta(hours=1)
 
 
+def test_a_year_of_absence_at_the_highest_speed_is_no_error(tmp_path: Path, real: RealTime) -> None:
+    a_cloud(tmp_path, real, speed=1_000_000).now()
+    for _ in range(2):
+        real.pause(timedelta(days=366).total_seconds())
+        assert a_cloud(tmp_path, real, speed=1_000_000).now().year == 9000
+
+
 def test_a_sleeper_waits_its_part_of_real_time(tmp_path: Path, real: RealTime) -> None:
     cloud = a_cloud(tmp_path, real, speed=100)
     began = real.unix_seconds
