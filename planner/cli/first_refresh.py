@@ -34,9 +34,9 @@ def may_ask() -> bool:
 
 
 def regions_to_ask_about(plan: Plan, home: Path) -> dict[str, frozenset[str]]:
-    """Whose lists of which regions a person is to be asked about, by provider; empty where nobody is to be asked.
+    """The regions whose price lists a person is asked to read, by provider; empty where there is no question.
 
-    Nothing is asked a second time, nor where prices were refreshed here before or no list could settle a row.
+    A home asks once, and never where its prices were refreshed before or where no list would change a row.
     """
     if not may_ask():
         return {}

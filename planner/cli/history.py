@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("cost", right=True),
 )
 SHOWN = 50
-"""Runs that are shown where nobody asks for all."""
+"""Runs that are shown without --all, the newest first."""
 NEWEST = 5
 Record = Mapping[str, object]
 

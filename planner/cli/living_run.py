@@ -71,8 +71,8 @@ class Beside:
         return None if self._another else self._runner.living(self._job, self._agreed)
 
     def _decide(self, living: Run) -> None:
-        """One look first, where there is a machine: what is told of it is true then. A run that has ended by itself is
-        not launched once more, unless it can go on from its checkpoint."""
+        """Look at a run that has a machine before speaking of it. A run that has ended by itself is not launched once
+        more, unless it can go on from its checkpoint."""
         if living.phase in _ON_A_MACHINE:
             living = self._runner.settle(living)
         if living.phase is Phase.DONE:

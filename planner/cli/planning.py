@@ -39,7 +39,7 @@ def planned(job: TrainingJob, query: PlanQuery, settings: Settings, now: datetim
 
 
 def is_answered_here(plan: Plan, query: PlanQuery) -> bool:
-    """Whether only this machine was asked about, or a device that nobody rents, and its line says what it takes."""
+    """Whether the lines below the table answer: for this machine alone, or for a named device that nobody rents out."""
     if any(device.time is not None for device in plan.named_devices):
         return True
     return query.providers == (THIS_MACHINE,) and plan.this_machine is not None and plan.this_machine.time is not None

@@ -316,7 +316,7 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
 
 
 def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:
-    """Raises BadInputError for a provider whose prices nobody knows, ThisMachineError where they cannot be read."""
+    """Raises BadInputError for a provider that the catalog lacks, ThisMachineError where the catalog cannot be read."""
     try:
         with Catalog.open(current_catalog(settings.home, say)) as catalog:
             _checked_names("provider", names, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER))

@@ -32,7 +32,7 @@ def quote_named_devices(
     predictor: Predictor,
     devices: DeviceTable,
 ) -> tuple[MachineEstimate, ...]:
-    """The job on one of each named GPU that the ranking lacks, without a price: whoever owns it pays none."""
+    """The job on one of each named GPU that the ranking lacks, as a card of the person's own: it has no price."""
     rented = {candidate.estimate.rental.device for candidate in ranking}
     missing = [devices.get(name) for name in dict.fromkeys(named) if name not in rented]
     gpus = [device for device in missing if device is not None and not device.tpu_generation]

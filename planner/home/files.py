@@ -64,7 +64,7 @@ def why_no_home(home: Path) -> str:
             return ""
         return "" if not _not_its_own(home, status) else f"other users may write to {home} (mode {_mode(status):04o})"
     except OSError:
-        return ""  # whoever reads or writes there says what is wrong
+        return ""  # the read or write that follows tells the error
 
 
 def mended(home: Path) -> str:

@@ -106,7 +106,7 @@ def _fixed(estimate: Estimate, region: str) -> dict[str, float]:
 
 
 def device_json(device: MachineEstimate) -> dict[str, Any]:
-    """A device that was named and that no candidate has: nobody is paid for it."""
+    """The figures of a named device that no candidate has, without a price: it is a card of the person's own."""
     without = ("usd_per_hour", "cost_usd", "load")
     return {key: value for key, value in (machine_json(device) or {}).items() if key not in without}
 
