@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError, HungUp, RefusedError, ThisMachineError
+from planner.errors import BadInputError, HungUp, RefusedError, StateError, ThisMachineError
 from planner.forecast.check import preflight_of
 from planner.forecast.estimate import trained_images
 from planner.forecast.own_measurements import OwnMeasurement, load_measurements
@@ -105,17 +106,17 @@ class Runner:
 
     def waiting(self, job: TrainingJob, providers: Sequence[str]) -> str:
         """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended
-        early and has a checkpoint. "" where none has."""
+        early and has a checkpoint. "" where none has, or where it cannot be read: a launch does not hang on it."""
         for name in providers:
             run = self._journal.newest_beside(job.name, job.digest(), name)
             if run is None or not self.owns(run) or run.phase is not Phase.DONE:
                 continue
             if run.outcome is None or not run.outcome.resumable:
                 continue
-            step = newest_checkpoint(self._provider_of(name).store(run.run_id))
-            before = recorded_job(self._journal, run.run_id)
-            if step is not None:
-                return _left_behind(run, step, before, job)
+            with suppress(ProviderError, StateError):
+                step = newest_checkpoint(self._provider_of(name).store(run.run_id))
+                if step is not None:
+                    return _left_behind(run, step, recorded_job(self._journal, run.run_id), job)
         return ""
 
     def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:

@@ -303,6 +303,20 @@ def test_a_changed_job_begins_anew_and_says_what_waits(tmp_path: Path, provider:
     assert "waits at step" not in launch("--json", "--fresh").err
 
 
+def test_what_waits_is_left_unsaid_where_it_cannot_be_read_and_the_launch_goes_on(
+    tmp_path: Path, provider: FakeProvider
+) -> None:
+    provider.scripts = [ended_at_once(EndKind.STOPPED), done_at_once]
+    first = launch("--json").json
+    with Journal.open(tmp_path / "home" / "journal.sqlite") as journal:
+        journal._db.execute("UPDATE runs SET job_json = '{' WHERE run_id = ?", (first["run_id"],))
+    job = tmp_path / "job.yaml"
+    job.write_text(job.read_text().replace("global_batch_size: 32", "global_batch_size: 16"))
+    again = launch("--json")
+    assert (again.json["run_id"] == first["run_id"], again.json["attempts"]) == (False, 1)
+    assert "waits at step" not in again.err
+
+
 def test_the_command_that_goes_on_is_the_one_that_was_typed(provider: FakeProvider) -> None:
     provider.scripts = [ended_at_once(EndKind.STOPPED)]
     said = launch("--deadline", "2h", "--fresh")
