@@ -33,9 +33,11 @@ def quote_named_devices(
     devices: DeviceTable,
 ) -> tuple[MachineEstimate, ...]:
     """The job on one of each named GPU that the ranking lacks, as a card of the person's own: it has no price."""
-    rented = {candidate.estimate.rental.device for candidate in ranking}
-    missing = [devices.get(name) for name in dict.fromkeys(named) if name not in rented]
-    gpus = [device for device in missing if device is not None and not device.tpu_generation]
+    ranked = (devices.get(candidate.estimate.rental.device) for candidate in ranking)
+    # A name such as V100 means a group of cards: offers of one of them answer.
+    groups = {device.group for device in ranked if device is not None}
+    known = (devices.get(name) for name in dict.fromkeys(named))
+    gpus = [gpu for gpu in known if gpu is not None and not gpu.tpu_generation and gpu.group not in groups]
     return tuple(_quote(job, gpu, predictor) for gpu in gpus)
 
 

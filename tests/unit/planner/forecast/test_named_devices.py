@@ -53,3 +53,10 @@ def test_a_device_that_is_in_the_ranking_has_its_rows_there(catalog: Path) -> No
     rows = plan("estimate", *JOB, "--catalog", catalog, "--device", "T4", "--json").json
     assert rows["candidates"]
     assert rows["named_devices"] == []
+
+
+def test_a_name_that_means_several_cards_is_answered_by_the_offers_of_one_of_them(catalog: Path) -> None:
+    rows = plan("estimate", *JOB, "--catalog", catalog, "--device", "V100", "--json").json
+    assert {row["device"] for row in rows["candidates"]} < {"V100", "V100-32GB", "V100S", "V100-PCIe", "V100-SXM3"}
+    assert rows["candidates"]
+    assert rows["named_devices"] == []
