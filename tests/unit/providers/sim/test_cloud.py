@@ -94,6 +94,16 @@ def test_two_clients_see_one_world(tmp_path: Path) -> None:
     assert second.store(RunId("r1")).list("attempts") == first.store(RunId("r1")).list("attempts") != []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
+def test_only_its_user_may_open_it(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        make_provider(tmp_path).now()
+    finally:
+        os.umask(before)
+    assert (tmp_path / "sim").stat().st_mode & 0o077 == 0
+
+
 def test_time_passes_while_nobody_looks(tmp_path: Path, real: RealTime) -> None:
     a_cloud(tmp_path, real, speed=60).now()
     real.pause(10)
