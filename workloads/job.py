@@ -122,7 +122,8 @@ def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
 
-_ADDRESS = re.compile(r"(s3|gs|az|https)://\S+")
+_ADDRESS = re.compile(r"(s3|gs|az)://\S(.*\S)?|https://\S+")
+"""Names of objects may have blanks; an address of the web has none."""
 
 
 def _address(value: object) -> object:
@@ -130,8 +131,8 @@ def _address(value: object) -> object:
     if not isinstance(value, str):
         return value
     if not _ADDRESS.fullmatch(value.strip()):
-        blank = " without blanks" if len(value.split()) > 1 else ""
-        raise ValueError(f"is no address{blank} that begins with s3://, gs://, az:// or https://")
+        blank = ", and one of the web has no blanks" if len(value.split()) > 1 else ""
+        raise ValueError(f"is no address that begins with s3://, gs://, az:// or https://{blank}")
     return value.strip()
 
 

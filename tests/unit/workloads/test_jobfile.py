@@ -196,7 +196,12 @@ WRONG_LINES = [
     ("", "constraints: {budget_usd: 1:30}", "job.yaml:6: constraints.budget_usd: needs a number, not '1:30'", ""),
     ("", "optimizer: {learning_rate: 1:30.5}", "job.yaml:6: optimizer.learning_rate: needs a number", ""),
     ("", "seed: 2026-01-01", "job.yaml:6: seed: needs a whole number, not '2026-01-01'", ""),
-    ("{name: cifar10}", "{url: 's3://a/ b'}", "job.yaml:3: data.url: is no address without blanks", ""),
+    (
+        "{name: cifar10}",
+        "{url: 'https://a/ b'}",
+        "job.yaml:3: data.url: is no address that begins with s3://, gs://, az:// or https://, and",
+        "",
+    ),
     ("", "objective: 7", "job.yaml:6: objective: 7 is not one of 'cost', 'time' or 'balanced'", ""),
     (
         "",

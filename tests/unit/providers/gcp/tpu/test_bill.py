@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from planner.runs.run import Run
     from tests.doubles.google.server import GoogleServer
 
-FIXED_USD = 0.01
-
 
 def trained(server: GoogleServer, home: Path, scenario: dict[str, Any], market: str) -> tuple[Run, Receipt]:
     """A launch to its end, in the time of the double."""
@@ -63,7 +61,7 @@ def test_a_run_costs_what_is_charged_from_ready_on(server: GoogleServer, tmp_pat
     assert attempt.bills_from is not None
     assert timedelta(minutes=9) < attempt.bills_from - attempt.asked_at < timedelta(minutes=11)
     # Never too little, and at most some looks too much at either end.
-    over = receipt.actual_usd - FIXED_USD - charged(server)
+    over = receipt.actual_usd - charged(server)
     assert 0 <= over < float(USD_PER_HOUR[targets_of("on_demand")[0].offer.market]) * 120 / 3600
 
 
