@@ -61,8 +61,10 @@ def _shipped(provider: str, region: str) -> list[tuple[str, str]]:
 
 
 def _world() -> World:
-    """The lists as they might be today: g4dn.xlarge is cheaper now."""
-    prices = dict(_shipped("aws", AWS)) | {"g4dn.xlarge": "0.4"}
+    """The lists as they might be today: every g4dn is cheaper by the same share, so that its sizes still agree."""
+    shipped = dict(_shipped("aws", AWS))
+    share = 0.4 / float(shipped["g4dn.xlarge"])
+    prices = shipped | {name: f"{float(usd) * share:.6g}" for name, usd in shipped.items() if name.startswith("g4dn.")}
     azure = [retail(name, float(usd)) for name, usd in _shipped("azure", AZURE)]
     azure += [retail("Standard_NC4as_T4_v3", 0.2, skuName="NC4as T4 v3 Spot", meterName="NC4as T4 v3 Spot")]
     azure += [retail("Standard_NC4as_T4_v3", 0.9, productName="NCasT4_v3 Series Windows")]
@@ -131,7 +133,7 @@ def test_prices_are_read_anew_shown_and_used(desk: Desk) -> None:
     before = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS)
     done = desk.plan("prices", "refresh", "aws", "--region", AWS)
     assert (done.returncode, "us-east-1:" in done.stderr) == (0, True), done.stderr
-    assert "g4dn.xlarge in us-east-1, on demand: $0.526/h -> $0.400/h" in done.stdout
+    assert "g4dn.2xlarge in us-east-1, on demand: $0.752/h -> $0.572/h" in done.stdout
     after = desk.cheapest("--provider", "aws", "--device", "T4", "--region", AWS, "--market", "on_demand")
     assert (before["price_old"], after["price_as_of"]) == (True, "2026-11-18"), (
         "the day on which AWS published the list"
@@ -270,4 +272,4 @@ def test_with_an_account_the_vendors_own_library_asks(desk: Desk) -> None:
 
 def test_a_provider_that_is_none(desk: Desk) -> None:
     done = desk.plan("prices", "refresh", "ibm")
-    assert (done.returncode, "no price list of 'ibm'" in done.stderr) == (2, True)
+    assert (done.returncode, "nothing here reads the price list of 'ibm'" in done.stderr) == (2, True)
