@@ -47,11 +47,11 @@ class Settings:
     `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
     building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
     cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
-    `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/spending.py).
+    `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/money/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
     each cloud is in use, "" where nothing tells. `notify` is what receives the events of runs: a web address alone,
-    or a command with its arguments (planner/runs/notifications.py); empty: nothing.
+    or a command with its arguments (planner/runs/telling/notifications.py); empty: nothing.
     """
 
     home: Path

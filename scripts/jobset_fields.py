@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from planner.report.engine_files import Accelerators, Engine, engine_files
+from planner.export.engine_files import Accelerators, Engine, engine_files
 from workloads.job import TrainingJob
 
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"

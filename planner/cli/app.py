@@ -105,7 +105,7 @@ def _app(arguments: list[str]) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"planner.cli.{name}")
+    module = import_module(f"planner.cli.commands.{name}")
     if hasattr(module, "group"):
         app.add_typer(module.group, name=name, help=COMMANDS[name])
     else:

@@ -17,8 +17,8 @@ from planner.runs.events import Event
 from planner.runs.execution.create import MakeRequest
 from planner.runs.execution.executor import Person
 from planner.runs.journal.journal import Journal
-from planner.runs.live_prices import Watchful
-from planner.runs.make_proposal import Surroundings
+from planner.runs.proposal.live_prices import Watchful
+from planner.runs.proposal.make_proposal import Surroundings
 from planner.runs.provider_clock import ProviderClock
 from planner.runs.run import Run
 from planner.runs.runner import Runner

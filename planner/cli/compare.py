@@ -11,7 +11,7 @@ from planner.cli import planning
 from planner.cli.job_options import OF_A_JOB, AskedJob, job_of
 from planner.cli.screen import show
 from planner.errors import BadInputError
-from planner.forecast.build_plan import PlanQuery, nothing_left
+from planner.planning.build_plan import PlanQuery, nothing_left
 from planner.report.compare import Side, compare, comparison_json
 from planner.settings import Settings
 from workloads.job import job_keys

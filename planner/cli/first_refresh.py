@@ -92,7 +92,7 @@ def _is_read(provider: str, regions: frozenset[str], home: Path) -> bool:
 
 def _outcome(provider: str, regions: frozenset[str], home: Path) -> Outcome | SourceError:
     """Each request is sent once only: somebody waits at the terminal."""
-    from planner.cli import prices
+    from planner.cli.commands import prices
 
     asking = prices.make_asking(lambda _: None, regions, tries=1)
     with prices.errors_in_words(), prices.refresh_lock(home):

@@ -13,8 +13,8 @@ from planner.clock import SystemClock
 from planner.errors import HungUp
 from planner.runs.events import Message
 from planner.runs.execution.executor import CtrlC
-from planner.runs.news import News
 from planner.runs.run import Phase, Run
+from planner.runs.telling.news import News
 from providers.registry import is_here
 from workloads.job import OnSlow
 

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from planner.clock import SystemClock
-from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
+from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.runs.queue_waits import with_queue
 from providers.registry import THIS_MACHINE
 
@@ -24,7 +24,7 @@ def completed(query: PlanQuery, settings: Settings) -> tuple[PlanQuery, datetime
     """The query with the person's own prices, the offers that providers list themselves and what launches of this home
     met, and the time of it. Raises BadInputError and ProviderError."""
     if settings.prices:
-        from planner.runs.own_use import own_prices_now
+        from planner.runs.money.own_use import own_prices_now
 
         query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
     query = with_listed_offers(query, lambda name: _provider(name, settings), settings, tell)

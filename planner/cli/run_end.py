@@ -15,7 +15,7 @@ from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
 from planner.runs.execution.create import MakeRequest
 from planner.runs.execution.executor import Detached, ended_error
 from planner.runs.journal.journal import Journal
-from planner.runs.receipt import Receipt, receipt_from, receipt_text
+from planner.runs.receipt.receipt import Receipt, receipt_from, receipt_text
 from planner.runs.run import Outcome, Run
 from planner.runs.runner import Runner
 

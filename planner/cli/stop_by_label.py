@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.cli import build
+from planner.cli.commands.sweep import ProviderSweep, look_everywhere, resource_page
 from planner.cli.screen import show
-from planner.cli.sweep import ProviderSweep, look_everywhere, resource_page
 from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
-from planner.runs.stop_by_label import stop_by_label
-from planner.runs.sweep import Fate, SweptResource
+from planner.runs.sweeping.stop_by_label import stop_by_label
+from planner.runs.sweeping.sweep import Fate, SweptResource
 from planner.settings import Settings
 from providers.base import RunId
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from planner.cli import build
-from planner.cli.data import storage_of
+from planner.cli.commands.data import storage_of
 from planner.datasets.storage_costs import format_bytes, rate_text, rates_of
 from planner.errors import RefusedError
 from planner.report.page import Column, Page, Table
+from planner.runs.money.storage import StoredRun, stored_runs
 from planner.runs.run import Run
-from planner.runs.storage import StoredRun, stored_runs
 from planner.settings import Settings
 from providers.errors import ProviderError
 from providers.stores.bucket import RUNS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import Step
 from planner.runs.provider_clock import tells_time
-from planner.runs.sweep import Fate, look
+from planner.runs.sweeping.sweep import Fate, look
 from providers.base import InstanceState
 from providers.errors import InstanceNotFoundError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from planner.drill.tools import Tools
     from planner.runs.run import Run
-    from planner.runs.sweep import Sweep
+    from planner.runs.sweeping.sweep import Sweep
     from providers.base import InstanceRef, OwnedResource
 
 GONE_PATIENCE = timedelta(minutes=3)

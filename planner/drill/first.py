@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from planner.drill.job import NAME
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import MACHINES, Step
+from planner.runs.directory.run_directory import newest_checkpoint, status_of
 from planner.runs.run import Outcome, Phase
-from planner.runs.run_directory import newest_checkpoint, status_of
 from providers.base import InstanceState
 from providers.errors import InstanceNotFoundError, ProviderError
 from workloads.durations import format_duration

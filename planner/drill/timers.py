@@ -11,9 +11,9 @@ from planner.drill.limits import CLOUD_TIMER_AHEAD, LATE, LEAST_AHEAD
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import MACHINES, Step
 from planner.drill.tools import Tools, cloud_timer_only, own_timer_only
-from planner.runs.progress import story_of
+from planner.runs.directory.progress import story_of
+from planner.runs.directory.run_directory import newest_checkpoint, status_of
 from planner.runs.run import Run
-from planner.runs.run_directory import newest_checkpoint, status_of
 from providers.base import InstanceRef, InstanceState, Resolver
 from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 from workloads.durations import format_duration

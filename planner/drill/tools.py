@@ -14,12 +14,12 @@ from planner.drill.limits import Limits
 from planner.drill.sheet import BrokenOffError, FailedError, Sheet, SkippedError
 from planner.errors import PlanError, UnknownRunError
 from planner.home.client import Client
+from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.records import request_from_record
-from planner.runs.live_prices import Watchful
+from planner.runs.proposal.live_prices import Watchful
 from planner.runs.run import Phase
-from planner.runs.run_keys import RunKeys
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
 from planner.settings import Settings

@@ -3,10 +3,10 @@
 One estimate, step by step, with the figure that each step adds. The example is the first row of `plan estimate
 examples/vgg16-cifar10.yaml` on 2026-11-23: VGG16 on CIFAR-10, 90 epochs, batch 128, on one TPU v5e at its spot price.
 `plan estimate examples/vgg16-cifar10.yaml --explain 1` prints the same figures with their sources. Everything here is
-pure, except `forecast/build_plan.py`, which reads the catalog and the tables, and `forecast/check.py`, which asks a
+pure, except `planning/build_plan.py`, which reads the catalog and the tables, and `planning/check.py`, which asks a
 provider.
 
-1. `forecast/build_plan.py` `make_plan` opens the catalog and the tables. `forecast/choose.py` `choose` goes through
+1. `planning/build_plan.py` `make_plan` opens the catalog and the tables. `forecast/choose.py` `choose` goes through
    the offers and rejects those that cannot do the job, each with its `forecast/plan.py` `Reason`. The figures from
    here on are for one offer: TPU v5e at Google Cloud.
 2. Images: `forecast/estimate.py` `trained_images` counts whole batches. 50,000 images an epoch are 390 batches of
@@ -31,10 +31,10 @@ provider.
    price's give 0.0553 and 0.13 USD.
 9. Obtainability: where something is known of a place (a vendor's score, own refusals, a dated note),
    `forecast/at_place.py` adds what asking there takes (`forecast/obtainability.py` `expected_search`). Of this
-   row nothing is known, which adds nothing. `forecast/scores.py` `with_scores` asks vendors, with `--check` alone.
+   row nothing is known, which adds nothing. `planning/scores.py` `with_scores` asks vendors, with `--check` alone.
 10. `forecast/choose.py` orders the candidates by the job's objective, `forecast/advice.py` `advice` adds what would
-   make the job cheaper or faster, and `forecast/this_machine.py` `quote_this_machine` estimates the same job on this
-   computer: from its own runs, else from two seconds of training (`forecast/calibration.py`), else from the model, and
-   as other programs leave its processors (`forecast/load.py`). The result is one `forecast/plan.py` `Plan`, which
+   make the job cheaper or faster, and `planning/this_machine.py` `quote_this_machine` estimates the same job on this
+   computer: from its own runs, else from two seconds of training (`planning/calibration.py`), else from the model, and
+   as other programs leave its processors (`planning/load.py`). The result is one `forecast/plan.py` `Plan`, which
    `planner/report/` shows.
 """

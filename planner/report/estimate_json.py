@@ -22,8 +22,8 @@ from workloads.addresses import shown_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from planner.forecast.check import Judged
     from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
+    from planner.planning.check import Judged
     from workloads.job_changes import Difference
 
 

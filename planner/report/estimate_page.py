@@ -25,8 +25,8 @@ from workloads.terms import Framework, Objective
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planner.forecast.check import Judged
     from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
+    from planner.planning.check import Judged
     from workloads.job import TrainingJob
 
 

@@ -4,19 +4,20 @@ This page follows one launch, call by call, from the typed command to the receip
 `planner/`. What follows "disk:" is in the journal when the step is over. The journal is written before each call that
 creates or ends something, so that the next command can continue after one that was killed at any point.
 
- 1. `cli/launch.py` `command` reads the job file and the options (`cli/options.py`) and creates providers, clock,
-    journal and `Runner` (`cli/build.py`).
- 2. `runs/make_proposal.py` `make_proposal` decides where the job may go. `forecast/build_plan.py` `make_plan` ranks
-    the offers; `forecast/quotas.py` `within_quotas` leaves out what the account cannot rent; `forecast/check.py`
-    `judge` asks whether the account may launch at the first place; `runs/live_prices.py` `refined` reads live prices.
-    `runs/proposal.py` `rented` makes a `Proposal` of it: the places in order, as `runs/targets.py` `Target`.
+ 1. `cli/commands/launch.py` `command` reads the job file and the options (`cli/options.py`) and creates providers,
+    clock, journal and `Runner` (`cli/build.py`).
+ 2. `runs/proposal/make_proposal.py` `make_proposal` decides where the job may go. `planning/build_plan.py`
+    `make_plan` ranks the offers; `planning/quotas.py` `within_quotas` leaves out what the account cannot rent;
+    `planning/check.py` `judge` asks whether the account may launch at the first place; `runs/proposal/live_prices.py`
+    `refined` reads live prices. `runs/proposal/proposal.py` `rented` makes a `Proposal` of it: the places in order,
+    as `runs/targets.py` `Target`.
  3. `datasets/transfer.py` `plan_transfer` computes what sending the job's data takes; `send` sends it after the
     question.
- 4. `cli/living_run.py` `look` asks what to do if another run of the same job is live. `cli/launch.py` shows the
-    proposal, the limits and the parts that others made (`runs/consent.py`), and asks.
+ 4. `cli/living_run.py` `look` asks what to do if another run of the same job is live. `cli/commands/launch.py` shows
+    the proposal, the limits and the parts that others made (`runs/proposal/consent.py`), and asks.
  5. `runs/runner.py` `prepare` does the preflight; `record` makes the run. disk: the run PLANNED, its job and
-    estimate, within the month's budget (`runs/spending.py` `launching`) and under its lock (`runs/journal/locks.py`
-    `keep`).
+    estimate, within the month's budget (`runs/money/spending.py` `launching`) and under its lock
+    (`runs/journal/locks.py` `keep`).
  6. `runs/runner.py` `follow` gives the run to `runs/execution/executor.py` `follow`, which repeats until the run is
     done: read the run from the journal, look (`runs/execution/observe.py` `look`), choose the next action
     (`runs/decision/next_action.py` `next_action`, pure), carry it out. The executor has three helpers: `Observer`
@@ -27,17 +28,19 @@ creates or ends something, so that the next command can continue after one that 
     will be sent. `send` reads the request from the journal and sends it: `providers/base.py` `launch`. A place
     without room is remembered, and the next one is asked. disk: the run BOOTING with the instance's id; or
     INTERRUPTED, and the refusal.
- 8. While it trains, each look reads the instance, its run directory (`runs/run_directory.py` `Watcher`, which tells
-    events to the command) and its signs of life (`runs/signs.py` `newest_sign`). disk: RUNNING, once it trains. An
-    end before the last step is an interruption: the run goes on at step 7 from its newest checkpoint.
+ 8. While it trains, each look reads the instance, its run directory (`runs/directory/run_directory.py` `Watcher`,
+    which tells events to the command) and its signs of life (`runs/directory/signs.py` `newest_sign`). disk: RUNNING,
+    once it trains. An end before the last step is an interruption: the run goes on at step 7 from its newest
+    checkpoint.
  9. When it is trained, `runs/execution/end.py` `collect` fetches the model (`runs/execution/collect.py` `collect`)
-    and compares it with what the machine vouches for (`runs/proofs.py` `Vouched`). disk: COLLECTING, before the first
-    file.
+    and compares it with what the machine vouches for (`runs/directory/proofs.py` `Vouched`). disk: COLLECTING, before
+    the first file.
 10. `runs/execution/end.py` `end` keeps the output, and `runs/execution/teardown.py` `clear` deletes all that the run
     created and looks until every place has confirmed that nothing is left. disk: TEARING_DOWN before, DONE after.
-11. `runs/receipt_writer.py` `write` makes the receipt (`runs/receipt.py` `write_receipt`). disk: the receipt, and
-    what this machine has measured. `cli/run_end.py` `follow` prints it and ends with the run's exit code.
+11. `runs/receipt/receipt_writer.py` `write` makes the receipt (`runs/receipt/receipt.py` `write_receipt`). disk: the
+    receipt, and what this machine has measured. `cli/run_end.py` `follow` prints it and ends with the run's exit
+    code.
 
 `plan status`, `stop` and `attach` start at step 6: `runs/runner.py` `settle`, `stop`, `follow`. Without a journal,
-`runs/stop_by_label.py` and `runs/sweep.py` find and end what runs have made by its labels.
+`runs/sweeping/stop_by_label.py` and `runs/sweeping/sweep.py` find and end what runs have made by its labels.
 """

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.forecast.build_plan import make_plan
+from planner.planning.build_plan import make_plan
 from providers.registry import CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from planner.forecast.build_plan import PlanQuery
     from planner.forecast.plan import Plan
+    from planner.planning.build_plan import PlanQuery
     from planner.settings import Settings
     from providers.base import Provider
 
@@ -29,7 +29,7 @@ def with_queue(
     provider_of, say = asking
     if not any(one.estimate.rental.provider == CLUSTER for one in plan.ranking):
         return plan, query
-    from planner.forecast.queue_reader import QueueReader, with_queue_waits
+    from planner.planning.queue_reader import QueueReader, with_queue_waits
     from planner.runs.journal.queue_waits import own_queue_waits
 
     plan, waits = with_queue_waits(

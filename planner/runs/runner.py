@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import BadInputError, HungUp, RefusedError, StateError, ThisMachineError
-from planner.forecast.check import preflight_of
 from planner.forecast.estimate import trained_images
-from planner.forecast.own_measurements import OwnMeasurement, load_measurements
 from planner.home.client import own_client
+from planner.planning.check import preflight_of
+from planner.planning.own_measurements import OwnMeasurement, load_measurements
+from planner.runs.directory.run_directory import Watcher, newest_checkpoint
+from planner.runs.directory.run_keys import RunKeys
 from planner.runs.events import Message
 from planner.runs.execution.executor import Detached, Executor, Person
 from planner.runs.execution.observe import spent_by
 from planner.runs.journal.locks import RunLocks
 from planner.runs.journal.reader import recorded_job
-from planner.runs.notifications import Notifications
-from planner.runs.receipt_writer import Receipts
+from planner.runs.money.spending import Spending
+from planner.runs.receipt.receipt_writer import Receipts
 from planner.runs.run import Phase, Run, attempt_deadline
-from planner.runs.run_directory import Watcher, newest_checkpoint
-from planner.runs.run_keys import RunKeys
-from planner.runs.spending import Spending
+from planner.runs.telling.notifications import Notifications
 from providers.base import LaunchRequest, PreflightState, Preparer, RunId
 from providers.errors import ProviderError
 from providers.registry import is_here
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from planner.runs.events import Event
     from planner.runs.execution.create import MakeRequest
     from planner.runs.journal.journal import Journal
-    from planner.runs.receipt import Receipt
+    from planner.runs.receipt.receipt import Receipt
     from planner.runs.targets import Target
     from planner.settings import Settings
     from providers.agent.spec import File

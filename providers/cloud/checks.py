@@ -24,7 +24,7 @@ Look = Callable[[], Check | Sequence[Check]]
 class Limit:
     """How long a line may take, by a clock that counts seconds.
 
-    The doctor waits 7 s for an account (planner/forecast/check.py): a line that hangs is told before that.
+    The doctor waits 7 s for an account (planner/planning/check.py): a line that hangs is told before that.
     """
 
     seconds: float = 6.0

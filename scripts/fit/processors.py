@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.forecast.processor import REFERENCE_MHZ, REFERENCE_WIDTH
+from planner.planning.processor import REFERENCE_MHZ, REFERENCE_WIDTH
 from planner.throughput.compile import DATA
 from planner.throughput.host import GFLOPS_PER_CORE, cores_that_count, host_step_seconds
 from planner.throughput.nets import net_of

@@ -12,7 +12,7 @@ from planner.drill.drill import clean, drill
 from planner.drill.ends import ours
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Phase
-from planner.runs.sweep import Fate, end
+from planner.runs.sweeping.sweep import Fate, end
 from tests.drill.worlds import Table, a_cloud
 from tests.faults.branches import put_aside
 from tests.faults.cases import CASES

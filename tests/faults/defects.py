@@ -12,11 +12,11 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import planner.cli.sweep as sweep_command
+import planner.cli.commands.sweep as sweep_command
 import planner.runs.execution.create as creating
 import planner.runs.execution.executor as launch
 import planner.runs.runner as runner
-import planner.runs.sweep as sweep
+import planner.runs.sweeping.sweep as sweep
 import providers.sim.provider as sim
 import providers.sim.translate as translate
 from planner.errors import TeardownUnverifiedError

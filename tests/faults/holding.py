@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.home.client import own_client
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome
-from planner.runs.sweep import Fate, look
+from planner.runs.sweeping.sweep import Fate, look
 from planner.runs.targets import Target
 from pricing.offers import Market
 from providers.sim.ledger import most_at_once

@@ -38,7 +38,7 @@ FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
 STOPS_WITHIN = timedelta(minutes=30)
 """From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes
-(planner.runs.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or ended."""
+(planner.runs.directory.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or ended."""
 LOOK_EVERY = timedelta(hours=7)
 MOST_LOOKS = 40
 _JUST_MADE = timedelta(minutes=10)

@@ -7,13 +7,13 @@ from datetime import timedelta
 import planner.cli.ask as ask
 import planner.home.client as client
 import planner.runs.decision.next_action as next_action
+import planner.runs.directory.signs as signs
 import planner.runs.execution.create as create
 import planner.runs.execution.observe as looking
-import planner.runs.signs as signs
 from planner.cli.living_run import Beside
 from planner.runs.decision.search import Search
 from planner.runs.execution.recorder import Recorder
-from planner.runs.news import News
+from planner.runs.telling.news import News
 from tests.faults.defects import defect
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.cli import build
-from planner.cli import status as status_command
+from planner.cli.commands import status as status_command
 from planner.cli.person import Nobody
 from planner.errors import PlanError
 from planner.home.client import own_client
+from planner.runs.directory.run_keys import RunKeys
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome
-from planner.runs.run_keys import RunKeys
 from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry

@@ -17,8 +17,8 @@ import pytest
 
 from planner.home.client import client_of
 from planner.home.computer import this_computer
+from planner.runs.directory.run_keys import RunKeys
 from planner.runs.journal.journal import Journal
-from planner.runs.run_keys import RunKeys
 from pricing.offers import Market
 from tests.builders import LARGE_DATA, a_job
 from tests.doubles.clock import NOON

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.runs import signs
 from planner.runs.decision import next_action
+from planner.runs.directory import signs
 from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
 from providers.sim.calls import call
 from providers.sim.objects import RunFiles

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.errors import PlanError
+from planner.runs.directory.progress import Story, story_of
+from planner.runs.directory.proofs import Vouched
 from planner.runs.execution.collect import collect
 from planner.runs.journal.journal import Journal
-from planner.runs.progress import Story, story_of
-from planner.runs.proofs import Vouched
 from providers.agent.signatures import Vouching
 from providers.base import InstanceState
 from providers.errors import ProviderError

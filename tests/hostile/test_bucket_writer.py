@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import StateError
-from planner.runs.run_keys import RunKeys
+from planner.runs.directory.run_keys import RunKeys
 from providers.agent.downloads import FetchError, fetch
 from providers.agent.signatures import Vouching
 from providers.agent.spec import SpecError, read_spec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.runs.consent import foreign_parts, readers
+from planner.runs.proposal.consent import foreign_parts, readers
 from tests.builders import a_job, an_offer
 from tests.doubles.typing_person import AtPty
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from planner.cli import logs
+from planner.cli.commands import logs
 from tests.doubles.fake_machine import FakeStore
 
 if TYPE_CHECKING:

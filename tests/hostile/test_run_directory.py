@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.runs.directory.progress import ProgressReader
+from planner.runs.directory.run_directory import Watcher
 from planner.runs.events import Event, Message
 from planner.runs.journal.journal import Journal
-from planner.runs.progress import ProgressReader
-from planner.runs.run_directory import Watcher
 from providers.base import InstanceState
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider

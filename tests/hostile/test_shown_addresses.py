@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.consent import foreign_parts
+from planner.runs.proposal.consent import foreign_parts
 from providers.agent.web import WebError, download
 from tests.builders import a_job
 from tests.desk import signed_out

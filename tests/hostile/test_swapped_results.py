@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from planner.errors import StateError, TrainingFailedError
+from planner.runs.directory.run_keys import FILE, RunKeys
 from planner.runs.events import Message
 from planner.runs.run import Outcome, Phase
-from planner.runs.run_keys import FILE, RunKeys
 from providers.agent.signatures import ATTEMPT, Vouching, attempt_path
 from providers.base import EndKind
 from tests.builders import a_target
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from planner.runs.receipt import Receipt
+    from planner.runs.receipt.receipt import Receipt
     from planner.runs.run import Run
 
 RECORD, MANIFEST, PROGRESS = "attempts/1/vouched.json", "output/manifest.json", "attempts/1/progress.jsonl"

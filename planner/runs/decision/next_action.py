@@ -9,10 +9,10 @@ from typing import assert_never
 from planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
 from planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
 from planner.runs.decision.spot_policy import Action as MarketAction
+from planner.runs.directory.signs import BOOT_LIMIT as BOOT_LIMIT
+from planner.runs.directory.signs import SILENCE_LIMIT as SILENCE_LIMIT
+from planner.runs.directory.signs import Sign, disobeys, silent_since
 from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
-from planner.runs.signs import BOOT_LIMIT as BOOT_LIMIT
-from planner.runs.signs import SILENCE_LIMIT as SILENCE_LIMIT
-from planner.runs.signs import Sign, disobeys, silent_since
 from planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
 from pricing.offers import Market
 from providers.base import EndKind, Instance, InstanceState

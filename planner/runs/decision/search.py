@@ -23,9 +23,9 @@ LONGEST_PAUSE = timedelta(hours=1)
 """Each pause is twice the one before, up to this: stock that returns is not missed by more than an hour."""
 MOST_CREATES = 600
 """Creates of one search, which ends when the run has a machine. Three passes over the longest plan (200 places, see
-planner.runs.proposal); 20 passes over 29 places, which take about 18 hours with the pauses. An attempt is a row that
-every save of the run writes again, so the number has to be bounded. A place that was not asked yet is asked in any
-case."""
+runs/proposal/proposal.py); 20 passes over 29 places, which take about 18 hours with the pauses. An attempt is a row
+that every save of the run writes again, so the number has to be bounded. A place that was not asked yet is asked in
+any case."""
 
 
 class CreateTarget(NamedTuple):

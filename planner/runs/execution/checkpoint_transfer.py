@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from planner.runs.run_directory import newest_checkpoint
+from planner.runs.directory.run_directory import newest_checkpoint
 from providers.agent import signatures
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from planner.runs.proofs import Vouched
+    from planner.runs.directory.proofs import Vouched
     from providers.base import RunStore
 
 

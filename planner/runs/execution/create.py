@@ -8,9 +8,9 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
+from planner.runs.directory.run_directory import recorded_end, when_ended
 from planner.runs.journal.records import request_from_record, request_record
 from planner.runs.run import Attempt, Phase, Run
-from planner.runs.run_directory import recorded_end, when_ended
 from planner.runs.targets import Target, recommended_first, refusal_of
 from providers.base import EndKind, LaunchRequest, Resolver
 from providers.errors import (

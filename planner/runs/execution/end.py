@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.runs.decision.next_action import End
+from planner.runs.directory.proofs import Vouched
+from planner.runs.directory.run_directory import status_of, when_ended
 from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Seen, Teardown
-from planner.runs.proofs import Vouched
 from planner.runs.run import Outcome, Phase, Run
-from planner.runs.run_directory import status_of, when_ended
 from providers.agent.schema import MOST_TEXT
 from providers.base import InstanceState
 from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
@@ -44,7 +44,7 @@ def unchecked(run: Run) -> None:
 
 class InstanceEnd(NamedTuple):
     """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
-    billed, at the latest and at the earliest (planner.runs.run_directory.Ended)."""
+    billed, at the latest and at the earliest (planner.runs.directory.run_directory.Ended)."""
 
     instance: Instance | None
     at: datetime
@@ -56,7 +56,7 @@ class Finisher:
 
     def __init__(self, provider: Callable[[str], Provider], recorder: Recorder, poll_seconds: float) -> None:
         self.vouching: Callable[[Run], Vouching | None] = unchecked
-        """What a run's results are checked with (planner.runs.run_keys)."""
+        """What a run's results are checked with (planner.runs.directory.run_keys)."""
         self._provider_of = provider
         self._recorder = recorder
         self.patience = TEARDOWN_PATIENCE

@@ -30,6 +30,7 @@ from planner.runs.decision.next_action import (
     next_action,
     where_next,
 )
+from planner.runs.directory.run_directory import newest_checkpoint
 from planner.runs.events import Event, PhaseReached
 from planner.runs.execution import create
 from planner.runs.execution.checkpoint_transfer import carry
@@ -38,7 +39,6 @@ from planner.runs.execution.observe import Observer
 from planner.runs.execution.recorder import Recorder
 from planner.runs.provider_clock import correction
 from planner.runs.run import Outcome, Phase, Run
-from planner.runs.run_directory import newest_checkpoint
 from planner.runs.targets import no_capacity, refusal_of
 from providers.base import EndKind
 from providers.errors import (

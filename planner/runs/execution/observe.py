@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.runs.decision.market import SpotUp, Trained
 from planner.runs.decision.next_action import Look
+from planner.runs.directory.run_directory import Watcher, recorded_end
+from planner.runs.directory.signs import FRESH, Sign, newest_sign
 from planner.runs.provider_clock import tells_time
 from planner.runs.run import Phase
-from planner.runs.run_directory import Watcher, recorded_end
-from planner.runs.signs import FRESH, Sign, newest_sign
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState, SpotScout
 from providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError

@@ -14,7 +14,7 @@ from planner.errors import BadInputError, StateError, ThisMachineError, UnknownR
 from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
 from planner.runs.journal.rows import NO_ROW, RunSummary, aware, merged_record, run_of, run_record, save_run, text_of
 from planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, pack_run
-from planner.runs.receipt import receipt_record
+from planner.runs.receipt.receipt import receipt_record
 from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
 

@@ -19,8 +19,8 @@ from planner.cli.person import Nobody
 from planner.errors import PlanError
 from planner.home.client import own_client
 from planner.runs import runner as planner_runner
+from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
-from planner.runs.run_keys import RunKeys
 from planner.runs.runner import request_for
 from planner.runs.targets import Target
 from planner.settings import Settings

@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from planner.cli.screen import PLAIN, render
 from planner.datasets.transfer import providers_of
 from planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
-from planner.forecast.this_machine import shape_of
+from planner.planning.this_machine import shape_of
 from planner.report.estimate_page import estimate_page
-from planner.runs.consent import foreign_parts
+from planner.runs.proposal.consent import foreign_parts
 from planner.throughput.host import host_step_seconds
 from planner.throughput.nets import model_key
 from pricing.catalog import Catalog

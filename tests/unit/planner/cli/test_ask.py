@@ -11,8 +11,8 @@ import typer
 from planner.cli.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
 from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.runs.execution.executor import Detached
-from planner.runs.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
 from planner.runs.run import Outcome, Phase
+from planner.runs.telling.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
 from providers.base import EndKind
 from providers.errors import TransientError
 from tests.doubles.clock import NOON, FakeClock

@@ -67,7 +67,7 @@ def test_an_estimate_touches_no_network_no_sdk_and_no_framework(tmp_path: Path, 
 
 def test_the_version_imports_next_to_nothing(tmp_path: Path) -> None:
     found = modules_of(tmp_path, "--version")
-    assert found & {"typer", "click", "pydantic", "rich", "yaml", "sqlite3", "planner.forecast.build_plan"} == set()
+    assert found & {"typer", "click", "pydantic", "rich", "yaml", "sqlite3", "planner.planning.build_plan"} == set()
 
 
 WITHOUT = """

@@ -111,7 +111,7 @@ def test_a_shell_makes_no_journal(completes: Callable[[str], list[str]], tmp_pat
 MODULES = "import sys; from planner.cli.main import run; run([]); print(*sys.modules, file=sys.stderr)"
 
 
-@pytest.mark.parametrize(("line", "module"), [("plan e", ""), ("plan status ", "planner.cli.status")])
+@pytest.mark.parametrize(("line", "module"), [("plan e", ""), ("plan status ", "planner.cli.commands.status")])
 def test_no_more_is_imported_than_the_line_needs(tmp_path: Path, line: str, module: str) -> None:
     """A shell waits for it at every press of the key."""
     shell = {"_PLAN_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_ARGS": line}
@@ -123,5 +123,5 @@ def test_no_more_is_imported_than_the_line_needs(tmp_path: Path, line: str, modu
         check=True,
     )
     names = set(done.stderr.split())
-    assert {f"planner.cli.{name}" for name in COMMANDS} & names == ({module} if module else set())
+    assert {f"planner.cli.commands.{name}" for name in COMMANDS} & names == ({module} if module else set())
     assert not {"boto3", "botocore", "google.auth", "azure.identity", "tensorflow", "numpy", "PIL"} & names

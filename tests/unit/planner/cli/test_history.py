@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli.history import SHOWN, _json, _over_time, _row, _write_csv
+from planner.cli.commands.history import SHOWN, _json, _over_time, _row, _write_csv
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome, Phase

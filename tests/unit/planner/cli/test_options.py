@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from planner.cli import estimate
+from planner.cli.commands import estimate
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
 from workloads.terms import Objective

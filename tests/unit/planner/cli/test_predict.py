@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.cli.predict import _row, _write_csv
+from planner.cli.commands.predict import _row, _write_csv
 from planner.errors import BadInputError, PlanError, ThisMachineError
 from planner.runs.predictions import Prediction, image_paths, kept_model, predictions
 from tests.unit.planner.cli.command import plan

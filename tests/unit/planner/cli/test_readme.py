@@ -6,7 +6,8 @@ import re
 from os import terminal_size
 from typing import TYPE_CHECKING
 
-from planner.cli import estimate, screen
+from planner.cli import screen
+from planner.cli.commands import estimate
 from planner.cli.screen import Screen
 from tests.conftest import ROOT
 from tests.desk import on_the_doubles_day, signed_out

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli import estimate, screen
+from planner.cli import screen
+from planner.cli.commands import estimate
 from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, render, rows_that_fit, screen_of, show
 from planner.cli.streams import GuardedStream, undelivered
 from planner.report.estimate_columns import TABLE

@@ -6,7 +6,7 @@ from planner.forecast.accumulation import brought_back, parts_needed, parts_text
 from planner.forecast.choose import Filters, choose, software_of
 from planner.forecast.estimate import Workload
 from planner.forecast.plan import Reason, RejectionKey
-from planner.forecast.this_machine import shape_of
+from planner.planning.this_machine import shape_of
 from pricing.devices import CPU_DEVICE
 from tests.builders import a_job, a_rental, a_world, rented
 from workloads.memory import GIB

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.forecast.build_plan import PlanQuery, make_plan
 from planner.forecast.choose import Filters, choose
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import GroupQuery, groups_of
 from planner.forecast.plan import RankedOffer, Reason
+from planner.planning.build_plan import PlanQuery, make_plan
 from planner.report.explain import explain
-from planner.runs.proposal import rented as proposal_of
+from planner.runs.proposal.proposal import rented as proposal_of
 from planner.runs.run import Attempt
 from planner.runs.targets import Target, affordable
 from planner.settings import Settings

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.cli.screen import PLAIN, render
-from planner.forecast.build_plan import PlanQuery, make_plan
 from planner.forecast.choose import Filters, choose
 from planner.forecast.obtainability import PAUSES, Obtainabilities, elsewhere_micro, expected_search
 from planner.forecast.plan import Choice, Reason
+from planner.planning.build_plan import PlanQuery, make_plan
 from planner.report.estimate_json import estimate_json
 from planner.report.estimate_page import estimate_page
 from planner.report.explain import explain

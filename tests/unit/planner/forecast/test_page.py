@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import planner.forecast
-from planner.forecast.build_plan import PlanQuery, make_plan
+from planner.planning.build_plan import PlanQuery, make_plan
 from planner.report.explain import explain
 from planner.settings import load_settings
 from tests.conftest import ROOT

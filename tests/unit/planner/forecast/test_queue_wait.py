@@ -11,8 +11,8 @@ import pytest
 
 from planner.forecast.choose import Filters, choose
 from planner.forecast.plan import Reason
-from planner.forecast.queue_reader import FIRST_PLACES, QueueReader, with_queue_waits
 from planner.forecast.queue_wait import QueueWait, queue_wait
+from planner.planning.queue_reader import FIRST_PLACES, QueueReader, with_queue_waits
 from pricing.obtainability import MachinePlace
 from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
 from providers.errors import TransientError

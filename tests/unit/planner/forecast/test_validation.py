@@ -10,8 +10,8 @@ import pytest
 from planner.forecast.advice import early_end_text
 from planner.forecast.allowances import allowances
 from planner.forecast.estimate import Workload, estimate, rented_time, run_usage
-from planner.forecast.this_machine import shape_of
 from planner.forecast.whole_run import whole_run_half_width
+from planner.planning.this_machine import shape_of
 from tests.builders import a_job, a_rental, a_throughput, some_rates
 
 if TYPE_CHECKING:

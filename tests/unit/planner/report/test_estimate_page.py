@@ -22,7 +22,7 @@ from planner.report.estimate_json import estimate_json
 from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from planner.report.explain import explain
 from planner.report.page import Column, Table
-from planner.runs.proposal import rented as rented_proposal
+from planner.runs.proposal.proposal import rented as rented_proposal
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
 from pricing.devices import device_text

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from planner.cli import options  # noqa: TC001  # typer reads the annotation
 from planner.clock import SystemClock
 from planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACE
-from planner.runs.receipt import Receipt
+from planner.runs.receipt.receipt import Receipt
 from pricing.grades import Market
 from pricing.merge import News
 from pricing.refresh import refresh

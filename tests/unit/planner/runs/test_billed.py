@@ -11,7 +11,7 @@ import pytest
 
 from planner.cli.person import Nobody
 from planner.runs.execution.executor import Detached, Executor
-from planner.runs.receipt import NEGLIGIBLE, Receipt
+from planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers

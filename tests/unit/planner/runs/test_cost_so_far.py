@@ -10,11 +10,11 @@ import pytest
 
 from planner.cli.live_view import bills_line
 from planner.errors import TeardownUnverifiedError
+from planner.runs.directory.run_directory import LAST_WORDS
 from planner.runs.events import Progressed
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
 from planner.runs.run import Phase
-from planner.runs.run_directory import LAST_WORDS
 from providers.errors import TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.runs.last_sweep import LastSweep, keep_sweep, last_sweep
+from planner.runs.sweeping.last_sweep import LastSweep, keep_sweep, last_sweep
 from providers import registry
 from providers.base import ProviderSettings
 from providers.sim.cloud import SimCloud

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner.runs.directory.progress import Story
 from planner.runs.events import Message
-from planner.runs.live_prices import Watchful
-from planner.runs.own_use import credit_paid_usd
-from planner.runs.progress import Story
-from planner.runs.receipt import Ending, Receipt, receipt_from, receipt_record, receipt_text, write_receipt
+from planner.runs.money.own_use import credit_paid_usd
+from planner.runs.proposal.live_prices import Watchful
+from planner.runs.receipt.receipt import Ending, Receipt, receipt_from, receipt_record, receipt_text, write_receipt
 from planner.runs.run import Outcome, Phase, Run, attempt_deadline
 from planner.runs.targets import Target, agreed
 from planner.settings import Settings

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.build_plan import PlanQuery, make_plan, with_listed_offers
+from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.report.estimate_json import estimate_json
 from planner.report.explain import explain
 from planner.report.queue_lines import queue_text

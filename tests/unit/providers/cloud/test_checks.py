@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.cli.doctor import by_cause
+from planner.cli.commands.doctor import by_cause
 from providers.base import Check, PreflightState
 from providers.cloud.checks import check_lines, failed, ok
 from providers.errors import CredentialsError, ProviderError, TransientError

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.runs.directory.progress import story_of
 from planner.runs.execution.collect import collect
-from planner.runs.progress import story_of
 from providers.base import RunId
 from providers.sim.catalogue import TYPES
 from providers.sim.scenario import Scenario

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from planner.runs.signs import Sign, silent_since
+from planner.runs.directory.signs import Sign, silent_since
 from providers.base import EndKind, InstanceState, RunId
 from providers.slurm.reply import Traces, instance, owned, slurm_jobs
 from providers.slurm.request import AttemptName

@@ -12,8 +12,8 @@ import pytest
 from planner.runs.decision.market import SpotUp, Trained, chance_text, decide_market
 from planner.runs.decision.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
 from planner.runs.decision.spot_policy import Action
+from planner.runs.directory.signs import Sign
 from planner.runs.run import Phase
-from planner.runs.signs import Sign
 from planner.runs.targets import no_capacity
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState

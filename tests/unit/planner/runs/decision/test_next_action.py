@@ -32,8 +32,8 @@ from planner.runs.decision.next_action import (
     where_next,
 )
 from planner.runs.decision.search import MOST_CREATES
+from planner.runs.directory.signs import BOOT_LIMIT
 from planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase
-from planner.runs.signs import BOOT_LIMIT
 from planner.runs.targets import Refusal, no_capacity, refusal_of
 from providers.base import EndKind, InstanceState
 from providers.errors import QuotaError

@@ -10,8 +10,8 @@ import pytest
 from planner.errors import (
     BadInputError,
 )
+from planner.runs.directory.run_directory import LAST_WORDS
 from planner.runs.run import Outcome, Phase
-from planner.runs.run_directory import LAST_WORDS
 from planner.runs.runner import request_none
 from providers.base import EndKind
 from tests.builders import a_job

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.runs.decision.next_action import TIMER_GRACE
+from planner.runs.directory.signs import BOOT_LIMIT
 from planner.runs.events import Message, PhaseReached, TrainerStarted
 from planner.runs.execution.executor import ended_error
 from planner.runs.run import Outcome, Phase
-from planner.runs.signs import BOOT_LIMIT
 from providers.base import EndKind
 from providers.errors import CapacityError, CredentialsError, TransientError
 from tests.builders import a_job, a_target

@@ -11,9 +11,9 @@ import pytest
 
 from planner.runs.decision.market import Trained
 from planner.runs.decision.next_action import Look, Move, Wait, next_action
+from planner.runs.directory.signs import Sign
 from planner.runs.events import Message
 from planner.runs.run import Outcome, Phase
-from planner.runs.signs import Sign
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState
 from tests.builders import a_job, a_run, a_target, an_instance

@@ -10,7 +10,7 @@ import pytest
 from planner.runs.execution.executor import Detached, Executor
 from planner.runs.provider_clock import ProviderClock, disagreement, tells_time
 from planner.runs.run import Outcome, Phase
-from planner.runs.sweep import Fate, fate_of, look
+from planner.runs.sweeping.sweep import Fate, fate_of, look
 from providers.base import Instance, InstanceRef, OwnedResource
 from providers.cloud.server_time import TOLERANCE, ServerClock
 from providers.errors import TransientError

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from planner.runs.decision.next_action import AskToStop, End, Look, next_action
+from planner.runs.directory.signs import FAREWELL_LIMIT, STOP_LIMIT, Sign
 from planner.runs.run import Outcome, Phase
 from planner.runs.runner import FOLLOWER_PATIENCE
-from planner.runs.signs import FAREWELL_LIMIT, STOP_LIMIT, Sign
 from pricing.offers import Market
 from providers.agent import container, watch
 from providers.base import EndKind, InstanceState
@@ -21,7 +21,7 @@ from providers.errors import TransientError
 from tests.builders import a_run, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import PENDING, RATE, RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
-from tests.unit.planner.runs.test_signs import LONG, alive, heartbeat, launched
+from tests.unit.planner.runs.directory.test_signs import LONG, alive, heartbeat, launched
 from workloads.job import OnSlow
 
 if TYPE_CHECKING:

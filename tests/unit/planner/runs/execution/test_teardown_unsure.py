@@ -11,7 +11,7 @@ from planner.errors import TeardownUnverifiedError
 from planner.runs.execution.teardown import Teardown
 from planner.runs.run import Phase
 from planner.runs.runner import request_for
-from planner.runs.sweep import end
+from planner.runs.sweeping.sweep import end
 from providers.base import InstanceRef, InstanceState, OwnedResource
 from providers.errors import PermissionDeniedError
 from tests.builders import a_job, a_run, a_target, an_attempt

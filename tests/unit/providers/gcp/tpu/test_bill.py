@@ -25,7 +25,7 @@ from tests.faults.tpu import SCENARIOS, USD_PER_HOUR, targets_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from planner.runs.receipt import Receipt
+    from planner.runs.receipt.receipt import Receipt
     from planner.runs.run import Run
     from tests.doubles.google.server import GoogleServer
 

@@ -1,0 +1,41 @@
+"""`plan attach`: follow a run that was left running, or continue one that was interrupted."""
+
+from __future__ import annotations
+
+import sys
+
+from planner.cli import build, options
+from planner.cli.foreign_runs import take_over
+from planner.cli.live_view import LiveView
+from planner.cli.person import person
+from planner.cli.run_end import follow, print_ended_receipt
+from planner.runs.run import Outcome, Phase
+from planner.runs.telling.news import News
+
+
+def command(
+    name: options.RunName,
+    client: options.Client = None,
+    as_json: options.Json = False,
+) -> None:
+    """Follow to the end; collect what a finished machine has left; launch an interrupted run again."""
+    settings = options.settings()
+    anyone = options.any_client(client)
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+        run = journal.run(name)
+        factory = build.providers(settings)
+        other_client = person(view, News(journal, factory, build.clock()))
+        runner = build.runner(journal, settings, view.show, run.provider, other_client, factory)
+        if anyone:
+            run = take_over(runner, run)
+        # A run that was taken away with nobody there goes on; any other end stands, and its receipt is shown.
+        if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
+            if journal.owes_receipt(run):
+                runner.settle(run)
+            print_ended_receipt(run, journal, as_json)
+            return
+        request = build.further_requests(runner, run, factory, settings)
+        if run.phase is Phase.DONE:
+            # Under its own limits and in its own places: these are what somebody has agreed to.
+            run = runner.again(run, run, None)
+        follow(runner, run, request, as_json)

@@ -1,0 +1,270 @@
+"""`plan estimate`: what a job takes and costs everywhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from planner.cli import job_options, options, planning
+from planner.cli.counted_images import with_counted_images
+from planner.cli.job_options import AskedJob
+from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
+from planner.errors import BadInputError
+from planner.planning.build_plan import PlanQuery, make_plan, nothing_left
+from planner.report.page import joined
+from workloads.terminal_text import wrapped
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from planner.forecast.plan import Plan
+    from planner.planning.check import Judged
+    from planner.report.page import Page
+    from planner.settings import Settings
+
+DEFAULT_ROWS = 15
+
+
+def command(
+    job_file: options.JobFile = None,
+    model: job_options.Model = None,
+    dataset: job_options.Dataset = None,
+    data: job_options.DataFolder = None,
+    epochs: job_options.Epochs = None,
+    batch: job_options.Batch = None,
+    precision: job_options.PrecisionName = None,
+    image_size: job_options.ImageSize = None,
+    framework: job_options.FrameworkName = None,
+    xla: job_options.Xla = None,
+    provider: options.Providers = None,
+    region: options.Regions = None,
+    device: options.Devices = None,
+    market: options.Markets = None,
+    assume_available: options.AssumeAvailable = False,
+    deadline: options.Deadline = None,
+    budget: options.Budget = None,
+    objective: options.Objective = None,
+    nodes: options.Nodes = None,
+    comparison: job_options.Compare = None,
+    every: Annotated[bool, typer.Option("--all", help="One row for every offer in every region and zone")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            min=1,
+            help=f"The most rows (default: what the screen holds, {DEFAULT_ROWS} in a pipe, all in JSON)",
+        ),
+    ] = None,
+    include_retired: Annotated[
+        bool, typer.Option("--include-retired", help="Include retired machines, marked as such")
+    ] = False,
+    explain_row: Annotated[
+        int | None, typer.Option("--explain", min=1, help="Show where the figures of row N come from")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Ask the providers what this account can launch")] = False,
+    catalog: Annotated[Path | None, typer.Option("--catalog", help="Another catalog file", hidden=True)] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Also draw cost against time with their intervals, as PNG")
+    ] = None,
+    notes: Annotated[
+        bool, typer.Option("--notes", help="At a terminal, also show the chart and every note on the rows")
+    ] = False,
+    wide: options.Wide = False,
+    as_json: options.Json = False,
+) -> None:
+    """Read the job, plan, print."""
+    if as_json and explain_row is not None:
+        raise BadInputError("--explain and --json cannot be combined", "give one of the two")
+    values = {
+        **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
+        **{"image_size": image_size, "framework": framework, "xla": xla},
+    }
+    asked_job = job_options.job_of(job_file, values, data)
+    asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
+    job = options.with_limits(asked_job.job, deadline, budget, objective)
+    settings = options.settings()
+    form = _Form(limit, explain_row, every, check, notes, wide, as_json, plot)
+    query = PlanQuery(
+        providers=tuple(provider or ()),
+        regions=tuple(region or ()),
+        devices=tuple(device or ()),
+        markets=options.markets(market),
+        include_retired=include_retired,
+        assume_available=assume_available,
+        every_place=as_json or every,
+        limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
+        prices=as_json or plot is not None,
+        nodes=options.nodes(nodes),
+        catalog=catalog,
+    )
+    if comparison:
+        from planner.cli import compare
+
+        beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
+        compare.refuse_beside({**beside, "notes": notes})
+        other = compare.second_job(asked_job, comparison, values)
+        if other.job.data.images is None:  # A number that was typed to compare with need not be that of the folder.
+            other = other._replace(job=with_counted_images(other.job))
+        other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
+        compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
+        return
+    plan = _answered(asked_job._replace(job=job), query, settings, form, may_ask=not as_json and catalog is None)
+    if not plan.ranking and not planning.is_answered_here(plan, query):
+        raise nothing_left(plan, is_shown=not as_json)
+
+
+class _Form(NamedTuple):
+    """How the answer is wanted; the options of these names."""
+
+    limit: int | None
+    explain_row: int | None
+    every: bool
+    check: bool
+    notes: bool
+    wide: bool
+    as_json: bool
+    plot: Path | None
+
+    def rows_looked_up(self, screen: Screen) -> int | None:
+        """How many rows are looked up in full; None: all. Of the JSON those alone that are asked about."""
+        fitting = screen.terminal.lines if screen.terminal is not None and not self.check else DEFAULT_ROWS
+        rows = self.limit or fitting
+        if self.as_json:
+            return rows if self.check else 0
+        return None if self.every and not self.limit else max(rows, self.explain_row or 0)
+
+    def is_brief(self, screen: Screen) -> bool:
+        """Whether the answer is to fit the screen: at a terminal, unless everything is asked for."""
+        return screen.terminal is not None and not self.every
+
+
+def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _Form, *, may_ask: bool) -> Plan:
+    """Plan and show; the plan.
+
+    `may_ask`: a person who sits there is asked, once in a home and below the answer, whether the price lists may be
+    read. Where they were read, the answer is given again.
+    """
+    full_query, now = planning.completed(query, settings)
+    plan, full_query = planning.planned(asked_job.job, full_query, settings, now)
+    if form.check:
+        plan = _scored(plan, full_query, settings, now)
+    judged = _judged(plan, settings) if form.check else None
+    regions = _regions_to_ask_about(plan, settings) if may_ask else {}
+    if form.as_json:
+        sys.stdout.write(_json(plan, judged, form.limit, asked_job) + "\n")
+    else:
+        show(_page(plan, form, judged, asked_job.page, regions), wide=form.wide)
+    if form.plot is not None and plan.ranking:
+        from planner.cli.plot import draw_front
+
+        draw_front(plan, form.plot)
+    if regions:
+        from planner.cli.first_refresh import refreshed_at_first
+
+        if refreshed_at_first(regions, settings.home):
+            return _answered(asked_job, query, settings, form, may_ask=False)
+    return plan
+
+
+def _regions_to_ask_about(plan: Plan, settings: Settings) -> Mapping[str, frozenset[str]]:
+    if not sys.stdout.isatty():
+        return {}
+    from planner.cli.first_refresh import regions_to_ask_about
+
+    return regions_to_ask_about(plan._replace(candidates=plan.candidates[:DEFAULT_ROWS]), settings.home)
+
+
+def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
+    """The plan with what vendors tell this account of its first offers. The JSON's rows are looked up for that."""
+    from planner.cli import build
+    from planner.planning.scores import ScoreReader, with_scores
+
+    ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), planning.tell)
+    plan, _ = with_scores(
+        plan, lambda scores: make_plan(plan.job, query._replace(scores=scores), settings, now, planning.tell), ask
+    )
+    return plan
+
+
+def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
+    from planner.cli import build
+    from planner.planning.check import judge_rows
+
+    return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
+
+
+def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None, asked_job: AskedJob) -> str:
+    from planner.report.estimate_json import estimate_json
+
+    return estimate_json(plan, judged, limit, asked_job.differences)
+
+
+def _page(
+    plan: Plan,
+    form: _Form,
+    judged: Mapping[int, Judged] | None,
+    above: Page,
+    regions: Mapping[str, frozenset[str]],
+) -> Page:
+    """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about
+    `regions`, unless more is asked for."""
+    from planner.report.estimate_page import estimate_page
+    from planner.report.front import front_chart
+    from planner.report.machines import machines_page
+    from planner.report.queue_lines import queue_text
+
+    if form.explain_row is not None and plan.ranking:
+        return joined([above, _explanation(plan, form.explain_row)])
+    screen = screen_of(sys.stdout, os.environ, wide=form.wide)
+    if form.is_brief(screen):
+        has_chart = bool(front_chart(plan))
+
+        def page_of(rows: int) -> Page:
+            return joined([above, _brief(_first(plan, rows), judged, screen, has_chart=has_chart)])
+
+        fitting = rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
+        # The table of several machines speaks of rows: they are shown, however high the page becomes.
+        rows = form.limit or max(fitting, *(group.rank for group in plan.groups), 1)
+        if not form.notes:
+            return page_of(rows)
+        plan = _first(plan, rows)
+    queue = queue_text(plan)
+    return joined([above, estimate_page(plan, judged), [queue] if queue else [], machines_page(plan)])
+
+
+def _explanation(plan: Plan, explain_row: int) -> Page:
+    if explain_row > len(plan.candidates):
+        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+    from planner.report.explain import explain
+
+    return [explain(plan, plan.candidates[explain_row - 1])]
+
+
+def _first(plan: Plan, rows: int) -> Plan:
+    return plan._replace(candidates=plan.candidates[:rows])
+
+
+def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen, *, has_chart: bool) -> Page:
+    from planner.report.estimate_page import LeftOut, brief_page, ranking_table
+    from planner.report.machines import machines_page
+    from planner.report.queue_lines import queue_text
+
+    table = ranking_table(plan, judged)
+    columns = len(table.columns) - len(columns_that_fit(table, screen.width))
+    left_out = LeftOut(columns, lines=len(queue_text(plan).splitlines()), chart=has_chart)
+    return joined([brief_page(plan, judged, left_out), machines_page(plan)])
+
+
+def _lines_of(regions: Mapping[str, frozenset[str]], screen: Screen) -> int:
+    """The lines of the screen that the question about these lists takes."""
+    if not regions or screen.terminal is None:
+        return 0
+    from planner.cli.first_refresh import question_text
+
+    return lines_on(wrapped(f"{question_text(regions)} [y/N]: ", screen.terminal.columns), screen.terminal.columns) - 1

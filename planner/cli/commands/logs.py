@@ -1,0 +1,92 @@
+"""`plan logs`: what a run has said, of all its attempts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.streams import has_failed
+from planner.runs.directory.progress import ProgressReader, unreadable_text
+from planner.runs.journal.journal import Journal
+from planner.runs.run import Phase, Run
+from planner.settings import Settings
+from providers.base import RunStore
+from providers.errors import InstanceNotFoundError
+
+FOLLOW_SECONDS = 0.5
+PIECE_BYTES = 1024 * 1024
+MOST_BYTES = 256 * 1024 * 1024
+"""Of one log; a container on this computer may write it as fast as it is read."""
+
+
+def command(
+    name: options.RunName,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new output until the run ends")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the trainer's progress as JSON lines")] = False,
+) -> None:
+    """Print the trainer's output, or with --json its progress lines.
+
+    Control characters are shown as visible escapes (`\\x1b`) wherever the output goes: a pipe often ends at a terminal.
+    """
+    settings = options.settings()
+    with build.journal(settings) as journal:
+        run = journal.run(name)
+        lines = _progress(run, settings, journal, follow) if as_json else _output(run, settings, journal, follow)
+        for line in lines:
+            sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.flush()
+            if has_failed(sys.stdout):  # nobody reads on, however long the run goes on
+                return
+
+
+def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
+    readers: dict[int, ProgressReader] = {}
+    for now in _rounds(run, journal, follow):
+        # Anew in each round: an interrupted run may go on at another provider.
+        store = build.provider(now.provider, settings).store(run.run_id)
+        for attempt in now.attempts:
+            reader = readers.setdefault(attempt.number, ProgressReader(store, attempt.number))
+            yield from (json.dumps(line) for line in reader.new_lines())
+    if skipped := unreadable_text(sum(reader.unreadable for reader in readers.values())):
+        sys.stderr.write(f"{skipped}\n")
+
+
+def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
+    counts: dict[str, int] = {}
+    for now in _rounds(run, journal, follow):
+        run = now
+        store = build.provider(run.provider, settings).store(run.run_id)
+        for attempt in run.attempts:
+            yield from _new_output(store, f"attempts/{attempt.number}/log", counts)
+    if not any(counts.values()) and run.attempt is not None and run.attempt.ref is not None:
+        try:
+            yield from build.provider(run.provider, settings).logs(run.attempt.ref)
+        except InstanceNotFoundError:
+            yield "(no output was kept)"
+
+
+def _new_output(store: RunStore, prefix: str, counts: dict[str, int]) -> Iterator[str]:
+    for path in store.list(prefix):
+        is_more = counts.get(path, 0) < MOST_BYTES
+        while is_more:
+            data = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)
+            counts[path] = counts.get(path, 0) + len(data)
+            yield from data.decode("utf-8", "replace").splitlines()
+            is_more = len(data) == PIECE_BYTES and counts[path] < MOST_BYTES
+            if counts[path] >= MOST_BYTES:
+                yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"
+
+
+def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:
+    """The run as it stands, once; or while it goes on, attempt after attempt, and once more."""
+    clock = build.clock()
+    while follow and (now := journal.run(run.run_id)).phase is not Phase.DONE:
+        yield now
+        clock.sleep(FOLLOW_SECONDS)
+    # Once more after the end: what was written since the last round is still unread.
+    yield journal.run(run.run_id)

@@ -1,0 +1,146 @@
+"""`plan measure`: a short run on this machine that only measures throughput."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.ask import confirm
+from planner.cli.live_view import LiveView
+from planner.cli.person import hang_up_detaches
+from planner.cli.run_end import finish, print_left
+from planner.cli.screen import show
+from planner.errors import BadInputError, ThisMachineError, TrainingFailedError
+from planner.home.files import persons_files
+from planner.planning.build_plan import PlanQuery
+from planner.planning.own_measurements import MOST_OTHERS
+from planner.runs.directory.progress import ProgressReader, Story
+from planner.runs.execution.executor import Detached
+from planner.runs.proposal.consent import foreign_parts, readers
+from planner.runs.proposal.make_proposal import make_proposal
+from planner.runs.receipt.measured_row import Measured, measured_row, row_text
+from planner.runs.run import Outcome
+from planner.runs.runner import request_for
+from planner.throughput.names import finder
+from pricing.catalog import Catalog, CatalogError
+from providers.hardware import driver_version, this_machine
+from providers.registry import THIS_MACHINE
+
+if TYPE_CHECKING:
+    from planner.planning.own_measurements import OwnMeasurement
+    from planner.runs.proposal.proposal import Proposal
+    from planner.runs.run import Run
+    from planner.settings import Settings
+    from workloads.job import TrainingJob
+
+DEFAULT_STEPS = 40
+
+
+def command(
+    job_file: options.NeededJobFile,
+    steps: Annotated[int, typer.Option("--steps", min=5, help="Training steps to measure over")] = DEFAULT_STEPS,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", metavar="FILE.csv", help="Also write it as a row that can be handed in, naming nobody"
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Train a few steps, keep the rate as a measurement, leave no model behind."""
+    job = options.read_job_file(job_file)
+    if export is not None:
+        _check_export(export, job)
+    settings = options.settings()
+    proposal = make_proposal(job, PlanQuery(providers=(THIS_MACHINE,)), build.surroundings(settings))
+    if not yes:
+        _agree(job, proposal)
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+        runner = build.runner(journal, settings, view.show, THIS_MACHINE)
+        # Without a folder for the model a run counts as one that only measures.
+        run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
+        request = request_for(job, build.clock(), client=build.client(settings).id, max_steps=steps)
+        runner.prepare(request(run, 1, run.targets[0]))
+        runner.record(run, job, proposal.record)
+        try:
+            with hang_up_detaches():
+                run, measured = runner.measure(run, request)
+        except Detached as left:
+            print_left(left.run, as_json)
+            return
+    if run.outcome is not Outcome.SUCCEEDED:
+        finish(run)
+    if measured is None:
+        raise TrainingFailedError(f"{steps} steps were too few for a steady rate", "--steps takes more")
+    if export is not None:
+        _export(export, job, run, settings)
+    busy = [busy_line(measured)] if measured.others > MOST_OTHERS else []
+    if as_json or export is not None:
+        sys.stderr.writelines(f"{line}\n" for line in busy)
+    if as_json:
+        sys.stdout.write(json.dumps(asdict(measured), default=str) + "\n")
+        return
+    rate = measured.images_per_second
+    show([f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement", *busy])
+
+
+def busy_line(measured: OwnMeasurement) -> str:
+    """Say what other programs had of the machine, and what that makes of the measurement."""
+    return (
+        f"other programs had {measured.others:.0%} of the processors meanwhile: it counts until one is taken at rest, "
+        "and is none to hand in"
+    )
+
+
+def _check_export(target: Path, job: TrainingJob) -> None:
+    """Before anything is trained: where the row cannot be written, or says nothing of this trainer."""
+    if job.container is not None:
+        raise BadInputError(
+            "--export takes no job with a container: nobody knows what that trains", "leave one of them out"
+        )
+    if target.exists():
+        raise BadInputError(f"{target} is already there", "choose another name")
+    if not target.absolute().parent.is_dir():
+        raise BadInputError(f"{target}: there is no such folder", "make it, or choose another place")
+
+
+def _export(target: Path, job: TrainingJob, run: Run, settings: Settings) -> None:
+    """Write the row of a run that has been measured. Raises ThisMachineError."""
+    store = build.provider(THIS_MACHINE, settings).store(run.run_id)
+    lines = list(ProgressReader(store, run.attempts[-1].number).new_lines())
+    story = Story()
+    for line in lines:
+        story.add(line)
+    laps = [
+        float(line["images_per_second"]) for line in lines if line["event"] == "step" and line.get("images_per_second")
+    ]
+    measured = Measured(
+        story.start or {}, story.images_per_second or 0.0, laps, build.clock().now().date(), driver_version()
+    )
+    try:
+        with Catalog.open() as catalog:
+            row = measured_row(job, measured, this_machine(), finder(catalog.devices))
+        with persons_files(), target.open("x", encoding="utf-8", newline="") as file:
+            file.write(row_text(row))
+    except CatalogError as error:
+        raise ThisMachineError(str(error), error.hint) from None
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {target}: {error.strerror}", "the measurement itself is kept") from None
+    sys.stderr.write(f"wrote {target}; CONTRIBUTING.md says how to hand it in\n")
+
+
+def _agree(job: TrainingJob, proposal: Proposal) -> None:
+    """A job of known parts is measured without a question; a stranger's image runs here once somebody agrees."""
+    foreign = [*foreign_parts(job), *readers(job, proposal.offers)]
+    for line in foreign:
+        sys.stderr.write(f"{line}\n")
+    if foreign:
+        question = "measure with the image, data and secrets above, on this machine?"
+        confirm(question, default=False, hint="--yes measures without asking", left_alone="nothing was started")

@@ -1,0 +1,285 @@
+"""`plan sweep`: find whatever of ours still exists, by label, and end what no run uses."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, completion, options
+from planner.cli.ask import confirm
+from planner.cli.screen import show
+from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
+from planner.datasets.storage_costs import format_bytes
+from planner.errors import RefusedError, StateError, TeardownUnverifiedError
+from planner.report.page import Column, Page, Table, joined
+from planner.runs.journal.reader import RecordedRuns, readable_runs
+from planner.runs.money.storage import StoredRun, removable
+from planner.runs.provider_clock import tells_time
+from planner.runs.run import Run
+from planner.runs.sweeping.last_sweep import LastSweep, keep_sweep
+from planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end, look
+from planner.settings import Settings
+from pricing.money import format_usd_per_hour
+from providers.base import OwnedResource, Provider
+from providers.errors import CredentialsError, MachineError, PermissionDeniedError, ProviderError
+
+ANY_CLIENT = "any"
+_COLUMNS = (
+    Column("what"), Column("id", shrinks=True), Column("where", shrinks=True), Column("run"),
+    Column("client", rank_of_need=2), Column("since", rank_of_need=3), Column("costs", right=True),
+    Column("ends by", rank_of_need=1), Column("state", shrinks=True),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSweep:
+    """What one provider told: what is there, or why it was left out, or why it could not be looked at.
+
+    `had_runs`: the journal has runs that were launched there.
+    """
+
+    name: str
+    sweep: Sweep | None = None
+    left_out: str = ""
+    error: ProviderError | None = None
+    had_runs: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every place answered."""
+        return self.error is None and (self.sweep is None or not self.sweep.unanswered)
+
+
+def command(
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="This provider only", autocompletion=completion.providers)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the resources and delete nothing")] = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="Also delete what this client is creating now; never what another client created"),
+    ] = False,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            "--client",
+            metavar="any|ID",
+            help="Also delete what other clients created, live runs too: any, or the id of one",
+        ),
+    ] = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Also delete what ended runs of this computer have left in storage")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    wide: options.Wide = False,
+    as_json: options.Json = False,
+) -> None:
+    """Look at every provider, show what is there and what it costs, end what nobody uses."""
+    settings = options.settings()
+    build.client(settings)  # before the journal is brought to its newest schema
+    looks = look_everywhere(provider, settings)
+    swept = {one.name: one.sweep for one in looks if one.sweep is not None}
+    for one in looks:
+        if one.left_out:
+            sys.stderr.write(f"{one.name}: not read: {one.left_out}\n")
+    stored_runs = _stored(swept, settings)
+    if as_json:
+        resources = [resource for sweep in swept.values() for resource in sweep.resources]
+        rows = [*(_json(resource) for resource in resources), *(stored_json(stored_run) for stored_run in stored_runs)]
+        sys.stdout.write(json.dumps(rows) + "\n")
+    else:
+        left = [stored_page(stored_runs, settings.home)] if stored_runs else []
+        show(joined([_swept_page(swept), *left]), wide=wide)
+    # Only a look at all of them, each with an answer, may say later that nothing was left.
+    if provider is None and all(one.is_whole for one in looks):
+        keep_sweep(settings.home, LastSweep(build.clock().now(), tuple(swept)))
+    ending = {name: _ending(sweep, client, everything=everything) for name, sweep in swept.items()}
+    rest: list[str] = []
+    if any(ending.values()) and not dry_run:
+        _ask(_question(ending, swept), assume_yes=yes)
+        rest = [line for name, resources in ending.items() for line in _end(name, resources, settings)]
+    if stored and not dry_run:
+        _remove_stored(removable(stored_runs), settings, assume_yes=yes)
+    # After the deletions: what could not be confirmed before may be gone by now.
+    _settle_unverified(settings, dry_run)
+    _complain(rest, looks)
+
+
+def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep]:
+    """Each provider that was asked for, or that may have anything of ours."""
+    runs = readable_runs(settings.journal)
+    names = frozenset() if runs is None else runs.providers()
+    looks = []
+    for name in build.provider_names(value):
+        is_needed = value is not None or name in names
+        if not is_needed and not build.is_used(name, settings):
+            looks.append(ProviderSweep(name=name, left_out="no sign-in on this computer"))
+            continue
+        # Nobody has ever launched there from here, as far as the journal knows: a sign-in for something else.
+        optional = not is_needed and runs is not None and not settings.clouds.get(name)
+        looks.append(_look(name, settings, optional=optional, had_runs=name in names))
+    return looks
+
+
+def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> ProviderSweep:
+    """What is there, or why nobody can tell."""
+    try:
+        provider = build.provider(name, settings)
+        sweep = look(provider, lambda: _runs(settings), {build.client(settings).id}, _time_of(provider))
+    except (CredentialsError, PermissionDeniedError, MachineError) as error:
+        if optional:
+            return ProviderSweep(name=name, left_out=error.message)
+        return ProviderSweep(name=name, error=error, had_runs=had_runs)
+    except ProviderError as error:
+        return ProviderSweep(name=name, error=error, had_runs=had_runs)
+    return ProviderSweep(name=name, sweep=sweep)
+
+
+def _time_of(provider: Provider) -> Callable[[], datetime | None]:
+    """The provider's time, once it has answered; None where it does not tell: then nothing is past its deadline."""
+    clock = build.clock_of(provider)
+    return lambda: clock.now() if tells_time(provider) else None
+
+
+def _runs(settings: Settings) -> Mapping[str, Run] | None:
+    runs = readable_runs(settings.journal)
+    if runs is None:
+        sys.stderr.write(f"the journal {settings.journal} cannot be read: resources are found by their labels alone\n")
+    return runs
+
+
+def _stored(swept: Mapping[str, Sweep], settings: Settings) -> list[StoredRun]:
+    """What runs have left in storage, at those that answered."""
+    existing = {resource.resource.run_id for sweep in swept.values() for resource in sweep.resources}
+    return look_stored(swept, settings, _own_runs(settings), existing)
+
+
+def _own_runs(settings: Settings) -> RecordedRuns | None:
+    """The runs of the journal that are this home's; None where it cannot be read."""
+    runs, client = readable_runs(settings.journal), build.client(settings)
+    return None if runs is None else runs.only(client.owns)
+
+
+def _remove_stored(going: list[StoredRun], settings: Settings, *, assume_yes: bool) -> None:
+    if not going:
+        sys.stderr.write("no ended run of this computer has left anything in storage\n")
+        return
+    size = format_bytes(sum(stored_run.stored.size_bytes for stored_run in going))
+    _ask(f"remove {size} of {len(going)} ended runs from storage, with their checkpoints?", assume_yes=assume_yes)
+    remove_stored(going, settings)
+
+
+def _ending(sweep: Sweep, client: str | None, *, everything: bool) -> list[OwnedResource]:
+    """What is to end; another client's only where that client, or any, was named."""
+    also = {Fate.NEWBORN} if everything else set()
+    return [
+        resource.resource
+        for resource in sweep.resources
+        if resource.fate.ends
+        or resource.fate in also
+        or (resource.fate is Fate.FOREIGN and client in (ANY_CLIENT, resource.resource.client))
+    ]
+
+
+def _question(ending: Mapping[str, list[OwnedResource]], swept: Mapping[str, Sweep]) -> str:
+    """How many, and whose."""
+    foreign = [owned.resource for sweep in swept.values() for owned in sweep.resources if owned.fate is Fate.FOREIGN]
+    going = [resource for resources in ending.values() for resource in resources]
+    theirs = Counter(resource.client for resource in going if resource in foreign)
+    also = "".join(f", {count} of client {client}" for client, count in theirs.items())
+    return f"end {len(going)} of these{also}?"
+
+
+def _end(name: str, resources: list[OwnedResource], settings: Settings) -> list[str]:
+    if not resources:
+        return []
+    provider = build.provider(name, settings)
+    return end(provider, resources, build.clock_of(provider))
+
+
+def _settle_unverified(settings: Settings, dry_run: bool) -> None:
+    """Runs whose teardown nobody could make sure of are looked at again."""
+    runs = _own_runs(settings)
+    unsure = [] if runs is None else runs.unverified()
+    if dry_run or not unsure:
+        return
+    try:
+        with build.journal(settings) as journal:
+            for run in unsure:
+                build.runner(journal, settings, lambda _: None, run.provider).settle(run)
+    except StateError as error:
+        sys.stderr.write(f"what became of unverified runs is not recorded: {error.message}\n")
+
+
+def _ask(question: str, *, assume_yes: bool) -> None:
+    if not assume_yes:
+        hint = "--yes ends them without asking, --dry-run only looks"
+        confirm(question, hint=hint, left_alone="nothing more was deleted")
+
+
+def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
+    if rest:
+        raise TeardownUnverifiedError(f"may still be there: {'; '.join(rest)}", "plan sweep looks again")
+    unanswered = [place for one in looks if one.sweep for place in one.sweep.unanswered]
+    if unanswered:
+        raise TeardownUnverifiedError(
+            f"some places did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
+        )
+    silent = [one for one in looks if one.error is not None]
+    if not silent:
+        return
+    text = "; ".join(f"{one.name}: {one.error.message}" for one in silent if one.error)
+    if any(one.had_runs for one in silent):
+        hint = "runs were launched there; plan doctor shows what is missing"
+        raise TeardownUnverifiedError(f"not everything could be checked: {text}", hint)
+    raise RefusedError(f"not everything could be checked: {text}", "plan doctor shows what is missing")
+
+
+def _swept_page(swept: Mapping[str, Sweep]) -> Page:
+    resources = [resource for sweep in swept.values() for resource in sweep.resources]
+    if resources:
+        return resource_page(resources)
+    if any(sweep.unanswered for sweep in swept.values()):
+        return ["the providers that answered list no resource of a run"]
+    return [f"no resource of a run exists at {', '.join(swept) or 'any provider'}"]
+
+
+def resource_page(resources: Sequence[SweptResource]) -> Page:
+    """The resources that exist, as a table."""
+    return [Table(_COLUMNS, [_row(resource) for resource in resources])]
+
+
+def _row(owned: SweptResource) -> tuple[str, ...]:
+    resource = owned.resource
+    costs = "-" if resource.usd_per_hour is None else format_usd_per_hour(resource.usd_per_hour)
+    where = f"{resource.provider} {resource.region}"
+    since, until = _short(resource.created_at), _short(resource.deadline)
+    return (resource.kind, resource.id, where, resource.run_id, resource.client or "-", since, costs, until, owned.fate)
+
+
+def _short(instant: datetime | None) -> str:
+    return f"{instant.astimezone():%Y-%m-%d %H:%M}" if instant else "-"
+
+
+def _json(owned: SweptResource) -> dict[str, object]:
+    resource = owned.resource
+    return {
+        "provider": resource.provider,
+        "region": resource.region,
+        "kind": resource.kind,
+        "id": resource.id,
+        "run_id": resource.run_id,
+        "attempt": resource.attempt,
+        "client": resource.client,
+        "created_at": resource.created_at.isoformat() if resource.created_at else None,
+        "deadline": resource.deadline.isoformat() if resource.deadline else None,
+        "usd_per_hour": float(resource.usd_per_hour) if resource.usd_per_hour is not None else None,
+        "fate": owned.fate,
+    }

@@ -1,0 +1,1 @@
+"""A job as the files that other programs run."""

@@ -1,0 +1,461 @@
+"""Read what a plan is made from (catalog, measurements, this machine) and make it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from planner.errors import BadInputError, NothingLeftError, ThisMachineError
+from planner.forecast.accumulation import brought_back
+from planner.forecast.advice import Findings, advice
+from planner.forecast.at_place import at_place
+from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
+from planner.forecast.estimate import Workload
+from planner.forecast.lifecycle_notes import retired_line
+from planner.forecast.nearest import nearest_misses
+from planner.forecast.obtainability import Obtainabilities
+from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
+from planner.planning.load import load_since, read_system
+from planner.planning.named_devices import quote_named_devices
+from planner.planning.processor import read_cpuinfo
+from planner.planning.ranked_offers import first_of_each, in_full, in_numbers
+from planner.planning.this_machine import Processor, quote_this_machine
+from planner.throughput.predict import Predictor
+from planner.throughput.table import MissingTableError
+from planner.throughput.values import Basis, Question, Throughput
+from pricing.catalog import Catalog, CatalogError
+from pricing.current import current_catalog
+from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
+from pricing.offers import OfferQuery
+from pricing.own_prices import OwnPrices
+from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
+from providers.cloud.regions import regions_of
+from providers.errors import BadRequestError, ProviderError
+from providers.hardware import this_machine
+from providers.registry import (
+    CLUSTER,
+    FACTORIES,
+    SIMULATED,
+    THIS_MACHINE,
+    VENDORS,
+    is_plug_in,
+    lists_offers,
+    rates_told_by,
+    vendor,
+)
+from workloads.layers import macs
+from workloads.nearest import nearest_names, other_word, same_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from planner.forecast.queue_wait import QueueWait
+    from planner.settings import Settings
+    from pricing.catalog import RentalPlaces
+    from pricing.cost import ProviderRates
+    from pricing.devices import Device, DeviceTable
+    from pricing.offer_source import OfferSource
+    from pricing.offers import Offer, Rental
+    from providers.base import Provider
+    from workloads.job import TrainingJob
+
+
+class PlanQuery(NamedTuple):
+    """What the person asked for beside the job. Options given on the command win over the job's constraints.
+
+    With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
+    place; `limit` is how many are looked up in full (None: all);
+    `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
+    this account of places, `queue_waits` what a cluster told of its queues.
+    `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
+    `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
+    `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
+    provider lists itself in the place of those of the catalog.
+    """
+
+    providers: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    markets: tuple[str, ...] = ()
+    include_retired: bool = False
+    assume_available: bool = False
+    every_place: bool = False
+    limit: int | None = None
+    prices: bool = False
+    own_prices: OwnPrices | None = None
+    nodes: tuple[int, ...] = ()
+    catalog: Path | None = None
+    offer_source: Callable[[OfferSource], OfferSource] | None = None
+    evidence: tuple[Evidence, ...] = ()
+    scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({})
+    queue_waits: Mapping[MachinePlace, QueueWait] = MappingProxyType({})
+
+
+def with_listed_offers(
+    query: PlanQuery, provider_of: Callable[[str], Provider], settings: Settings, say: Callable[[str], None]
+) -> PlanQuery:
+    """The query with the offers that providers list themselves: those of the simulated cloud alone, where it alone was
+    asked for, and beside the catalog those of the person's cluster and of plug-ins that are set up or asked for. `say`
+    is told of one that does not answer.
+
+    Raises BadInputError where the cluster was asked for and none is set up, ProviderError where one that was asked for
+    does not answer or cannot be used.
+    """
+    from pricing.offer_source import AddedOffers, GivenOffers
+
+    if query.providers == (SIMULATED,):
+        simulated = rates_told_by(SIMULATED)
+        return query._replace(
+            offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), [simulated], catalog)
+        )
+    if CLUSTER in query.providers and not settings.clouds.get(CLUSTER):
+        raise BadInputError("no cluster is set up", "set directory in [slurm] (docs/slurm.md)")
+    offers: list[Offer] = []
+    rates: list[ProviderRates] = []
+    for name in query.providers or settings.clouds:
+        try:
+            # One that cannot be used says so when it is made.
+            if lists_offers(name) or (vendor(name) is None and is_plug_in(name)):
+                offers += provider_of(name).offers(OfferQuery())
+                rates.append(rates_told_by(name))
+        except ProviderError as error:
+            if name in query.providers:
+                raise
+            say(f"{name}: left out: {error.message}")
+    if not rates:
+        return query
+    return query._replace(offer_source=lambda catalog: AddedOffers(GivenOffers(offers, rates, catalog), catalog))
+
+
+def make_plan(
+    job: TrainingJob, query: PlanQuery, settings: Settings, now: datetime, say: Callable[[str], None] = lambda _: None
+) -> Plan:
+    """The whole answer for a job. Reads files only: no network, no SDK, no framework. `say` is told of damaged prices.
+
+    Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
+    """
+    job = _sized(job, settings)
+    try:
+        with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
+            catalog.assume(as_listed=query.assume_available, had=had_on_spot(query.evidence, now))
+            source: OfferSource = catalog if query.offer_source is None else query.offer_source(catalog)
+            if settings.prices:
+                query = _with_own_prices(query, settings, catalog, now)
+            if query.own_prices is not None and query.own_prices.rates:
+                source = WithOwnRates(source, query.own_prices.rates)
+            return _plan(job, query, settings, source, now)
+    except (CatalogError, MissingTableError) as error:
+        raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
+
+
+def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
+    """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is not known:
+    what was written for it would never be used."""
+    providers = {rate.provider for rate in settings.own_rates} | {one.provider for one in settings.own_credits}
+    _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, CLUSTER, THIS_MACHINE})
+    check_own_names(settings, catalog)
+    if query.own_prices is not None or not settings.own_rates:
+        return query
+    own = current_rates(settings.own_rates, now.date(), settings.accounts)
+    return query._replace(own_prices=OwnPrices(rates=own.rates, lines=own.lines))
+
+
+def check_own_names(settings: Settings, catalog: Catalog) -> None:
+    """Raises BadInputError for an own rate of a machine type, a family or a region that its provider does not rent."""
+    try:
+        check_names(settings.own_rates, cache(catalog.rented))
+    except OwnRateError as error:
+        raise BadInputError(f"{settings.home / 'settings.toml'}: {error}", error.hint) from None
+
+
+def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
+    # The first of two readings: what other programs take is seen while the plan is made, and nobody waits for it.
+    before = read_system()
+    filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
+    predictor = Predictor.open(catalog.devices)
+    try:
+        own = query.own_prices or OwnPrices()
+        obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
+        world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
+        world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
+        rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
+        choice = _choose(job, rented, world, filters, query)
+        computer = this_machine()
+        processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
+        machine = quote_this_machine(job, computer, settings, predictor, catalog.devices, processor)
+        lines = advice(
+            Findings(
+                job=job,
+                macs=macs(job.net()),
+                choice=choice,
+                machine=machine,
+                on_same=_again(predictor, world),
+                in_parts=brought_back(
+                    Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world)
+                ),
+                retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
+            )
+        )
+        lines += () if choice.candidates else _nearest(job, rented, world, filters)
+        first = partial(first_of_each, choice.candidates, catalog, now)
+        names = () if retired else filters.devices  # a device whose machines were retired is told as that
+        named = quote_named_devices(job, names, choice.candidates, predictor, catalog.devices)
+        groups = in_numbers(job, query.nodes, first, world.throughput)
+    finally:
+        predictor.close()
+    candidates = choice.candidates[: query.limit]
+    return Plan(
+        job=job,
+        made_at=now,
+        ranking=choice.candidates,
+        candidates=in_full(candidates, catalog, now),
+        prices=catalog.quotes(OfferQuery(include_retired=query.include_retired), now.date()) if query.prices else {},
+        rejections=choice.rejections,
+        filtered_last=choice.filtered_last,
+        this_machine=machine,
+        advice=lines,
+        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+        credit_usd=own.credit_usd,
+        own_notes=own.lines,
+        groups=groups,
+        named_devices=named,
+    )
+
+
+def _choose(
+    job: TrainingJob, rented: Sequence[RentalPlaces], world: World, filters: Filters, query: PlanQuery
+) -> Choice:
+    try:
+        return choose(job, rented, world, filters, every_place=query.every_place)
+    except ValueError as error:
+        hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
+        raise BadInputError(f"{job.name}: {error}", hint) from None
+
+
+def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Settings) -> list[RentalPlaces]:
+    """What is rented by providers that were asked for by name, that are set up, or that trainplan launches at itself.
+
+    Others are only estimated: row 1 of an estimate is what a launch of the same job rents (ADR 40).
+    """
+    names = {*filters.providers, *settings.clouds, *(one.name for one in VENDORS)}
+    return [row for row in rented if row.rental.provider in names]
+
+
+def _world(predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
+    world = World(
+        devices=catalog.devices,
+        rates=catalog.rates,
+        throughput=_of_shares(partial(_asker, predictor=predictor, devices=catalog.devices)),
+        buckets=settings.bucket_regions,
+    )
+    return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
+
+
+def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters) -> tuple[str, ...]:
+    """What would be let in with another deadline or budget."""
+    if filters.deadline is None and filters.budget_usd is None:
+        return ()
+    relaxed = filters._replace(deadline=None, budget_usd=None)
+    return nearest_misses(choose(job, rented, world, relaxed, every_place=False).candidates, filters)
+
+
+def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
+    """The job with the size of its own data, where this computer knows it without asking anybody."""
+    if job.data.name is not None or job.data.size_bytes is not None:
+        return job
+    from planner.datasets.store import known_bytes
+
+    size_bytes = known_bytes(job.data, settings.home)
+    return (
+        job.model_copy(update={"data": job.data.model_copy(update={"size_bytes": size_bytes})}) if size_bytes else job
+    )
+
+
+def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
+    """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
+
+    def again(job: TrainingJob, before: Candidate) -> Candidate | None:
+        rental, work = before.estimate.rental, Workload(job)
+        software = software_of(job, rental, world)
+        if not splits(job, rental) or not fits(work, rental, world, software):
+            return None
+        ask = _of_shares(partial(_asker, predictor=predictor, devices=world.devices))
+        estimated, old = world._replace(throughput=ask).estimate(work, rental), before.estimate
+        if isinstance(estimated, Reason):
+            return None
+        elsewhere = old.search.elsewhere_micro_usd_per_hour if old.search is not None else None
+        return at_place(estimated, before.place, old.obtainability, elsewhere, old.queue)
+
+    return again
+
+
+def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
+    """The error that says which filter removed the last offers, and how many each removed.
+
+    With `is_shown` the plan's table stands above it: what that says is not said again.
+    """
+    counts: dict[Reason, int] = {}
+    for key, count in plan.rejections.items():
+        counts[key.reason] = counts.get(key.reason, 0) + count
+    last = plan.filtered_last
+    if last is None:
+        return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
+    parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
+    message = f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
+    hint = (
+        "change a limit as the advice above says"
+        if plan.advice
+        else "the list above counts the rejected offers by reason"
+    )
+    return NothingLeftError(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
+
+
+def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:
+    """Raises BadInputError for a provider that the catalog lacks, ThisMachineError where the catalog cannot be read."""
+    try:
+        with Catalog.open(current_catalog(settings.home, say)) as catalog:
+            _checked_names("provider", names, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER))
+    except CatalogError as error:
+        raise ThisMachineError(str(error), "install trainplan again") from None
+
+
+def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filters:
+    limits = job.constraints
+    providers = query.providers or limits.providers
+    for name in providers:
+        if name not in catalog.rates and name not in FACTORIES and vendor(name) is not None:
+            raise BadInputError(
+                f"no prices of {name!r} are known",
+                f"[{name}] in settings.toml sets it up; its package names its `rates`",
+            )
+    return Filters(
+        providers=_checked_names("provider", providers, {*catalog.rates, THIS_MACHINE}, (SIMULATED, CLUSTER)),
+        regions=_checked_names("region", query.regions or limits.regions, catalog.regions),
+        devices=_device_names(query.devices or limits.devices, catalog.devices),
+        markets=frozenset(query.markets or limits.markets),
+        include_retired=query.include_retired,
+        deadline=limits.deadline,
+        budget_usd=limits.budget_usd,
+    )
+
+
+def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[str]]:
+    """The regions that the settings name, by provider. Raises BadInputError for a name that no offer has."""
+    try:
+        regions_by_cloud = {name: regions_of(options, name) for name, options in settings.clouds.items()}
+    except BadRequestError as error:
+        raise BadInputError(error.message, error.hint) from None
+    what = "region (setting `regions`)"
+    return {
+        name: _checked_names(what, regions, catalog.regions) for name, regions in regions_by_cloud.items() if regions
+    }
+
+
+def _checked_names(
+    kind: str, values: Iterable[str], names: Iterable[str], names_elsewhere: Iterable[str] = ()
+) -> frozenset[str]:
+    """The values as the names have them: `EAST US` is eastus. `names_elsewhere`, of other queries, are listed too.
+
+    Raises BadInputError for a value that is none of the names.
+    """
+    allowed = set(names)
+    return frozenset(
+        value if value in allowed else same_name(value, allowed) or _unknown(kind, value, allowed, names_elsewhere)
+        for value in values
+    )
+
+
+def _unknown(kind: str, value: str, allowed: set[str], names_elsewhere: Iterable[str]) -> NoReturn:
+    known = sorted({*allowed, *names_elsewhere} - {value})
+    begins = [name for name in known if name.startswith(value.lower())]
+    near = [name for name in known if name == other_word(value)] or nearest_names(value, sorted(allowed))
+    if begins and (kind.startswith("region") or not near):
+        hint = f"did you mean {_listed(begins)}?"
+    else:
+        hint = f"did you mean {near[0]}?" if near else f"known: {_listed(known)}"
+    raise BadInputError(f"there is no {kind} {value!r}", hint)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return f"{', '.join(names[:_MOST_NAMES])}{f' and {more} more' if more > 0 else ''}"
+
+
+_MOST_NAMES = 20
+"""Names that are listed where none is near the one that was typed."""
+
+
+def _device_names(names_or_patterns: Iterable[str], devices: DeviceTable) -> frozenset[str]:
+    names: set[str] = set()
+    for name in names_or_patterns:
+        if name.lower() == CPU_DEVICE:
+            names.add(CPU_DEVICE)
+            continue
+        try:
+            names.update(device.name for device in devices.find_all(name))
+        except UnknownDeviceError as error:
+            raise BadInputError(str(error), error.hint) from None
+    return frozenset(names)
+
+
+def share_of(whole: Throughput, fraction: float) -> Throughput:
+    """The throughput of a part of a device: its share of the whole one's. No part was ever measured."""
+    return replace(
+        whole,
+        images_per_second=whole.images_per_second * fraction,
+        low=whole.low * fraction,
+        high=whole.high * fraction,
+        basis=Basis.MODELLED,
+        note=f"a {fraction:.3g} share of the whole device's throughput: no part of one was measured",
+    )
+
+
+def _of_shares(
+    asker: Callable[[TrainingJob], Callable[[Rental], Throughput | Reason]],
+) -> Callable[[TrainingJob, Rental], Throughput | Reason]:
+    """The speeds of a job and of the same with a share of its batch; the asker is made once for each share."""
+    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
+
+    def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
+        batch = share.global_batch_size
+        return (askers.get(batch) or askers.setdefault(batch, asker(share)))(rental)
+
+    return throughput
+
+
+def _asker(
+    job: TrainingJob, predictor: Predictor, devices: Mapping[str, Device]
+) -> Callable[[Rental], Throughput | Reason]:
+    net = job.net()
+
+    # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
+    @cache
+    def answer_for(device: str, device_count: int, vcpus: int | None) -> Throughput | Reason:
+        answer = predictor.predict(
+            Question(
+                net=net,
+                device=device,
+                device_count=device_count,
+                interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
+                vcpus=vcpus,
+                batch_per_device=job.micro_batch_size // device_count,
+                precision=job.precision,
+                xla=job.xla,
+                framework=job.framework,
+            )
+        )
+        return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
+
+    def ask(rental: Rental) -> Throughput | Reason:
+        vcpus = rental.vcpus if rental.device == CPU_DEVICE else None
+        answer = answer_for(rental.device, rental.device_count, vcpus)
+        if isinstance(answer, Reason) or rental.device_fraction == 1:
+            return answer
+        return share_of(answer, float(rental.device_fraction))
+
+    return ask

@@ -1,0 +1,89 @@
+"""The first launch on this machine measures its processor, before anybody is asked whether to launch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from planner.planning.calibration import (
+    add_calibration,
+    calibration_job,
+    calibration_of,
+    evidence_of,
+    load_calibrations,
+    newest,
+    processor_key,
+)
+from planner.planning.own_measurements import MOST_OTHERS
+from planner.planning.processor import cores_of, read_cpuinfo
+from planner.throughput.values import Basis
+from pricing.devices import CPU_DEVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from planner.forecast.plan import MachineEstimate
+    from planner.settings import Settings
+    from providers.base import Provider
+    from providers.hardware import HostHardware, MeasuredSpeed
+    from workloads.job import TrainingJob
+
+
+@runtime_checkable
+class SpeedMeter(Protocol):
+    """What this machine's provider can do besides."""
+
+    @property
+    def machine(self) -> HostHardware:
+        """Return this computer's hardware."""
+        ...
+
+    def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:
+        """Trains the job for two seconds; None where the framework is not at hand, or it fails."""
+        ...
+
+
+def calibrate(
+    job: TrainingJob,
+    quote: MachineEstimate,
+    provider: Provider,
+    settings: Settings,
+    now: Callable[[], datetime],
+    say: Callable[[str], None],
+) -> bool:
+    """Measures this processor where the estimate `quote` lacks it, and keeps the result; whether it did.
+
+    Raises ThisMachineError where the result cannot be kept.
+    """
+    if not isinstance(provider, SpeedMeter):
+        return False
+    key = processor_key(cores_of(read_cpuinfo()), provider.machine)
+    if not _is_needed(job, quote, settings, key) or quote.throughput is None:
+        return False
+    say("measuring how fast this processor trains: two seconds of steps, once")
+    short = calibration_job(job, quote.throughput.images_per_second)
+    speed = provider.measure_speed(short)
+    if speed is None:
+        say("it could not be measured: the estimate is the model's")
+        return False
+    row = calibration_of(speed, key, short, now())
+    add_calibration(settings.calibrations, row)
+    busy = f", while other programs had {row.others:.0%} of the processors" if row.others >= _TOLD_FROM else ""
+    say(f"it did {speed.images_per_second:,.0f} images/s{busy}; kept for this processor")
+    return True
+
+
+def _is_needed(job: TrainingJob, quote: MachineEstimate, settings: Settings, key: str) -> bool:
+    """Whether a launch should measure this processor first: the job fits it, neither the job nor another under the same
+    framework was measured here, and no calibration under its framework is there of a time when it was idle enough."""
+    if quote.device != CPU_DEVICE or not quote.fits or quote.throughput is None:
+        return False
+    if job.container is not None:  # what trains there is another framework than that of this Python
+        return False
+    if quote.throughput.basis is Basis.MODELLED:
+        return True
+    row = newest(load_calibrations(settings.calibrations), key, job.framework)
+    return quote.throughput.evidence == evidence_of(row) and row is not None and row.others > MOST_OTHERS
+
+
+_TOLD_FROM = 0.05

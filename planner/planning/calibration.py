@@ -1,0 +1,178 @@
+"""What two seconds of training on this machine's processor say of jobs nobody has run here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from planner.errors import ThisMachineError
+from planner.forecast.estimate import Workload
+from planner.planning.own_measurements import MOST_OTHERS
+from planner.throughput.values import Basis, Throughput
+from workloads.job import job_from_json
+from workloads.terms import DataName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from planner.planning.processor import Cores
+    from providers.hardware import HostHardware, MeasuredSpeed
+    from workloads.job import TrainingJob
+
+# Seconds that a step of a calibration may take at most by the model: eight of them within two seconds.
+STEP_SECONDS = 0.25
+# The same net and batch for two seconds and then for 40, on 2 cores of an AMD EPYC (Zen 4) of which other programs had
+# half to three quarters, 2026-11-23: 1,068 and 1,054 images/s, 1,129 and 1,275, 1,112 and 1,187. Where the load changed
+# in between (a mean of 6 to 10 threads), 0.59 to 1.36 times as many; the interval has the load apart from this.
+SAME_NET_SPREAD = 1.2
+# Once a processor's speed is known, a shape is met within 20 % four times out of five (planner/throughput/host.py).
+SHAPE_SPREAD = 1.25
+# More than two seconds of training can use up.
+_EPOCHS = 1_000
+_BATCHES = 4
+"""Images of a calibration, in batches: enough that they do not all stay in a cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What one processor did with `job` (as JSON) for two seconds. `processor` names it, with its number of logical
+    processors; `others` is the share of them that other programs had meanwhile; `framework` with its version."""
+
+    processor: str
+    images_per_second: float
+    others: float
+    framework: str
+    measured_at: datetime
+    job: str
+
+    @property
+    def idle_images_per_second(self) -> float:
+        """What it would have been on an idle machine, if the scheduler shares the processors out evenly: others that
+        keep half of them busy are half as many threads as there are processors, and leave two thirds to a training
+        with a thread on each."""
+        return self.images_per_second / self.free_share
+
+    @property
+    def free_share(self) -> float:
+        """The share of the processors, 0 to 1, that others left to the training."""
+        return 1 / (1 + self.others)
+
+
+def load_calibrations(path: Path) -> list[Calibration]:
+    """Every readable row, oldest first. Raises ThisMachineError where the file cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ThisMachineError(
+            f"cannot read {path}: {error}", "move it away; the next launch writes a new one"
+        ) from None
+    return [row for row in map(_row, lines) if row is not None]
+
+
+def add_calibration(path: Path, row: Calibration) -> None:
+    """Append one row. Raises ThisMachineError where it cannot be written."""
+    text = json.dumps(asdict(row) | {"measured_at": row.measured_at.isoformat()}, sort_keys=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {path}: {error}", "the job itself is not affected") from None
+
+
+def _row(line: str) -> Calibration | None:
+    try:
+        values = json.loads(line)
+        row = Calibration(**{**values, "measured_at": datetime.fromisoformat(values["measured_at"])})
+        return row if row.images_per_second > 0 and 0 <= row.others <= 1 else None
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def calibration_of(speed: MeasuredSpeed, processor: str, job: TrainingJob, now: datetime) -> Calibration:
+    """A measured speed as it is kept."""
+    return Calibration(
+        processor=processor,
+        images_per_second=speed.images_per_second,
+        others=speed.others,
+        framework=speed.framework,
+        measured_at=now,
+        job=job.to_json(),
+    )
+
+
+def processor_key(cores: Cores, machine: HostHardware) -> str:
+    """What calibrations are kept under: the processor, and how many of them there are to train on."""
+    return f"{cores.key or machine.fingerprint}-{machine.vcpus}"
+
+
+def newest(rows: Sequence[Calibration], processor: str, framework: str) -> Calibration | None:
+    """The newest calibration of a processor under a framework; of those on a machine at rest, where there are any."""
+    own = [row for row in rows if row.processor == processor and row.framework.partition(" ")[0] == framework]
+    rested = [row for row in own if row.others <= MOST_OTHERS]
+    return next(reversed(rested or own), None)
+
+
+def evidence_of(row: Calibration | None) -> tuple[str, ...]:
+    """A calibration as the evidence of an estimate."""
+    return () if row is None else (f"calibration of {row.measured_at:%Y-%m-%d %H:%M}",)
+
+
+def calibration_job(job: TrainingJob, images_per_second: float) -> TrainingJob:
+    """The job's net, optimizer and precision on images that are made up, in batches small enough for some steps within
+    two seconds if the model is right that the machine does so many images a second."""
+    batch = max(1, min(job.global_batch_size, int(STEP_SECONDS * images_per_second)))
+    values = json.loads(job.to_json())
+    values |= {
+        "name": "calibration",
+        "data": {"name": DataName.SYNTHETIC.value, "images": _BATCHES * batch, "channels": job.channels},
+        "model": values["model"] | {"classes": job.classes, "image_size": job.image_size},
+        "epochs": _EPOCHS,
+        "global_batch_size": batch,
+        "accumulate": 1,
+        "validation": {},
+        "constraints": {},
+        "secrets": {},
+        "container": None,
+    }
+    return job_from_json(json.dumps(values))
+
+
+def calibrated(
+    work: Workload, answer: Throughput, row: Calibration, predict: Callable[[Workload], Throughput | None]
+) -> Throughput:
+    """The model's answer times what the processor did of what the model says of the calibration, on an idle machine."""
+    try:
+        base = Workload(job_from_json(row.job))
+    except ValueError:  # of another version
+        return answer
+    prediction = predict(base)
+    if prediction is None:
+        return answer
+    factor = row.idle_images_per_second / prediction.images_per_second
+    same = base.net.layers == work.net.layers and base.job.global_batch_size == work.job.global_batch_size
+    spread = SAME_NET_SPREAD if same else SHAPE_SPREAD
+    rate = answer.images_per_second * factor
+    return replace(
+        answer,
+        images_per_second=rate,
+        # What others had of the machine is known, what that cost the training is less so.
+        low=rate / spread * row.free_share,
+        high=rate * spread,
+        basis=Basis.SCALED,
+        evidence=evidence_of(row),
+        note=f"two seconds of training here did {factor:.2f} times what the model says",
+    )
+
+
+def is_fresh(row: Calibration, now: datetime | None) -> bool:
+    """Whether what others had of the machine during a calibration tells what they have now."""
+    return now is not None and timedelta(0) <= now - row.measured_at <= _FRESH
+
+
+_FRESH = timedelta(minutes=2)

@@ -1,0 +1,71 @@
+"""What a job would take on a device that somebody names and no offer of the ranking has: a card in the lab, say."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.forecast.allowances import START_SECONDS
+from planner.forecast.estimate import Workload
+from planner.forecast.plan import MachineEstimate
+from planner.planning.processor import Cores
+from planner.planning.this_machine import first_time, fits_on, predicted_on
+from providers.hardware import Gpu, HostHardware
+from workloads.runtimes import runtime_of, runtimes_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from planner.forecast.plan import Candidate
+    from planner.throughput.predict import Predictor
+    from pricing.devices import Device, DeviceTable
+    from workloads.job import TrainingJob
+
+_HOST = "x86_64"
+"""What workstations are, and nearly all rented machines with a GPU."""
+
+
+def quote_named_devices(
+    job: TrainingJob,
+    named: Iterable[str],
+    ranking: Iterable[Candidate],
+    predictor: Predictor,
+    devices: DeviceTable,
+) -> tuple[MachineEstimate, ...]:
+    """The job on one of each named GPU that the ranking lacks, as a card of the person's own: it has no price."""
+    ranked = (devices.get(candidate.estimate.rental.device) for candidate in ranking)
+    # A name such as V100 means a group of cards: offers of one of them answer.
+    groups = {device.group for device in ranked if device is not None}
+    known = (devices.get(name) for name in dict.fromkeys(named))
+    gpus = [gpu for gpu in known if gpu is not None and not gpu.tpu_generation and gpu.group not in groups]
+    return tuple(_quote(job, gpu, predictor) for gpu in gpus)
+
+
+def _quote(job: TrainingJob, device: Device, predictor: Predictor) -> MachineEstimate:
+    software = runtime_of(job, device.architecture, _HOST, device.compute_capability)
+    changed = software is not None and software.framework is not job.framework
+    work = Workload(job.model_copy(update={"framework": software.framework}) if software and changed else job)
+    gpu = Gpu(index=0, name=device.name, memory_gib=device.memory_gib or 0.0)
+    machine = HostHardware(system="linux", architecture=_HOST, cpu_name="", vcpus=1, memory_gib=0.0, gpus=(gpu,))
+    fits, reason = fits_on(work, machine, device, 1)
+    reason = reason if software else _no_software(job, device)
+    answer = None if reason else predicted_on(work, machine, (device, 1), predictor, Cores())
+    return MachineEstimate(
+        name=f"{device.name} with {work.job.framework}" if changed else device.name,
+        device=device.name,
+        device_count=1,
+        throughput=answer,
+        time=first_time(work, answer, START_SECONDS) if answer else None,
+        usd_per_hour=Decimal(0),
+        cost_usd=None,
+        fits=fits,
+        reason=reason or ("" if answer else "no throughput can be predicted for it"),
+    )
+
+
+def _no_software(job: TrainingJob, device: Device) -> str:
+    """Say why nothing is known to train the job on the device, and what would."""
+    known = runtimes_for(device.architecture, _HOST, device.compute_capability)
+    others = dict.fromkeys(row.framework for row in known if row.framework != job.framework)
+    instead = f"; framework: {' or '.join(others)} would" if others else ""
+    return f"no known {job.framework} trains on {device.architecture.capitalize()}{instead} (docs/what-runs-where.md)"

@@ -1,0 +1,97 @@
+"""Asking a cluster how long the first places of a ranking would wait."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from planner.forecast.queue_wait import queue_wait
+from planner.planning.check import PATIENCE, at_once
+from pricing.obtainability import MachinePlace
+from providers.cloud.queue_wait import QueueQuestion, QueueTeller
+from providers.errors import ProviderError
+from providers.registry import CLUSTER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
+
+    from planner.forecast.plan import Candidate, Plan
+    from planner.forecast.queue_wait import QueueWait
+    from providers.base import Provider
+    from providers.cloud.queue_wait import QueueAnswer
+
+    QueueWaits = Mapping[MachinePlace, QueueWait]
+    OwnWaits = Mapping[str, Sequence[timedelta]]
+
+FIRST_PLACES = 6
+"""First places of the cluster in a ranking that are asked about: one command each."""
+MOST_ROUNDS = 2
+"""After a round the ranking may begin with places that were not asked about."""
+
+
+def with_queue_waits(
+    plan: Plan,
+    again: Callable[[QueueWaits], Plan],
+    ask: Callable[[Sequence[QueueQuestion]], Sequence[QueueAnswer]],
+    own: OwnWaits,
+) -> tuple[Plan, QueueWaits]:
+    """The plan with the waits that `ask` returns for its first places of the cluster, made `again` with them, and the
+    waits. `own` are this home's own waits by partition."""
+    waits: dict[MachinePlace, QueueWait] = {}
+    asked_places: set[MachinePlace] = set()
+    for _ in range(MOST_ROUNDS):
+        open_ones = [one for one in plan.ranking if _is_open(one, asked_places)][:FIRST_PLACES]
+        questions = [
+            QueueQuestion(one.estimate.rental, one.place.region, one.estimate.time.high, one.estimate.machines)
+            for one in open_ones
+        ]
+        answers = ask(questions) if questions else ()
+        if not answers:
+            break
+        for one, question, answer in zip(open_ones, questions, answers, strict=True):
+            asked_places.add(_place(one))
+            wait = queue_wait(answer, question.lasting, own.get(one.place.region, ()))
+            if wait is not None:
+                waits[_place(one)] = wait
+        plan = again(waits)
+    return plan, waits
+
+
+class QueueReader:
+    """Asks the cluster; one that fails or is too slow is told to `say` in one line, and its waits stay unknown."""
+
+    def __init__(
+        self, provider_of: Callable[[str], Provider], say: Callable[[str], None], patience: timedelta = PATIENCE
+    ) -> None:
+        self._provider_of = provider_of
+        self._say = say
+        self._patience = patience
+
+    def __call__(self, questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer]:
+        """The answers; () where there are none."""
+        teller = self._provider_of(CLUSTER)
+        if not isinstance(teller, QueueTeller):
+            return ()
+        (answer,) = at_once([partial(_answers, teller, questions)], self._patience)
+        if answer is None or isinstance(answer, str):
+            why = answer or f"no answer within {self._patience.total_seconds():g} s"
+            self._say(f"{CLUSTER}: the wait in the queue is not known and not counted: {why}")
+            return ()
+        return answer
+
+
+def _answers(teller: QueueTeller, questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer] | str:
+    try:
+        return teller.queue_answers(questions)
+    except ProviderError as error:
+        return error.message
+
+
+def _place(candidate: Candidate) -> MachinePlace:
+    rental = candidate.estimate.rental
+    return MachinePlace(rental.provider, candidate.place.region, rental.instance_type, rental.market)
+
+
+def _is_open(candidate: Candidate, asked_places: set[MachinePlace]) -> bool:
+    return candidate.estimate.rental.provider == CLUSTER and _place(candidate) not in asked_places

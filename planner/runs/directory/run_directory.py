@@ -1,0 +1,229 @@
+"""What an attempt says of itself in its run directory: progress as it grows, and how it ended."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.runs.decision.market import Trained
+from planner.runs.directory.progress import (
+    ProgressReader,
+    Story,
+    device_text,
+    framework_text,
+    story_of,
+    unreadable_text,
+)
+from planner.runs.events import Event, Message, Progressed, TrainerStarted
+from providers.agent.schema import STATUS_BYTES, instant, status_record
+from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
+from providers.base import EndKind, InstanceState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from decimal import Decimal
+
+    from planner.runs.directory.progress import Line
+    from planner.runs.run import Attempt, Run
+    from providers.base import Instance, RunStore
+
+STEADY_AFTER = timedelta(minutes=2)
+"""Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
+
+LAST_WORDS = timedelta(minutes=5)
+"""How long a machine may take to be gone after the last that it says: the delete call is tried again for 2.5 minutes
+and given 2 (providers/agent/end.py)."""
+
+# By the state in status.json. A trainer that was merely asked to end says "stopped", and not by whom.
+_FINISHED = {
+    "done": EndKind.DONE,
+    "deadline": EndKind.DEADLINE,
+    "failed": EndKind.FAILED,
+    "interrupted": EndKind.RECLAIMED,
+}
+# What the rented machine's agent gives as the reason, where it says more than the state.
+_REASONS = {
+    "ACCELERATOR_LOST": EndKind.DEVICE_LOST,
+    "BAD_JOB": EndKind.BAD_JOB,
+    "STORE_REFUSED": EndKind.REFUSED,
+    "OUT_OF_MEMORY": EndKind.OUT_OF_MEMORY,
+}
+# Ends that say nothing of the training: it may have been complete before.
+_SILENT_ENDS = (None, EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)
+
+_LONGEST_ETA_SECONDS = 365 * 86_400
+_CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")
+
+
+class Watcher:
+    """Reads one attempt's progress on from where it stopped, and tells it as events."""
+
+    def __init__(self, store: RunStore, attempt: int, listen: Callable[[Event], None]) -> None:
+        self.attempt = attempt
+        self.story = Story()
+        self._reader = ProgressReader(store, attempt)
+        self._listen = listen
+        self._has_told_unreadable = False
+
+    def look(self, spent_usd: Callable[[], Decimal]) -> bool:
+        """Tell what is new. True: the trainer has said something since the last look. Raises ProviderError."""
+        was_heard = False
+        for line in self._reader.new_lines():
+            was_heard = True
+            self.story.add(line)
+            self._tell(line, spent_usd)
+        return self._has_more_unreadable() or was_heard
+
+    def trained(self, run: Run) -> Trained:
+        """How far training is, and how much of it is in a checkpoint."""
+        before = max((attempt.step or 0 for attempt in run.attempts), default=0)
+        return Trained(step=max(before, self.story.step), checkpoint_step=max(before, self.story.checkpoint_step))
+
+    def slowness(self, run: Run, now: datetime) -> str:
+        """Say how far training is behind the low end of its estimate; "" where it is not, or costs nothing."""
+        target = run.attempt.target if run.attempt else None
+        rate, began_at = self.story.images_per_second, self.story.first_step_at
+        if target is None or not target.images_per_second_low or not rate or began_at is None:
+            return ""
+        if not run.usd_per_hour or now - began_at < STEADY_AFTER or rate >= target.images_per_second_low:
+            return ""
+        factor = (target.images_per_second or target.images_per_second_low) / rate
+        return (
+            f"training at {rate:,.0f} images/s; the estimate was {target.images_per_second or 0:,.0f}, at least "
+            f"{target.images_per_second_low:,.0f}: time and cost will be about {factor:.1f} times the estimate"
+        )
+
+    def _has_more_unreadable(self) -> bool:
+        """Whether lines came that cannot be read: a sign of life all the same. The first time they are told."""
+        is_more = self._reader.unreadable > self.story.unreadable
+        self.story.unreadable = self._reader.unreadable
+        if is_more and not self._has_told_unreadable:
+            self._has_told_unreadable = True
+            self._listen(Message(unreadable_text(self._reader.unreadable)))
+        return is_more
+
+    def _tell(self, line: Line, spent_usd: Callable[[], Decimal]) -> None:
+        match line["event"]:
+            case "start":
+                self._listen(_started_event(line))
+            case "step":
+                self._listen(_progress_event(line, self.story, spent_usd()))
+            case "warning":
+                self._listen(Message(line["message"]))
+            case _:
+                pass
+
+
+def stopped_path(attempt: int) -> str:
+    """Where `plan stop` notes in the run directory that it ended the attempt's machine by its label.
+
+    A command that follows the run with a journal that cannot be written would take the machine for lost, and launch
+    the run again.
+    """
+    return f"attempts/{attempt}/stopped-by-label.json"
+
+
+def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> EndKind | None:
+    """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
+    if instance is not None and (instance.state is not InstanceState.ENDED or instance.end not in _SILENT_ENDS):
+        return None
+    status = status_of(store, attempt)
+    end = _FINISHED.get(str(status.get("state")))
+    if end in (EndKind.FAILED, EndKind.RECLAIMED):
+        end = _REASONS.get(str(status.get("reason")), end)
+    # The manifest is uploaded last: without it the results are not complete, whatever the status says.
+    if end is EndKind.DONE:
+        return end if _exists(store, MANIFEST) else None
+    if _exists(store, stopped_path(attempt)):
+        return EndKind.STOPPED
+    return end if instance is None or instance.end in (None, EndKind.LOST) else None
+
+
+class Ended(NamedTuple):
+    """When an attempt stopped billing: `at` is the latest and `after` the earliest that it can have been; None: at the
+    instant that the provider tells."""
+
+    at: datetime
+    after: datetime | None = None
+
+
+def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> Ended:
+    """Return when an attempt stopped billing, although nobody may have looked for days: the provider's record, else the
+    last that the run directory has of it, else its own deadline. Raises ProviderError.
+    """
+    began_at = attempt.asked_at or now
+    if instance is not None and instance.ended_at is not None:
+        return Ended(min(now, max(began_at, instance.ended_at)))
+    status = status_of(store, attempt.number)
+    instants = [instant(status.get("time"))]
+    if status.get("state") not in (*_FINISHED, "stopped"):
+        instants.append(story_of(store, attempt.number).last_at)
+    known_instants = [at for at in instants if at is not None]
+    if known_instants:
+        last_at = max(known_instants)
+        return Ended(min(now, max(began_at, last_at + LAST_WORDS)), min(now, max(began_at, last_at)))
+    latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
+    return Ended(latest, began_at)
+
+
+def newest_checkpoint(store: RunStore) -> int | None:
+    """The step of the newest complete checkpoint, None without one. Raises ProviderError."""
+    steps = [int(match[1]) for path in store.list("checkpoints") if (match := _CHECKPOINT.fullmatch(path))]
+    return max(steps, default=None)
+
+
+def status_of(store: RunStore, attempt: int) -> dict[str, str]:
+    """The attempt's status.json; empty where there is none that can be read. Raises ProviderError."""
+    try:
+        # One byte more than is allowed tells a status that is too large, and bounds what is read of it.
+        return status_record(store.get(f"attempts/{attempt}/status.json", size=STATUS_BYTES + 1))
+    except KeyError:
+        return {}
+
+
+def _exists(store: RunStore, path: str) -> bool:
+    try:
+        store.get(path, size=1)
+    except KeyError:
+        return False
+    return True
+
+
+def _started_event(line: Line) -> TrainerStarted:
+    return TrainerStarted(
+        device=device_text(line).removeprefix("1 x "),
+        strategy=line.get("strategy", ""),
+        framework=framework_text(line),
+        epochs=line.get("epochs", 0),
+        total_steps=line.get("total_steps", 0),
+        resumed_from_step=line.get("resumed_from_step", 0),
+    )
+
+
+def _progress_event(line: Line, story: Story, usd_so_far: Decimal) -> Progressed:
+    start = story.start or {}
+    return Progressed(
+        epoch=line.get("epoch", 1),
+        epochs=start.get("epochs", 0),
+        step=line["step"],
+        total_steps=start.get("total_steps", 0),
+        loss=line.get("loss"),
+        accuracy=line.get("accuracy"),
+        images_per_second=line.get("images_per_second"),
+        eta=_eta(line, start),
+        usd_so_far=usd_so_far,
+        validation_accuracy=story.validation_accuracy,
+    )
+
+
+def _eta(line: Line, start: Line) -> timedelta | None:
+    """What is left at the newest rate; None where that is not known, or is longer than a year."""
+    rate = line.get("images_per_second")
+    batch = start.get("images", 0) / max(1, start.get("steps_per_epoch", 1))
+    remaining_steps = max(0, start.get("total_steps", 0) - line["step"])
+    if not rate or not batch:
+        return None
+    seconds = remaining_steps * batch / rate
+    return timedelta(seconds=seconds) if seconds < _LONGEST_ETA_SECONDS else None

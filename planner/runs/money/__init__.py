@@ -1,0 +1,1 @@
+"""What a run may spend, has spent, and what storage keeps billing."""

@@ -1,0 +1,230 @@
+"""What a launch would do, before anybody is asked: the places it may go to, what that takes, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import ROUND_UP, Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import NothingLeftError
+from planner.forecast.plan import Plan
+from planner.forecast.price_notes import price_text
+from planner.report.estimate_page import unproven_text
+from planner.runs.decision.market import chance_text
+from planner.runs.decision.next_action import TIMER_GRACE
+from planner.runs.receipt.receipt import estimate_record
+from planner.runs.run import attempt_deadline
+from planner.runs.targets import MOST_ABOVE, Target
+from pricing.money import format_usd, format_usd_per_hour, from_micro
+from pricing.offers import Market
+from providers.registry import is_here, is_simulated
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.forecast.plan import MachineEstimate, RankedOffer
+    from planner.runs.run import Run
+    from pricing.offers import Offer
+    from providers.base import Timers
+
+MOST_TARGETS = 200
+"""Places that a run may go to; each is asked in turn, and nobody waits for the two-hundredth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """`targets` in the plan's order, `record` the estimate as the journal keeps it, `slow_end` the slow end of its
+    time (None: nothing could be estimated), `text` all of it in a line.
+
+    `plan` is what it was made from (None: this machine), `dearer` why its price has to be agreed to ("": it is about
+    what was shown before), `late` why its deadline has to be ("": it would be kept). `left_out` says which places of
+    the plan the run may not take ("": it may take all of them).
+    """
+
+    targets: tuple[Target, ...]
+    record: dict[str, Any]
+    slow_end: timedelta | None
+    text: str
+    plan: Plan | None = None
+    dearer: str = ""
+    late: str = ""
+    left_out: str = ""
+
+    @property
+    def offers(self) -> list[Offer]:
+        """The targets' offers, in the plan's order."""
+        return [target.offer for target in self.targets]
+
+
+def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta | None = None) -> Proposal:
+    """Return the proposal for this machine, which has no other place. Rented ones that are too slow for the deadline
+    are left out of a plan; here the person is told."""
+    time, late = estimate.time, ""
+    if time is not None and deadline is not None and time.total > deadline:
+        late = (
+            f"it is estimated to take {format_duration(time.total)}, and would be ended at its deadline of "
+            f"{format_duration(deadline)}, with a checkpoint"
+        )
+    slow_end = time.high if time else None
+    record = estimate_record(estimate)
+    return Proposal(targets=(Target(offer=offer),), record=record, slow_end=slow_end, text=text, late=late)
+
+
+def rented(plan: Plan, dearer: str = "") -> Proposal:
+    """Return the proposal for the ranked places of the plan, zone by zone, the best first. The plan has at least one
+    candidate, and every place.
+    """
+    targets = [target for ranked in plan.candidates for target in _targets(ranked)][:MOST_TARGETS]
+    best = plan.candidates[0]
+    time, speed = best.candidate.estimate.time, best.candidate.estimate.throughput
+    record = {
+        "seconds": time.total.total_seconds(),
+        "low_seconds": time.low.total_seconds(),
+        "high_seconds": time.high.total_seconds(),
+        "usd": float(best.cost_usd),
+        "images_per_second": speed.images_per_second,
+        "basis": speed.basis,
+    }
+    cost = f"{format_usd(best.cost_usd)} ({format_usd(best.cost_low_usd)} to {format_usd(best.cost_high_usd)})"
+    text = (
+        f"{targets[0].where} at {format_usd_per_hour(targets[0].payable_usd_per_hour)} "
+        f"({price_text(best.offer, plan.made_at.date())}): "
+        f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
+    )
+    if is_simulated(best.offer.provider):
+        text += "; simulated: nothing is rented, and nothing bills"
+    credit_usd = plan.credit_of(best)
+    if credit_usd:
+        text += f"; a credit pays {format_usd(credit_usd)} of it, you {format_usd(best.cost_usd - credit_usd)}"
+    if best.candidate.estimate.unproven:
+        text += f"; {unproven_text(best)}"
+    return Proposal(targets=tuple(targets), record=record, slow_end=time.high, text=text, plan=plan, dearer=dearer)
+
+
+def most_usd(proposal: Proposal, max_cost_usd: Decimal | None, *, assume_yes: bool) -> Decimal | None:
+    """What the job may cost at most, as planned, at a place that the run takes; None where a person agrees to each.
+
+    That is --max-cost; without it --yes covers what is MOST_ABOVE above the cost that is shown.
+    """
+    first_usd = proposal.targets[0].usd
+    if max_cost_usd is not None or not assume_yes or first_usd is None:
+        return max_cost_usd
+    return first_usd * (1 + MOST_ABOVE)
+
+
+def within(proposal: Proposal, most: Decimal | None) -> Proposal:
+    """The proposal without the places where the job would cost more than `most` as planned (None: with all of them).
+
+    A place whose cost nobody has estimated stays. Raises NothingLeftError where the first place costs more.
+    """
+    first = proposal.targets[0]
+    if most is None:
+        return proposal
+    if first.usd is not None and first.usd > most:
+        raise NothingLeftError(
+            f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of --max-cost",
+            "raise --max-cost, or --objective cost puts the cheapest place first",
+        )
+    targets = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
+    too_dear = [target for target in proposal.targets if target.usd is not None and target.usd > most]
+    if not too_dear:
+        return proposal
+    fallback = not any(target.offer.market is Market.ON_DEMAND for target in targets) and any(
+        target.offer.market is Market.ON_DEMAND for target in too_dear
+    )
+    left_out = (
+        f"left out: {len(too_dear)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
+        f"{', all of on demand among them, so that spot without room has no fallback' if fallback else ''}; "
+        # Rounded up: the amount that is named has to admit them.
+        f"--max-cost {_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
+    )
+    return replace(proposal, targets=targets, left_out=left_out)
+
+
+def further_text(proposal: Proposal) -> str:
+    """How many places follow the first, and what the dearest of them costs; "" where none does."""
+    others = proposal.targets[1:]
+    if not others:
+        return ""
+    text = f"and {len(others)} further places, should this one have no room"
+    targets = [target for target in others if target.usd is not None]
+    if not targets:
+        return text
+    dearest = max(targets, key=lambda target: target.usd or Decimal(0))
+    low, high = dearest.low_usd or dearest.usd, dearest.high_usd or dearest.usd
+    cost = (
+        f"{format_usd(dearest.usd or Decimal(0))} ({format_usd(low or Decimal(0))} to {format_usd(high or Decimal(0))})"
+    )
+    return f"{text}; at the dearest, {dearest.where}, it costs {cost}"
+
+
+def _dearest(targets: Sequence[Target]) -> Decimal:
+    return max(target.usd or Decimal(0) for target in targets)
+
+
+def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
+    """Who ends the run at which time, before anything is created: one sentence, and what it leaves open."""
+    own = attempt_deadline(run, run.targets[0], now)
+    budget = f", or when ${run.budget_usd} are spent at the highest price that may come" if run.budget_usd else ""
+    time_of = " in simulated time" if is_simulated(run.provider) else ""
+    lines = [f"ends by {_clock(own, now)}{time_of}{budget}; {_without_this_command(run, timers, own, now)}"]
+    if not is_here(run.provider):
+        lines.append(f"  what has not ended by then is deleted by this command, by {_clock(own + TIMER_GRACE, now)}")
+    if chance := chance_text(run, now):
+        lines.append(f"  {chance}")
+    if timers.gap:
+        lines.append(f"  not covered: {timers.gap}")
+    return lines
+
+
+def _without_this_command(run: Run, timers: Timers, own: datetime, now: datetime) -> str:
+    if is_here(run.provider):
+        return "this computer sees to it, also when this terminal is closed"
+    ends = []
+    if timers.machine is not None:
+        same = _clock(timers.machine, now) == _clock(own, now)
+        ends.append(f"the machine stops itself {'then' if same else f'at {_clock(timers.machine, now)}'}")
+    if timers.cloud is not None:
+        ends.append(f"the cloud deletes it by {_clock(timers.cloud, now)}")
+    if not ends:
+        return "if this computer is off, nothing ends it"
+    alone = "" if timers.cloud is not None else "; no timer of the provider's own stands behind that"
+    return f"if this computer is off, {', and '.join(ends)}{alone}"
+
+
+def _targets(ranked: RankedOffer) -> list[Target]:
+    estimate, offer = ranked.candidate.estimate, ranked.offer
+    fixed, attached = estimate.fixed(offer.region), estimate.side.attached_per_hour(offer.region)
+    # An offer without zones is launched wherever in its region the provider chooses.
+    zones: tuple[str | None, ...] = offer.zones or (None,)
+    return [
+        Target(
+            offer=offer,
+            zone=zone,
+            seconds=estimate.time.total.total_seconds(),
+            overhead_seconds=estimate.time.setup.total_seconds(),
+            fixed_usd=from_micro(estimate.side.micro_usd(offer.region)),
+            disk_usd_per_hour=attached.disk,
+            address_usd_per_hour=attached.address,
+            traffic_usd=fixed.between_regions,
+            download_usd=fixed.transfer,
+            images_per_second=estimate.throughput.images_per_second,
+            images_per_second_low=estimate.throughput.low,
+            low_seconds=estimate.time.low.total_seconds(),
+            high_seconds=estimate.time.high.total_seconds(),
+            usd=ranked.cost_usd,
+            low_usd=ranked.cost_low_usd,
+            high_usd=ranked.cost_high_usd,
+            basis=estimate.throughput.basis,
+            machines=estimate.machines,
+        )
+        for zone in zones
+    ]
+
+
+def _clock(instant: datetime, now: datetime) -> str:
+    """The time on this computer's clock, with the day where that is not today."""
+    local, today = instant.astimezone(), now.astimezone().date()
+    return f"{local:%H:%M}" if local.date() == today else f"{local:%Y-%m-%d %H:%M}"

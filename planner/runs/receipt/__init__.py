@@ -1,0 +1,1 @@
+"""What a run has cost and measured, once it has ended."""

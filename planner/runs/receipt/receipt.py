@@ -1,0 +1,424 @@
+"""The receipt of a run: what was estimated, what it took, what it reached, and what is left of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from planner.datasets.storage_costs import Stays, Stored, stored_text
+from planner.errors import ThisMachineError
+from planner.planning.own_measurements import OwnMeasurement
+from planner.runs.directory.progress import framework_text
+from planner.runs.receipt.legs import estimate_of, legs_of
+from planner.runs.run import INTERRUPTIONS
+from pricing.money import Usd, format_usd
+from providers.registry import is_simulated
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.forecast.plan import MachineEstimate
+    from planner.runs.directory.progress import Story
+    from planner.runs.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Estimated figures are None where nothing could be estimated, actual ones where the run did not get there.
+
+    Seconds are whole-run, from the request to the model at home and nothing left. `accuracy` is on the hold-out.
+    `top5` is the same for the five likeliest classes; `best_epoch` is the epoch whose weights the model has, where it
+    is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
+    `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: held-out images that were
+    trained on too, counted where all were told right.
+    What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
+    charges for it, or the store did not answer. `places` are the machines that it had (receipt/legs.py), and the
+    estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
+    words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
+    credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
+    (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
+    not have been billed. `simulated`: nothing was rented and no net was
+    trained.
+    """
+
+    run_id: str
+    job_name: str
+    outcome: str
+    message: str | None
+    attempts: int
+    interruptions: int = 0
+    lost_steps: int = 0
+    estimated_seconds: float | None
+    actual_seconds: float
+    estimated_usd: float | None
+    actual_usd: float
+    estimated_images_per_second: float | None
+    basis: str | None
+    actual_images_per_second: float | None
+    steps: int
+    total_steps: int | None
+    accuracy: float | None
+    hold_out_images: int | None
+    framework: str | None
+    device: str | None
+    phase_seconds: dict[str, float]
+    model_folder: str | None
+    stored_bytes: int | None = None
+    stored_usd_per_month: float | None = None
+    data_stored_bytes: int | None = None
+    data_stored_usd_per_month: float | None = None
+    places: list[dict[str, Any]] = field(default_factory=list)
+    top5: float | None = None
+    most_frequent: float | None = None
+    trained_on: int | None = None
+    best_epoch: int | None = None
+    early_end_epoch: int | None = None
+    list_usd: float | None = None
+    own_rate: str | None = None
+    credit_usd: float | None = None
+    usd_by_resource: dict[str, float] = field(default_factory=dict)
+    at_most: bool = False
+    simulated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as the journal keeps them and as `--json` prints them."""
+        return asdict(self)
+
+
+def receipt_record(value: object) -> dict[str, Any] | None:
+    """What the journal keeps of a receipt, without fields that are not known; None where a field cannot be one.
+
+    An earlier version may have written fewer fields.
+    """
+    if not isinstance(value, dict):
+        return None
+    field_by_name = {field.name: field for field in fields(Receipt)}
+    record = {name: item for name, item in value.items() if name in field_by_name}
+    if not all(_CHECKS[str(field_by_name[name].type)](item) for name, item in record.items()):
+        return None
+    return record
+
+
+def receipt_from(record: dict[str, Any]) -> Receipt:
+    """The receipt of such a record. Raises ThisMachineError where it lacks a figure."""
+    try:
+        return Receipt(**record)
+    except TypeError:
+        raise ThisMachineError(
+            f"the receipt of run {record.get('run_id')} lacks figures: an earlier version has written it",
+            "plan history --json shows what there is",
+        ) from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
+
+
+def _is_count(value: object) -> bool:
+    return _is_number(value) and isinstance(value, int)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_place(value: object) -> bool:
+    """What planner.runs.receipt.legs writes: text of where it was, and figures or None."""
+    if not isinstance(value, dict) or not _is_text(value.get("where")):
+        return False
+    return all(figure is None or _is_number(figure) for name, figure in value.items() if name != "where")
+
+
+def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or check(value)
+
+
+NEGLIGIBLE = Decimal("0.01")
+"""A cost of which no more than this share may not have been billed counts as known."""
+_LARGEST = 1e12
+"""Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
+_CHECKS: dict[str, Callable[[object], bool]] = {
+    "bool": lambda value: isinstance(value, bool),
+    "str": _is_text,
+    "str | None": _or_none(_is_text),
+    "int": _is_count,
+    "int | None": _or_none(_is_count),
+    "float": _is_number,
+    "float | None": _or_none(_is_number),
+    "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_place, value)),
+    "dict[str, float]": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
+}
+
+
+def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
+    """What the journal keeps of the estimate that a run was launched on."""
+    if quote is None or quote.time is None or quote.throughput is None:
+        return {}
+    return {
+        "seconds": quote.time.total.total_seconds(),
+        "low_seconds": quote.time.low.total_seconds(),
+        "high_seconds": quote.time.high.total_seconds(),
+        "usd": float(quote.cost_usd) if quote.cost_usd is not None else None,
+        "images_per_second": quote.throughput.images_per_second,
+        "basis": quote.throughput.basis,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """When a run's first attempt was asked for, when nothing was left of it; where the model went, and what stays.
+
+    `credit_usd` is what credits of the person's pay of the run (None: there are none).
+    """
+
+    asked_at: datetime
+    ended_at: datetime
+    model_folder: str | None
+    stays: Stays | None = None
+    credit_usd: Decimal | None = None
+
+
+def write_receipt(
+    run: Run, story: Story, estimate: dict[str, Any], ending: Ending, before: dict[str, Any] | None = None
+) -> Receipt:
+    """The receipt of a run that is done; `before` is the one of its life so far, where it went on from an end."""
+    seconds = (ending.ended_at - ending.asked_at).total_seconds() + (
+        before.get("actual_seconds", 0.0) if before else 0.0
+    )
+    end = story.end or {}
+    legs = legs_of(run, story.step, ending.ended_at)
+    estimate = estimate_of(legs, estimate)
+    billed_usd = run.billed_usd(ending.ended_at)
+    interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
+    return Receipt(
+        run_id=run.run_id,
+        job_name=run.job_name,
+        outcome=run.outcome or "unknown",
+        message=run.message,
+        attempts=len(run.attempts),
+        interruptions=len(interrupted),
+        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted),
+        estimated_seconds=estimate.get("seconds"),
+        actual_seconds=seconds,
+        estimated_usd=estimate.get("usd"),
+        actual_usd=float(sum(billed_usd, Decimal(0))),
+        estimated_images_per_second=estimate.get("images_per_second"),
+        basis=estimate.get("basis"),
+        actual_images_per_second=story.images_per_second,
+        steps=story.step,
+        total_steps=story.total_steps,
+        accuracy=end.get("hold_out_accuracy"),
+        hold_out_images=end.get("hold_out_images"),
+        framework=story.framework,
+        device=story.device,
+        phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
+        model_folder=ending.model_folder,
+        places=[leg.to_json() for leg in legs],
+        top5=end.get("hold_out_top5"),
+        most_frequent=end.get("hold_out_most_frequent"),
+        trained_on=end.get("hold_out_trained_on"),
+        best_epoch=end.get("best_epoch"),
+        early_end_epoch=story.early_end["epoch"] if story.early_end else None,
+        list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
+        own_rate="; ".join(run.own_rates) or None,
+        credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
+        usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
+        at_most=run.uncertain_usd > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
+        simulated=is_simulated(run.provider),
+        **_stored(ending.stays),
+    )
+
+
+def _stored(stays: Stays | None) -> dict[str, Any]:
+    if stays is None:
+        return {}
+    return {
+        "stored_bytes": stays.run.size_bytes,
+        "stored_usd_per_month": _dollars(stays.run),
+        "data_stored_bytes": stays.data.size_bytes if stays.data else None,
+        "data_stored_usd_per_month": _dollars(stays.data) if stays.data else None,
+    }
+
+
+def _dollars(stored: Stored) -> float | None:
+    return None if stored.usd_per_month is None else float(stored.usd_per_month)
+
+
+def measurement_of(
+    run: Run, story: Story, ending: Ending, machine: str, shape: str, *, batch: int
+) -> OwnMeasurement | None:
+    """What the run teaches about this machine; None where it was resumed or did not get to a steady rate.
+
+    Setup is from the request to the first step, after from the last step to the end. Of a run of some epochs the rate
+    is that of its middle ones: a stall is no news of the next run. Of a shorter one, what lies between and was not
+    steps (of `batch` images) at the steady rate is shared out over the epochs.
+    """
+    start, end = story.start, story.end
+    # A resumed run has no setup from the request to step 0, and its last rate is that of a part of the run.
+    if start is None or end is None or not end.get("images_per_second") or start.get("resumed_from_step"):
+        return None
+    rate = float(end["images_per_second"])
+    beside = _seconds_beside_steps(story, ending, story.step * batch / rate)
+    setup, per_epoch, after = beside if beside else (None, None, None)
+    usual = _usual_epoch(story)
+    if usual is not None and start.get("steps_per_epoch"):
+        rate, per_epoch = start["steps_per_epoch"] * batch / usual[0], usual[1]
+    return OwnMeasurement(
+        machine=machine,
+        shape=shape,
+        images_per_second=rate,
+        setup_seconds=setup,
+        per_epoch_seconds=per_epoch,
+        after_seconds=after,
+        measured_at=ending.ended_at,
+        run_id=run.run_id,
+        framework=framework_text(start),
+        others=min(1.0, float(end.get("others_share") or 0.0)),
+    )
+
+
+def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[float, float, float] | None:
+    """(setup, per epoch, after) in seconds; None for a run without a whole epoch."""
+    first_step_at = story.first_step_at
+    if first_step_at is None or not story.epochs:
+        return None
+    total = (ending.ended_at - ending.asked_at).total_seconds()
+    setup = max(0.0, (first_step_at - ending.asked_at).total_seconds())
+    after = max(0.0, (ending.ended_at - story.last_epoch_at).total_seconds()) if story.last_epoch_at else 0.0
+    # The first step of a process compiles; it happens once, so it belongs to the setup and not to each epoch.
+    setup += story.phase_seconds.get("compile", 0.0)
+    # A stall behind the last step may be in the rate already: the parts never add up to more than the whole.
+    after = min(after, max(0.0, total - setup - steady))
+    between = max(0.0, total - setup - after - steady)
+    return setup, between / len(story.epochs), after
+
+
+# Epochs from which on the slowest and fastest are told from the usual ones, and the share left out at each end.
+_ENOUGH_EPOCHS = 5
+_LEFT_OUT = 0.1
+
+
+def _usual_epoch(story: Story) -> tuple[float, float] | None:
+    """Seconds of steps, and of what is beside them, in an epoch like most; None for a run of few epochs.
+
+    The first epoch is left out: it compiles.
+    """
+    lines = [line for line in story.epochs[1:] if "train_seconds" in line and "seconds" in line]
+    if len(lines) < _ENOUGH_EPOCHS:
+        return None
+    cut = max(1, int(_LEFT_OUT * len(lines)))
+    usual = sorted(float(line["train_seconds"]) for line in lines)[cut:-cut]
+    beside = sum(float(line["seconds"]) - float(line["train_seconds"]) for line in lines) / len(lines)
+    seconds = sum(usual) / len(usual)
+    return (seconds, max(0.0, beside)) if seconds > 0 else None
+
+
+def receipt_text(receipt: Receipt) -> str:
+    """The receipt as a person reads it: estimated against actual, side by side."""
+    lines = [f"receipt of {receipt.job_name}, run {receipt.run_id}: {receipt.outcome}"]
+    if receipt.simulated:
+        lines.append("  simulated: nothing was rented, no net was trained, the times and the cost are invented")
+    if receipt.message:
+        lines.append(f"  {receipt.message}")
+    lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
+    lines.append(_line("time", _seconds(receipt.estimated_seconds), _seconds(receipt.actual_seconds)))
+    lines += _cost_lines(receipt)
+    if receipt.own_rate:
+        lines.append(f"  {'list price':12}{_usd(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
+    if receipt.credit_usd is not None:
+        paid_usd = receipt.actual_usd - receipt.credit_usd
+        lines.append(f"  {'credit':12}{_usd(receipt.credit_usd):>28}   you pay {_usd(paid_usd)}")
+    rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
+    basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
+    lines.append(_line("images/s", *rates) + basis)
+    lines += _accuracy_lines(receipt)
+    of = f" of {receipt.total_steps}" if receipt.total_steps else ""
+    attempts_text = f", {receipt.attempts} attempts" if receipt.attempts > 1 else ""
+    early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
+    lines.append(f"  steps       {receipt.steps}{of}{attempts_text}{early}")
+    if receipt.interruptions:
+        lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
+    lines += _place_lines(receipt)
+    if receipt.device:
+        lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
+    if receipt.phase_seconds:
+        phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
+        lines.append(f"  seconds     {phases}")
+    if receipt.model_folder:
+        lines.append(f"  model       {receipt.model_folder}")
+    lines += _stored_lines(receipt)
+    return "\n".join(lines)
+
+
+def _cost_lines(receipt: Receipt) -> list[str]:
+    more = "   at most: nobody told when everything of it ended" if receipt.at_most else ""
+    lines = [_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)) + more]
+    parts = [f"{name} {_usd(usd)}" for name, usd in receipt.usd_by_resource.items() if usd]
+    return [*lines, f"  {'billed':12}{', '.join(parts)}"] if len(parts) > 1 else lines
+
+
+def _accuracy_lines(receipt: Receipt) -> list[str]:
+    if receipt.accuracy is None:
+        return []
+    of = f"on {receipt.hold_out_images} held-out images{_more(receipt)}"
+    lines = [f"  {'accuracy':12}{receipt.accuracy:>28.2%}   {of}"]
+    if receipt.most_frequent is not None and receipt.accuracy <= receipt.most_frequent:
+        share = f"{receipt.most_frequent:.2%}"
+        lines.append(f"  {'':12}no better than to name the most frequent class always ({share}): nothing was learned")
+    if receipt.trained_on:
+        which = "1 of them was" if receipt.trained_on == 1 else f"{receipt.trained_on:,} of them were"
+        lines.append(f"  {'':12}{which} trained on too: what it is on new images is not known")
+    return lines
+
+
+def _more(receipt: Receipt) -> str:
+    top5 = f", top-5 {receipt.top5:.2%}" if receipt.top5 is not None else ""
+    return top5 + (f", of epoch {receipt.best_epoch}: the best validation" if receipt.best_epoch is not None else "")
+
+
+def _place_lines(receipt: Receipt) -> list[str]:
+    """Where a run that moved was, and what the whole job was estimated at there."""
+    if receipt.attempts < 2 or not any(place.get("estimated_usd") for place in receipt.places):
+        return []
+    lines = [_place_line(place) for place in receipt.places]
+    return [*lines, "  the estimate above is that of these places, by the steps that were trained at each"]
+
+
+def _place_line(place: dict[str, Any]) -> str:
+    estimated = f"{_seconds(place.get('estimated_seconds'))}, {_usd(place.get('estimated_usd'))}"
+    did = f"{place.get('steps') or 0:,} steps, {_usd(place.get('actual_usd'))}"
+    return f"  attempt {place.get('attempt') or 0:<4}{place['where']}: {did}; the whole job there: {estimated}"
+
+
+def _stored_lines(receipt: Receipt) -> list[str]:
+    """What goes on costing something, and what ends it."""
+    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", "plan sweep --stored removes it"
+    data = receipt.data_stored_bytes, receipt.data_stored_usd_per_month, "data set", "plan data remove ends it"
+    return [
+        f"  {name:12}{stored_text(size, _as_usd(usd))}; {how}"
+        for size, usd, name, how in (run, data)
+        if size is not None
+    ]
+
+
+def _as_usd(value: float | None) -> Usd | None:
+    return None if value is None else Usd(Decimal(str(value)))
+
+
+def _line(name: str, estimated: str, actual: str) -> str:
+    return f"  {name:12}{estimated:>14}{actual:>14}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else format_duration(timedelta(seconds=seconds))
+
+
+def _usd(value: float | None) -> str:
+    return "-" if value is None else format_usd(Decimal(str(value)))
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"

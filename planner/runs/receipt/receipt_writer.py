@@ -1,0 +1,157 @@
+"""Writes the receipt of a run that is done: once, into the journal, from what the run directory and the stores say."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.datasets.storage_costs import Stays, rates_of, stays
+from planner.errors import PlanError, StateError, ThisMachineError
+from planner.planning.own_measurements import add_measurement
+from planner.planning.this_machine import shape_of, trained_job
+from planner.runs.directory.progress import Story, story_of
+from planner.runs.directory.proofs import Vouched
+from planner.runs.events import Message
+from planner.runs.execution.end import unchecked
+from planner.runs.journal.reader import recorded_job
+from planner.runs.money.own_use import credit_paid_usd
+from planner.runs.receipt.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
+from planner.runs.run import Outcome, Phase, Run
+from providers.errors import ProviderError
+from providers.registry import is_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+    from decimal import Decimal
+
+    from planner.clock import Clock
+    from planner.runs.events import Event
+    from planner.runs.journal.journal import Journal
+    from planner.settings import Settings
+    from providers.agent.signatures import Vouching
+    from providers.base import Provider, RunId
+
+
+class Receipts:
+    """Receipts of one command's runs; what a finished run has measured on this machine is kept with them."""
+
+    def __init__(
+        self,
+        provider: Callable[[str], Provider],
+        journal: Journal,
+        settings: Settings,
+        clock: Clock,
+        listen: Callable[[Event], None],
+        vouching: Callable[[Run], Vouching | None] = unchecked,
+    ) -> None:
+        """`vouching` tells what a run's results are checked with (planner.runs.directory.run_keys)."""
+        self._vouching = vouching
+        self._provider_of = provider
+        self._journal = journal
+        self._settings = settings
+        self._clock = clock
+        self._listen = listen
+
+    @contextmanager
+    def of_failure(self, run_id: RunId) -> Iterator[None]:
+        """A run that is ended by an error has a receipt too."""
+        try:
+            yield
+        except PlanError:
+            run = self._journal.run(run_id)
+            if run.phase is Phase.DONE:
+                self.write(run)
+            raise
+
+    def write(self, run: Run) -> Receipt:
+        """The receipt of the run as it ended; the one that another command has written of it stays as it is."""
+        try:
+            before = self._journal.receipt(run.run_id)
+        except ThisMachineError:  # it is written anew
+            before = None
+        if before is not None and before.get("attempts") == len(run.attempts):
+            return receipt_from(before)
+        # A run that was launched again has a receipt of its earlier attempts: the new one begins after them.
+        new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
+        asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
+        # A training that diverged has failed, and its last good model may be at home.
+        is_home = run.outcome is Outcome.SUCCEEDED or (
+            run.model_folder and Path(run.model_folder, "model.keras").is_file()
+        )
+        folder = run.model_folder or None if is_home else None
+        ended_at = self._clock.now()
+        ending = Ending(
+            asked_at=asked_at, ended_at=ended_at, model_folder=folder, stays=self._stays(run),
+            credit_usd=self._credit_usd(run, ended_at),
+        )  # fmt: skip
+        story = self._story(run)
+        receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        try:
+            self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
+        except StateError as error:
+            self._listen(Message(f"this receipt is not recorded: {error.message}"))
+        self._learn(run, story, ending)
+        return receipt
+
+    def _credit_usd(self, run: Run, now: datetime) -> Decimal | None:
+        """What credits of the person's pay of the run; None without any, or where nobody can tell."""
+        try:
+            if not self._settings.own_credits:
+                return None
+            return credit_paid_usd(self._settings, self._journal.runs(lambda _: None), run, now)
+        except PlanError as error:
+            self._listen(Message(f"the receipt lacks what credits pay: {error.message}"))
+            return None
+
+    def _story(self, run: Run) -> Story:
+        """What the newest attempt that said anything has said; a store that does not answer has nothing to tell."""
+        story = Story()
+        try:
+            for attempt in reversed(run.attempts):
+                story = self._story_of(run, attempt.number)
+                if story.start is not None or run.outcome is Outcome.SUCCEEDED:
+                    break
+        except (ProviderError, StateError) as error:
+            self._listen(Message(f"the receipt lacks what the trainer said: {error.message}"))
+        return story
+
+    def _story_of(self, run: Run, attempt: int) -> Story:
+        """What an attempt has said. Of one that trained to the end, only what its machine vouches for; one that ended
+        otherwise had no time to. Raises ProviderError and StateError."""
+        store, vouching = self._provider_of(run.provider).store(run.run_id), self._vouching(run)
+        if run.outcome is not Outcome.SUCCEEDED or vouching is None or not vouching.is_on:
+            return story_of(store, attempt)
+        story, why = Vouched(vouching, attempt).story(store)
+        if why:
+            self._listen(Message(f"the receipt lacks what the trainer said: {why}"))
+        return story
+
+    def _stays(self, run: Run) -> Stays | None:
+        """What is left in storage; None where nobody charges for it, or nobody can tell."""
+        rates = rates_of(run.provider, self._settings.home)
+        if rates is None:
+            return None
+        try:
+            data = recorded_job(self._journal, run.run_id).data
+            return stays(self._provider_of(run.provider).store(run.run_id), data, rates)
+        except (ProviderError, StateError) as error:
+            self._listen(Message(f"the receipt lacks what stays stored: {error.message}"))
+            return None
+
+    def _learn(self, run: Run, story: Story, ending: Ending) -> None:
+        if not is_here(run.provider) or run.outcome is not Outcome.SUCCEEDED:
+            return
+        from providers.hardware import this_machine
+
+        try:
+            job = recorded_job(self._journal, run.run_id)
+        except StateError as error:
+            self._listen(Message(f"what this run has measured is not kept: {error.message}"))
+            return
+        machine, batch = this_machine().fingerprint, job.global_batch_size
+        row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
+        if row is not None:
+            add_measurement(self._settings.measurements, replace(row, job=trained_job(job)))

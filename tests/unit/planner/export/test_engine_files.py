@@ -1,0 +1,122 @@
+"""A job as the files of other engines: golden texts, ranks, refusals."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import shlex
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from planner.errors import BadInputError
+from planner.export.engine_files import Accelerators, Engine, engine_files
+from providers.cloud.trainer_wheel import wheel_bytes
+from scripts.jobset_fields import paths
+from tests.builders import a_job
+from tests.conftest import ROOT
+from workloads.job import job_from_json
+
+if TYPE_CHECKING:
+    from tests.conftest import Golden
+
+V100S = Accelerators(device="V100", count=4)
+TWO: dict[str, Any] = {
+    "framework": "jax",
+    "nodes": 2,
+    "constraints": {"deadline": "8h", "providers": ["aws"], "regions": ["us-east-1"]},
+}
+OF_TWO_CLASSES = {"preset": "vgg11", "image_size": 64, "classes": 2}
+FILES = {Engine.SBATCH: "job.sbatch", Engine.SKYPILOT: "task.yaml", Engine.JOBSET: "jobset.yaml"}
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_the_files_are_what_they_were(engine: Engine, golden: Golden) -> None:
+    made = engine_files(a_job(**TWO), engine, "/shared/me/a job", V100S, "me/it:1")
+    wheel = base64.b64encode(wheel_bytes()).decode()
+    text = made.files[FILES[engine]].decode().replace(wheel, "THE WHEEL")
+    golden.check(f"export/{FILES[engine]}", text)
+    assert FILES[engine] in made.command
+
+
+@pytest.mark.parametrize("engine", Engine)
+def test_the_job_the_trainer_and_its_packages_are_beside_it(engine: Engine) -> None:
+    job = a_job(**TWO)
+    files = engine_files(job, engine, "/f", V100S, "me/it:1").files
+    assert job_from_json(files["job.json"].decode()) == job
+    assert hashlib.sha256(files["trainer.whl"]).digest() == hashlib.sha256(wheel_bytes()).digest()
+    assert b"jax==" in files["requirements.txt"]
+    assert b"--hash=sha256:" in files["requirements.txt"]
+
+
+def test_the_shell_script_can_be_read_and_keeps_a_folder_with_a_space_whole() -> None:
+    script = engine_files(a_job(**TWO), Engine.SBATCH, "/shared/me/a job", None, None).files["job.sbatch"]
+    subprocess.run(["sh", "-n"], input=script, check=True)
+    last = script.decode().splitlines()[-1]
+    assert "/shared/me/a job/job.json" in shlex.split(last)
+
+
+def test_the_command_of_a_pod_and_of_a_task_end_at_the_deadline() -> None:
+    for engine in (Engine.SKYPILOT, Engine.JOBSET):
+        text = engine_files(a_job(**TWO), engine, "/f", V100S, "me/it:1").files[FILES[engine]].decode()
+        assert "timeout -k 120 -s TERM 28800 python" in text.replace("\n", " ").replace("  ", " ")
+
+
+def test_each_pod_has_its_index_as_its_rank_and_the_first_ones_name() -> None:
+    text = engine_files(a_job(name="my.job", **TWO), Engine.JOBSET, "/f", V100S, "me/it:1").files["jobset.yaml"]
+    *_, jobset = yaml.safe_load_all(text)
+    (replicated,) = jobset["spec"]["replicatedJobs"]
+    work = replicated["template"]["spec"]
+    assert (work["completions"], work["completionMode"]) == (2, "Indexed")
+    (container,) = work["template"]["spec"]["containers"]
+    variables = {variable["name"]: variable for variable in container["env"]}
+    assert variables["TRAINPLAN_COORDINATOR"]["value"] == "my-job-workers-0-0.my-job:29400"
+    assert container["resources"] == {"limits": {"nvidia.com/gpu": 4}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "engine", "message"),
+    [
+        ({"nodes": 2, "xla": True}, Engine.SBATCH, "tensorflow with xla: true trains on one machine"),
+        ({"data": {"url": "s3://b/x"}, "model": OF_TWO_CLASSES}, Engine.SBATCH, "no address"),
+        ({"data": {"path": "/x"}, "model": OF_TWO_CLASSES}, Engine.SKYPILOT, "a folder of this computer"),
+    ],
+)
+def test_what_the_engines_machines_cannot_read_or_train_is_refused(
+    changes: dict[str, Any], engine: Engine, message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
+        engine_files(a_job(**changes), engine, "/f", None, "me/it:1")
+
+
+def test_gpus_that_torch_would_leave_idle_are_refused() -> None:
+    several = Accelerators(device="V100", count=4)
+    with pytest.raises(BadInputError, match="torch trains on one GPU of each machine, not on 4"):
+        engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, "/f", several, None)
+    engine_files(a_job(framework="torch", nodes=2), Engine.SBATCH, "/f", Accelerators(device="V100", count=1), None)
+
+
+def test_a_pod_without_an_image_is_refused() -> None:
+    with pytest.raises(BadInputError, match="a pod needs an image"):
+        engine_files(a_job(), Engine.JOBSET, "/f", None, None)
+
+
+def test_secrets_are_told_and_not_written() -> None:
+    job = a_job(secrets={"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"})
+    made = engine_files(job, Engine.SKYPILOT, "/f", None, None)
+    assert made.notes == (
+        "TOKEN is not in the files: give it to skypilot as aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token",
+    )
+    assert b"TOKEN" not in made.files["task.yaml"]
+
+
+def test_every_field_of_a_jobset_is_one_of_its_published_schema() -> None:
+    """Names and types as JobSet's own definition states them (scripts/jobset_fields.py)."""
+    fields = json.loads((ROOT / "tests" / "data" / "jobset" / "fields.json").read_text(encoding="utf-8"))["fields"]
+    text = engine_files(a_job(**TWO), Engine.JOBSET, "/f", V100S, "me/it:1").files["jobset.yaml"]
+    *_, jobset = yaml.safe_load_all(text)
+    for path, kind in paths(jobset["spec"], "spec").items():
+        assert kind in fields[path], path

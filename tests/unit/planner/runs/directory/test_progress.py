@@ -1,0 +1,103 @@
+"""What the trainer has said: read as it grows, whatever is half written or is no progress at all."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.runs.directory.progress import Line, ProgressReader, Story, story_of
+from tests.doubles.fake_machine import FakeStore
+
+PATH = "attempts/1/progress.jsonl"
+LINES: list[Line] = [
+    {"event": "phase", "name": "import", "seconds": 2.5},
+    {"event": "start", "time": "2026-11-21T12:00:05+00:00", "resumed_from_step": 0, "total_steps": 20},
+    {"event": "step", "step": 1, "images_per_second": None},
+    {"event": "step", "step": 10, "images_per_second": 90.0},
+    {"event": "epoch", "time": "2026-11-21T12:01:00+00:00", "epoch": 1, "step": 10},
+    {"event": "phase", "name": "train", "seconds": 1.0},
+    {"event": "phase", "name": "train", "seconds": 2.0},
+    {"event": "checkpoint", "step": 10},
+    {"event": "end", "step": 20, "images_per_second": 100.0},
+]
+WHOLE = b"".join(json.dumps(line).encode() + b"\n" for line in LINES)
+
+
+def a_store(data: bytes) -> FakeStore:
+    store = FakeStore()
+    store.put(PATH, data)
+    return store
+
+
+def test_each_line_is_read_once_as_the_file_grows() -> None:
+    store = FakeStore()
+    reader = ProgressReader(store, 1)
+    assert list(reader.new_lines()) == []
+    read: list[Line] = []
+    for end in range(0, len(WHOLE) + 7, 7):
+        store.put(PATH, WHOLE[:end])
+        read += reader.new_lines()
+    assert read == LINES
+    assert list(reader.new_lines()) == []
+
+
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
+def test_wherever_it_is_cut(cuts: list[int]) -> None:
+    store = FakeStore()
+    reader = ProgressReader(store, 1)
+    read: list[Line] = []
+    for end in [*sorted(cuts), len(WHOLE)]:
+        store.put(PATH, WHOLE[:end])
+        read += reader.new_lines()
+    assert read == LINES
+
+
+@pytest.mark.parametrize(
+    "junk", [b"not json\n", b"\xff\xfe\n", b"[1]\n", b"{}\n", b'{"event": 3}\n', b"\n", b'"event"\n']
+)
+def test_what_is_no_progress_is_passed_over(junk: bytes) -> None:
+    assert list(ProgressReader(a_store(junk + WHOLE + junk), 1).new_lines()) == LINES
+
+
+def test_the_last_line_waits_for_its_end() -> None:
+    assert list(ProgressReader(a_store(WHOLE[:-1]), 1).new_lines()) == LINES[:-1]
+
+
+def test_each_attempt_has_a_story_of_its_own() -> None:
+    store = a_store(WHOLE)
+    assert story_of(store, 2) == Story()
+    assert story_of(store, 1).end is not None
+
+
+def test_a_story_adds_up() -> None:
+    story = story_of(a_store(WHOLE), 1)
+    assert (story.step, story.images_per_second) == (20, 100.0)
+    assert story.phase_seconds == {"import": 2.5, "train": 3.0}
+    assert story.first_step_at == datetime(2026, 11, 21, 12, 0, 5, tzinfo=UTC)
+    assert story.last_epoch_at == datetime(2026, 11, 21, 12, 1, tzinfo=UTC)
+    assert [line["epoch"] for line in story.epochs] == [1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "step", "rate"),
+    [
+        ([], 0, None),
+        ([{"event": "start", "resumed_from_step": 7}], 7, None),
+        ([{"event": "start", "resumed_from_step": 7}, {"event": "step", "step": 8, "images_per_second": 5}], 8, 5.0),
+        ([{"event": "step", "step": 8}, {"event": "end", "step": 9, "images_per_second": None}], 9, None),
+        ([{"event": "step", "step": 8, "images_per_second": 5}, {"event": "end", "step": 9}], 9, 5.0),
+    ],
+)
+def test_how_far_it_is_comes_from_the_last_that_tells(lines: list[Line], step: int, rate: float | None) -> None:
+    story = Story()
+    for line in lines:
+        story.add(line)
+    assert (story.step, story.images_per_second) == (step, rate)
+
+
+def test_a_story_that_has_not_begun_knows_no_instants() -> None:
+    assert (Story().first_step_at, Story().last_epoch_at) == (None, None)
