@@ -92,11 +92,11 @@ def _is_read(provider: str, regions: frozenset[str], home: Path) -> bool:
 
 def _outcome(provider: str, regions: frozenset[str], home: Path) -> Outcome | SourceError:
     """Each request is sent once only: somebody waits at the terminal."""
-    from planner.cli.commands import prices
+    from planner.cli import refreshing
 
-    asking = prices.make_asking(lambda _: None, regions, tries=1)
-    with prices.errors_in_words(), prices.refresh_lock(home):
-        return prices.refresh_provider(provider, asking, home, accept=False)
+    asking = refreshing.make_asking(lambda _: None, regions, tries=1)
+    with refreshing.errors_in_words(), refreshing.refresh_lock(home):
+        return refreshing.refresh_provider(provider, asking, home, accept=False)
 
 
 def _is_used(provider: str, outcome: Outcome | SourceError) -> bool:

@@ -7,9 +7,12 @@ import io
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from planner import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def main() -> NoReturn:
@@ -22,10 +25,8 @@ def main() -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     code = run(sys.argv[1:])
     if sys.argv[1:] != ["--version"]:
-        from planner.cli.notice import warn_of_unverified
-
         with guarded():
-            warn_of_unverified()
+            _warn_of_unverified()
             sys.stderr.flush()
     # Taking a hundred modules down one by one is a tenth of what `plan estimate` takes; everything is closed by now.
     os._exit(code)
@@ -95,6 +96,32 @@ def _mend_home() -> None:
         line = mended(home_of(os.environ))
         if line:
             sys.stderr.write(f"{line}\n")
+
+
+def _warn_of_unverified() -> None:
+    """A line on stderr for each run whose teardown nobody could make sure of, whatever the command was."""
+    from planner.errors import PlanError
+    from planner.settings import load_settings
+
+    try:
+        journal = load_settings(os.environ).journal
+    except PlanError:
+        return  # the command itself has said what is wrong with the settings
+    for line in _unverified(journal) if journal.exists() else ():
+        sys.stderr.write(f"warning: {line}\n")
+
+
+def _unverified(journal: Path) -> list[str]:
+    import sqlite3
+    from contextlib import closing
+
+    try:
+        # Read by hand: the journal's own modules would slow down the end of every command.
+        with closing(sqlite3.connect(f"{journal.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT unverified FROM runs WHERE unverified IS NOT NULL AND phase <> 'done'").fetchall()
+    except sqlite3.Error:
+        return []
+    return [f"{row[0]}; plan status looks again" for row in rows]
 
 
 def _print_version() -> int:

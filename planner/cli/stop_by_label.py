@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from planner.cli import build
-from planner.cli.commands.sweep import ProviderSweep, look_everywhere, resource_page
 from planner.cli.screen import show
+from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
 from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
 from planner.runs.sweeping.stop_by_label import stop_by_label
 from planner.runs.sweeping.sweep import Fate, SweptResource

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from planner.cli import build
-from planner.cli.commands.data import storage_of
+from planner.cli.data_steps import storage_of
 from planner.datasets.storage_costs import format_bytes, rate_text, rates_of
 from planner.errors import RefusedError
 from planner.report.page import Column, Page, Table

@@ -19,6 +19,7 @@ import planner.runs.runner as runner
 import planner.runs.sweeping.sweep as sweep
 import providers.sim.provider as sim
 import providers.sim.translate as translate
+from planner.cli import sweeps
 from planner.errors import TeardownUnverifiedError
 from planner.runs.decision.next_action import Clear, next_action, where_next
 from planner.runs.execution.end import Finisher
@@ -333,14 +334,14 @@ def _() -> None:
 
 @defect("sweep knows only what the journal knows")
 def _() -> None:
-    real = sweep_command.look
+    real = sweeps.look
 
     def looked(provider: Any, runs: Any, *given: Any) -> Any:
         found = real(provider, runs, *given)
         known = runs() or {}
         return replace(found, resources=tuple(row for row in found.resources if row.resource.run_id in known))
 
-    sweep_command.look = looked
+    sweeps.look = looked
 
 
 @defect("sweep does not look whether its deletes took")

@@ -15,7 +15,7 @@ import typer
 
 from planner.cli import build, options
 from planner.cli.ask import confirm
-from planner.cli.commands.data import bring, check_at_launch, send_brought
+from planner.cli.data_steps import bring, check_at_launch, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
 from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from planner import __version__
 from planner.cli import completion, options
+from planner.cli.refreshing import errors_in_words, make_asking, refresh_lock, refresh_provider
 from planner.cli.screen import show
 from planner.clock import SystemClock
 from planner.errors import BadInputError, RefusedError, ThisMachineError
@@ -31,17 +29,15 @@ from planner.report.prices import (
     standing_page,
 )
 from planner.runs.money.own_use import own_prices_now
-from pricing.catalog import REFRESHED, Catalog, CatalogError
+from pricing.catalog import REFRESHED, Catalog
 from pricing.changes import Key, compare
 from pricing.current import current_catalog
 from pricing.list_checks import listed_prices
 from pricing.money import format_usd
 from pricing.own_list import OwnListError, check_own_list, read_own_list
 from pricing.own_prices import OwnPrices
-from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
+from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays
 from pricing.sources import READERS
-from pricing.sources.http import TRIES, UrllibHttp
-from pricing.sources.news import Asking, news_of
 from pricing.sources.reading import SourceError
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -185,21 +181,6 @@ def _forget(as_json: options.Json = False) -> None:
     sys.stdout.write((json.dumps({"forgotten": there}) if as_json else text) + "\n")
 
 
-def make_asking(say: Callable[[str], None], regions: frozenset[str], tries: int = TRIES) -> Asking:
-    """How the lists are asked for: with this computer's environment, now, each request at most `tries` times.
-
-    Of `regions` alone (empty: of all); `say` is told of each part that was read.
-    """
-    clock = SystemClock()
-    return Asking(
-        http=UrllibHttp(clock.sleep, f"trainplan/{__version__}", tries),
-        environment=os.environ,
-        now=clock.now(),
-        say=say,
-        regions=regions,
-    )
-
-
 def _names(names: list[str] | None) -> tuple[str, ...]:
     for name in names or ():
         if name not in READERS:
@@ -232,15 +213,6 @@ def _standings(home: Path, today: date) -> list[PriceState]:
     return standings
 
 
-def refresh_provider(name: str, asking: Asking, home: Path, *, accept: bool) -> Outcome | SourceError:
-    """Refresh one provider after the other; an error of one does not stop the others."""
-    sys.stderr.write(f"{name}: reading\n")
-    try:
-        return refresh(name, news_of(known_of(name, home), asking), home, accept=accept)
-    except SourceError as error:
-        return SourceError(f"{name}: {error.message}", error.hint)
-
-
 def _say(line: str) -> None:
     sys.stderr.write(f"  {line}\n")
 
@@ -266,28 +238,3 @@ def _report(results: list[Outcome | SourceError], *, as_json: bool) -> None:
         raise RefusedError(
             f"the new prices of {', '.join(held_back)} were not accepted, see above", f"{again} accepts them"
         )
-
-
-@contextmanager
-def refresh_lock(home: Path) -> Iterator[None]:
-    """One refresh at a time in a state folder. Raises ThisMachineError."""
-    from filelock import FileLock, Timeout
-
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        with FileLock(home / "prices.lock", timeout=0):
-            yield
-    except Timeout:
-        raise ThisMachineError("another refresh is under way", "wait for it to end") from None
-
-
-@contextmanager
-def errors_in_words() -> Iterator[None]:
-    """Files that cannot be read or written are errors in words: ThisMachineError."""
-    try:
-        yield
-    except CatalogError as error:
-        raise ThisMachineError(str(error), error.hint) from None
-    except (OSError, ValueError) as error:
-        hint = "look at $PLAN_HOME, or install again"
-        raise ThisMachineError(f"the prices cannot be read or written: {error}", hint) from None

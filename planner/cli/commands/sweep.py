@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -16,45 +14,18 @@ from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.cli.screen import show
 from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
+from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
 from planner.datasets.storage_costs import format_bytes
 from planner.errors import RefusedError, StateError, TeardownUnverifiedError
-from planner.report.page import Column, Page, Table, joined
+from planner.report.page import Page, joined
 from planner.runs.journal.reader import RecordedRuns, readable_runs
 from planner.runs.money.storage import StoredRun, removable
-from planner.runs.provider_clock import tells_time
-from planner.runs.run import Run
 from planner.runs.sweeping.last_sweep import LastSweep, keep_sweep
-from planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end, look
+from planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end
 from planner.settings import Settings
-from pricing.money import format_usd_per_hour
-from providers.base import OwnedResource, Provider
-from providers.errors import CredentialsError, MachineError, PermissionDeniedError, ProviderError
+from providers.base import OwnedResource
 
 ANY_CLIENT = "any"
-_COLUMNS = (
-    Column("what"), Column("id", shrinks=True), Column("where", shrinks=True), Column("run"),
-    Column("client", rank_of_need=2), Column("since", rank_of_need=3), Column("costs", right=True),
-    Column("ends by", rank_of_need=1), Column("state", shrinks=True),
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSweep:
-    """What one provider told: what is there, or why it was left out, or why it could not be looked at.
-
-    `had_runs`: the journal has runs that were launched there.
-    """
-
-    name: str
-    sweep: Sweep | None = None
-    left_out: str = ""
-    error: ProviderError | None = None
-    had_runs: bool = False
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every place answered."""
-        return self.error is None and (self.sweep is None or not self.sweep.unanswered)
 
 
 def command(
@@ -110,49 +81,6 @@ def command(
     # After the deletions: what could not be confirmed before may be gone by now.
     _settle_unverified(settings, dry_run)
     _complain(rest, looks)
-
-
-def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep]:
-    """Each provider that was asked for, or that may have anything of ours."""
-    runs = readable_runs(settings.journal)
-    names = frozenset() if runs is None else runs.providers()
-    looks = []
-    for name in build.provider_names(value):
-        is_needed = value is not None or name in names
-        if not is_needed and not build.is_used(name, settings):
-            looks.append(ProviderSweep(name=name, left_out="no sign-in on this computer"))
-            continue
-        # Nobody has ever launched there from here, as far as the journal knows: a sign-in for something else.
-        optional = not is_needed and runs is not None and not settings.clouds.get(name)
-        looks.append(_look(name, settings, optional=optional, had_runs=name in names))
-    return looks
-
-
-def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> ProviderSweep:
-    """What is there, or why nobody can tell."""
-    try:
-        provider = build.provider(name, settings)
-        sweep = look(provider, lambda: _runs(settings), {build.client(settings).id}, _time_of(provider))
-    except (CredentialsError, PermissionDeniedError, MachineError) as error:
-        if optional:
-            return ProviderSweep(name=name, left_out=error.message)
-        return ProviderSweep(name=name, error=error, had_runs=had_runs)
-    except ProviderError as error:
-        return ProviderSweep(name=name, error=error, had_runs=had_runs)
-    return ProviderSweep(name=name, sweep=sweep)
-
-
-def _time_of(provider: Provider) -> Callable[[], datetime | None]:
-    """The provider's time, once it has answered; None where it does not tell: then nothing is past its deadline."""
-    clock = build.clock_of(provider)
-    return lambda: clock.now() if tells_time(provider) else None
-
-
-def _runs(settings: Settings) -> Mapping[str, Run] | None:
-    runs = readable_runs(settings.journal)
-    if runs is None:
-        sys.stderr.write(f"the journal {settings.journal} cannot be read: resources are found by their labels alone\n")
-    return runs
 
 
 def _stored(swept: Mapping[str, Sweep], settings: Settings) -> list[StoredRun]:
@@ -249,23 +177,6 @@ def _swept_page(swept: Mapping[str, Sweep]) -> Page:
     if any(sweep.unanswered for sweep in swept.values()):
         return ["the providers that answered list no resource of a run"]
     return [f"no resource of a run exists at {', '.join(swept) or 'any provider'}"]
-
-
-def resource_page(resources: Sequence[SweptResource]) -> Page:
-    """The resources that exist, as a table."""
-    return [Table(_COLUMNS, [_row(resource) for resource in resources])]
-
-
-def _row(owned: SweptResource) -> tuple[str, ...]:
-    resource = owned.resource
-    costs = "-" if resource.usd_per_hour is None else format_usd_per_hour(resource.usd_per_hour)
-    where = f"{resource.provider} {resource.region}"
-    since, until = _short(resource.created_at), _short(resource.deadline)
-    return (resource.kind, resource.id, where, resource.run_id, resource.client or "-", since, costs, until, owned.fate)
-
-
-def _short(instant: datetime | None) -> str:
-    return f"{instant.astimezone():%Y-%m-%d %H:%M}" if instant else "-"
 
 
 def _json(owned: SweptResource) -> dict[str, object]:

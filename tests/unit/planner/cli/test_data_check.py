@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.cli.commands.data import check_at_launch
 from planner.cli.counted_images import with_counted_images
+from planner.cli.data_steps import check_at_launch
 from planner.errors import BadInputError
 from tests.unit.planner.cli.command import plan
 from tests.unit.workloads.data_folder.builders import records

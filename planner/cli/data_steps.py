@@ -1,0 +1,145 @@
+"""What commands do with a job's data: look at its folder, count what is to be sent, and send it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from planner.cli import build, options
+from planner.cli.counted_images import with_images
+from planner.datasets.storage_costs import format_bytes
+from planner.datasets.transfer import DataTransfer, plan_transfer, send
+from planner.errors import BadInputError, from_provider
+from planner.report.data_report import launch_lines
+from planner.settings import Settings
+from providers.base import Provider, ProviderSettings, RunId
+from providers.errors import ProviderError
+from providers.stores.bucket import DATA
+from providers.stores.store import ObjectStore
+from workloads.data_folder.check import PARQUET, Report, check_folder
+from workloads.data_folder.problems import duplicate_texts, problems_of_job
+from workloads.data_folder.values import DataFolderError
+from workloads.job import TrainingJob
+
+MOST_DECODED_AT_LAUNCH = 500
+"""Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
+_IMAGES_BETWEEN_LINES = 10_000
+_ANY = RunId("any")
+"""A provider's bucket is asked for by way of a run."""
+
+
+def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> Report:
+    """What is in a data folder, with what a job says otherwise among its problems. Raises BadInputError."""
+    report_images = _progress_of_images()
+    try:
+        report = check_folder(folder, most_decoded, report_images)
+    except DataFolderError as error:
+        raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
+    except OSError as error:
+        raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
+    of_job = problems_of_job(report, job) if job is not None else ()
+    twice = duplicate_texts(report, are_allowed=job is not None and job.data.duplicates == "allow")
+    return replace(
+        report,
+        problems=(*report.problems, *of_job, *twice.problems),
+        warnings=(*report.warnings, *twice.warnings),
+    )
+
+
+def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> TrainingJob:
+    """The job with the number of its training images; to stderr a line of what its local folder holds, and of what is
+    left out. `told` gets these lines too.
+
+    Raises BadInputError for the folder's problems.
+    """
+    folder = Path(job.data.path) if job.data.path is not None else None
+    if folder is None or not folder.is_dir():
+        return job
+    report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
+    if report.problems:
+        raise BadInputError(
+            f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
+        )
+    lines = launch_lines(report)
+    sys.stderr.writelines(f"{line}\n" for line in lines)
+    if told is not None:
+        told += lines
+    job = with_images(job, report.train_images)
+    return job if report.kind != PARQUET or job.container is not None else _of_images(job, folder)
+
+
+def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
+    """The job on the images of its Parquet, written below this home."""
+    from planner.datasets.converted import images_of_parquet
+
+    place = images_of_parquet(folder, options.settings().home)
+    sys.stderr.write(f"data: the images of the Parquet files are in {place}\n")
+    return job.model_copy(update={"data": job.data.model_copy(update={"path": str(place)})})
+
+
+def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:
+    """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
+    options = provider_settings(provider.name, settings, {})
+    try:
+        return plan_transfer(job, provider.name, options, storage_of(provider, DATA), progress("read"))
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def send_brought(transfer: DataTransfer, provider: Provider) -> None:
+    """Upload what is missing, with a line now and then. Raises PlanError."""
+    try:
+        send(transfer, storage_of(provider, DATA), progress("sent", transfer.missing_bytes))
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def storage_of(provider: Provider, prefix: str) -> ObjectStore | None:
+    """What lies below a prefix of the bucket in which a provider keeps its runs; None where it has none.
+
+    Raises ProviderError.
+    """
+    store = provider.store(_ANY)
+    return store.beside(prefix) if isinstance(store, ObjectStore) else None
+
+
+def provider_settings(name: str, settings: Settings, values: Mapping[str, str | None]) -> ProviderSettings:
+    """What was typed over what is set for this provider."""
+    typed = {key: value for key, value in values.items() if value}
+    return ProviderSettings(
+        home=settings.home,
+        options={**settings.options_of(name), **typed},
+        environment=os.environ,
+        now=build.clock().now,
+    )
+
+
+def progress(what: str, total: int = 0) -> Callable[[int], None]:
+    """A function that is told the bytes of each step, and says how far it is: every twentieth of it, or every 10 GB."""
+    step = max(1, total // 20) if total else 10_000_000_000
+    done_count = count = 0
+
+    def report(size: int) -> None:
+        nonlocal done_count, count
+        done_count += size
+        if done_count - count >= step:
+            count = done_count
+            of = f" of {format_bytes(total)}" if total else ""
+            sys.stderr.write(f"{what} {format_bytes(done_count)}{of}\n")
+
+    return report
+
+
+def _progress_of_images() -> Callable[[int], None]:
+    last_images = 0
+
+    def report(images: int) -> None:
+        nonlocal last_images
+        if images - last_images >= _IMAGES_BETWEEN_LINES:
+            last_images = images
+            sys.stderr.write(f"decoded {images:,} images\n")
+
+    return report
