@@ -22,11 +22,12 @@ _UNLIMITED = 2**60  # cgroup v1 writes "no limit" as a number just below 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One NVIDIA GPU as `nvidia-smi` numbers and names it."""
+    """One NVIDIA GPU as `nvidia-smi` numbers and names it; `capability` is "" where its driver does not tell it."""
 
     index: int
     name: str
     memory_gib: float
+    capability: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +105,16 @@ def find_gpus(output: Callable[[Sequence[str]], str]) -> tuple[Gpu, ...]:
     """The GPUs that `nvidia-smi` lists; none where it is missing or fails. `output` runs a command."""
     lines = output(["nvidia-smi", "--query-gpu=index,name,memory.total", "--format=csv,noheader,nounits"]).splitlines()
     rows = [[cell.strip() for cell in line.split(",")] for line in lines]
+    # Asked apart: a driver that does not know this field (before 510) refuses the whole question.
+    asked = output(["nvidia-smi", "--query-gpu=index,compute_cap", "--format=csv,noheader"]) if rows else ""
+    capabilities = dict(re.findall(r"(?m)^(\d+), *(\d+\.\d+) *$", asked))
     return tuple(
-        Gpu(index=int(row[0]), name=row[1], memory_gib=round(float(row[2]) / 1024, 1))
+        Gpu(
+            index=int(row[0]),
+            name=row[1],
+            memory_gib=round(float(row[2]) / 1024, 1),
+            capability=capabilities.get(row[0], ""),
+        )
         for row in rows
         if len(row) == 3 and row[0].isdigit() and row[2].replace(".", "", 1).isdigit()
     )

@@ -10,7 +10,7 @@ from providers.base import LABEL_CLIENT, LABEL_RUN, Check, Instance, LaunchReque
 from providers.errors import InstanceNotFoundError, MachineError
 from providers.local.api import ContainerStatus, Engine
 from providers.local.here import LOG_LINES, Here, LocalResource, room_checks
-from providers.local.image import Accelerator, TrainerImage, choose_base, ensure
+from providers.local.image import LEAST_CAPABILITY_OF_NEW_CUDNN, Accelerator, TrainerImage, choose_base, ensure
 from providers.local.records import AttemptPlace, attempt_key
 from providers.local.translate import (
     container_spec,
@@ -159,6 +159,14 @@ class ContainerHost:
     def _trainer_image(self, framework: Framework, offer: Offer) -> TrainerImage:
         return TrainerImage(
             framework=framework,
-            accelerator=Accelerator.CPU if offer.device == CPU_DEVICE else Accelerator.NVIDIA,
+            accelerator=self._accelerator(offer),
             base=choose_base(self.here.settings, self.engine),
         )
+
+    def _accelerator(self, offer: Offer) -> Accelerator:
+        if offer.device == CPU_DEVICE:
+            return Accelerator.CPU
+        wanted = self.here.gpus(offer)
+        capabilities = [gpu.capability for gpu in self.here.machine().gpus if gpu.index in wanted and gpu.capability]
+        is_old = any(tuple(map(int, one.split("."))) < LEAST_CAPABILITY_OF_NEW_CUDNN for one in capabilities)
+        return Accelerator.VOLTA if is_old else Accelerator.NVIDIA

@@ -48,6 +48,13 @@ class Accelerator(StrEnum):
 
     CPU = "cpu"
     NVIDIA = "nvidia"
+    VOLTA = "volta"
+    """NVIDIA GPUs below compute capability 7.5, for which newer cuDNN has no code (workloads/runtimes.py)."""
+
+
+LEAST_CAPABILITY_OF_NEW_CUDNN = (7, 5)
+"""Read out of the wheels on 2026-11-26: cuDNN 9.10 is the last with code below it in every library."""
+_PACKAGES = {Accelerator.CPU: "cpu", Accelerator.NVIDIA: "nvidia", Accelerator.VOLTA: "nvidia"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +83,7 @@ class TrainerImage:
     @property
     def size_bytes(self) -> int:
         """What it takes on disk, about."""
-        return NVIDIA_IMAGE_BYTES if self.accelerator is Accelerator.NVIDIA else IMAGE_BYTES
+        return IMAGE_BYTES if self.accelerator is Accelerator.CPU else NVIDIA_IMAGE_BYTES
 
 
 def choose_base(settings: LocalSettings, engine: Engine) -> str:
@@ -88,8 +95,10 @@ def choose_base(settings: LocalSettings, engine: Engine) -> str:
 
 def requirements(image: TrainerImage) -> str:
     """The packages of an image as pip reads them."""
-    folder = _DATA / "requirements"
-    return "".join((folder / name).read_text(encoding="utf-8") for name in ("common.txt", f"{image.flavour}.txt"))
+    names = ["common", f"{image.framework}-{_PACKAGES[image.accelerator]}"]
+    if image.accelerator is Accelerator.VOLTA:
+        names.append("cudnn-volta")
+    return "".join((_DATA / "requirements" / f"{name}.txt").read_text(encoding="utf-8") for name in names)
 
 
 def ensure(

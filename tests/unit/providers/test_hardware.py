@@ -107,6 +107,17 @@ def test_gpus_are_what_nvidia_smi_lists(output: str, gpus: tuple[Gpu, ...]) -> N
     assert find_gpus(lambda _: output) == gpus
 
 
+def test_compute_capabilities_are_asked_for_apart() -> None:
+    """A driver before 510 refuses a question that names the field."""
+
+    def output(words: Sequence[str]) -> str:
+        return (
+            "0, 7.0\n" if "index,compute_cap" in words[1] else "0, Tesla V100-SXM2-16GB, 16384\n1, Tesla K80, 11441\n"
+        )
+
+    assert [gpu.capability for gpu in find_gpus(output)] == ["7.0", ""]
+
+
 def test_the_fingerprint_follows_what_a_measurement_depends_on() -> None:
     machine = HostHardware(system="linux", architecture="x86_64", cpu_name="A", vcpus=2, memory_gib=8.0)
     same = replace(machine, memory_gib=16.0)

@@ -59,6 +59,11 @@ def test_every_flavour_has_pinned_packages(framework: Framework, accelerator: Ac
     assert all("==" in line for line in lines)
 
 
+def test_the_cudnn_of_a_v100_has_code_for_it() -> None:
+    assert "nvidia-cudnn-cu12==9.10.2.21" in requirements(TrainerImage(accelerator=Accelerator.VOLTA))
+    assert "9.10.2.21" not in requirements(TrainerImage(accelerator=Accelerator.NVIDIA))
+
+
 def test_it_is_built_once_with_this_trainer(engine: KeepingEngine) -> None:
     lines: list[str] = []
     wanted = TrainerImage()

@@ -275,6 +275,26 @@ def test_gpus_reach_the_container(harness: EngineDoubleHarness) -> None:
         made.launch(replace(run, attempt=2))
 
 
+@pytest.mark.parametrize(
+    ("name", "capability", "flavour"),
+    [
+        ("Tesla V100-SXM2-16GB", "7.0", "tensorflow-volta-"),
+        ("Tesla T4", "7.5", "tensorflow-nvidia-"),
+        ("Tesla V100-SXM2-16GB", "", "tensorflow-nvidia-"),  # a driver that does not tell
+    ],
+)
+def test_an_own_v100_gets_an_image_with_code_for_it(
+    harness: EngineDoubleHarness, name: str, capability: str, flavour: str
+) -> None:
+    made = replace(harness.provider(), image=None)
+    gpus = (Gpu(index=0, name=name, memory_gib=15.0, capability=capability),)
+    provider = replace(made, here=replace(made.here, machine=lambda: replace(MACHINE, gpus=gpus)))
+    run = replace(request(provider), offer=provider.offers(OfferQuery())[-1])
+    provider.prepare(run, lambda _: None)
+    provider.launch(run)
+    assert f":{flavour}" in spec_of(harness, run).image  # type: ignore[attr-defined]
+
+
 def test_prepare_builds_the_image_of_the_runs_flavour(harness: EngineDoubleHarness) -> None:
     provider = replace(harness.provider(), image=None)
     run = request(provider)
