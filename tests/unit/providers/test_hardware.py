@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ from providers.hardware import (
     this_machine,
     vcpus,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    9000000 kB\n"
 LINUX = pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads proc")
@@ -111,9 +115,7 @@ def test_compute_capabilities_are_asked_for_apart() -> None:
     """A driver before 510 refuses a question that names the field."""
 
     def output(words: Sequence[str]) -> str:
-        return (
-            "0, 7.0\n" if "index,compute_cap" in words[1] else "0, Tesla V100-SXM2-16GB, 16384\n1, Tesla K80, 11441\n"
-        )
+        return "0, 7.0\n" if "index,compute_cap" in words[1] else "0, Tesla V100-SXM2-16GB, 16384\n1, K80, 11441\n"
 
     assert [gpu.capability for gpu in find_gpus(output)] == ["7.0", ""]
 
