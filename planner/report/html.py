@@ -1,0 +1,171 @@
+"""Pages of HTML in one file: the frame with its policy, and blocks of text, tables and lists.
+
+Whatever is no `Markup` is escaped, its control characters made visible first. A page loads nothing: styles and scripts
+stand in it and are named to the browser by their hashes, so that no other script runs, whoever wrote it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from planner.report.page import Cell, Column, Table
+from workloads.terminal_text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Markup(str):
+    """HTML that was made here: every string from elsewhere in it is escaped."""
+
+    __slots__ = ()
+
+
+Content = str | Cell | Markup | None
+"""What stands in an element: text, which is escaped; a cell, whose tone becomes a class; or HTML. None: nothing."""
+
+VOID = frozenset({"meta", "input", "br", "link", "circle", "line", "path", "rect"})
+"""Elements without an end: those of HTML, and those of SVG that hold nothing here."""
+
+
+def escaped(content: Content) -> Markup:
+    """The text as HTML that shows it; Markup as it is."""
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, Cell):
+        return tag("span", content.text, class_=content.tone)
+    return Markup("" if content is None else html.escape(visible(content)))
+
+
+def joined(parts: Iterable[Content], between: str = "") -> Markup:
+    """The parts one behind the other."""
+    return Markup(escaped(between).join(escaped(part) for part in parts))
+
+
+def tag(element: str, /, *children: Content, **attributes: str | float | bool | None) -> Markup:
+    """An element. `class_` stands for class, other underscores for dashes; True: no value; None, False: left out."""
+    given = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{html.escape(visible(_text(value)))}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if element in VOID:
+        return Markup(f"<{element}{given}/>")
+    return Markup(f"<{element}{given}>{joined(children)}</{element}>")
+
+
+def _text(value: str | float) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def section(title: str, *blocks: Content, id_: str | None = None) -> Markup:
+    """A part of a page under its heading; nothing where it has no blocks."""
+    if not any(blocks):
+        return Markup()
+    return tag("section", tag("h2", title), *blocks, id_=id_)
+
+
+def paragraphs(texts: Iterable[Content]) -> Markup:
+    """A paragraph for each."""
+    return joined((tag("p", text) for text in texts), "\n")
+
+
+def bullets(texts: Sequence[Content]) -> Markup:
+    """A list; nothing where it has no items."""
+    return tag("ul", *(tag("li", text) for text in texts)) if texts else Markup()
+
+
+def pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
+    """Names with what each is, below each other."""
+    return tag("dl", *(joined([tag("dt", name), tag("dd", content)]) for name, content in rows))
+
+
+def table(
+    rows: Table,
+    caption: str,
+    *,
+    id_: str | None = None,
+    row_attributes: Sequence[str] = (),
+) -> Markup:
+    """A table in a box of its own that scrolls, with the keyboard too.
+
+    `row_attributes` are the values of the attribute `data-r` of each row, which scripts read. Ends of rows and cells
+    are left out, as HTML allows: in thousands of rows they are a fifth of the page.
+    """
+    head = joined(tag("th", column.title, scope="col", class_=_side(column)) for column in rows.columns)
+    values = [*row_attributes] or [""] * len(rows.rows)
+    body = "\n".join(_row(rows.columns, row, value) for row, value in zip(rows.rows, values, strict=True))
+    inner = tag(
+        "table",
+        tag("caption", caption),
+        Markup(f"<thead><tr>{head}</thead>\n<tbody>{body}</tbody>"),
+        id_=id_,
+    )
+    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _side(column: Column) -> str | None:
+    return "right" if column.right else None
+
+
+def _row(columns: Sequence[Column], cells: Sequence[Content], value: str) -> str:
+    attribute = f' data-r="{html.escape(value)}"' if value else ""
+    return f"<tr{attribute}>" + "".join(_cell(column, cell) for column, cell in zip(columns, cells, strict=True))
+
+
+def _cell(column: Column, cell: Content) -> str:
+    side = " class=right" if column.right else ""
+    if isinstance(cell, Cell):
+        side = f' class="{"right " if column.right else ""}{cell.tone}"'
+        return f"<td{side}>{escaped(cell.text)}"
+    return f"<td{side}>{escaped(cell)}"
+
+
+def document(title: str, blocks: Iterable[Content], *, scripts: Sequence[str] = (), connects: bool = False) -> str:
+    """A whole page. `scripts` names files of planner/report/assets; `connects`: it may ask its own server (plan serve).
+
+    The title is the heading too.
+    """
+    style = asset("page.css")
+    sources = [asset(name) for name in scripts]
+    head = joined(
+        [
+            tag("meta", charset="utf-8"),
+            tag("meta", http_equiv="Content-Security-Policy", content=policy(style, sources, connects=connects)),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("meta", name="referrer", content="no-referrer"),
+            tag("title", title),
+            Markup(f"<style>{style}</style>"),
+        ],
+        "\n",
+    )
+    body = tag("main", tag("h1", title), *blocks)
+    run = joined((Markup(f"<script>{source}</script>") for source in sources), "\n")
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n{run}\n</body>\n</html>\n'
+
+
+def policy(style: str, scripts: Sequence[str], *, connects: bool = False) -> str:
+    """The Content-Security-Policy of a page with this style and these scripts: nothing else is run or loaded."""
+    parts = ["default-src 'none'", f"style-src {_hashed(style)}"]
+    parts += [f"script-src {' '.join(map(_hashed, scripts))}"] if scripts else []
+    parts += ["connect-src 'self'", "form-action 'self'"] if connects else ["form-action 'none'"]
+    return "; ".join([*parts, "base-uri 'none'"])
+
+
+def _hashed(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
+
+
+@cache
+def asset(name: str) -> str:
+    """A style or script of planner/report/assets. It must not hold the end tag that would close it early."""
+    text = (resources.files("planner.report") / "assets" / name).read_text(encoding="utf-8")
+    if "</" in text:
+        raise ValueError(f"{name} holds '</', which ends a script or style early; write it as '<\\/'")
+    return text
