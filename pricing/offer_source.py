@@ -92,7 +92,10 @@ class GivenOffers:
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:  # noqa: ARG002  as above
         return {
-            row_id: Quote(to_micro(offer.usd_per_hour), PriceStamp(offer.zones, offer.price_grade, offer.price_as_of))
+            row_id: Quote(
+                to_micro(offer.usd_per_hour),
+                PriceStamp(offer.zones, offer.price_grade, offer.price_as_of, source=offer.price_source),
+            )
             for row_id, offer in self._offers.items()
         }
 

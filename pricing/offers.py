@@ -210,6 +210,7 @@ class PriceStamp(NamedTuple):
     own_rate: str = ""
     planned_as: PlannedAs = PlannedAs.LISTED
     spread: PriceSpread = AS_LISTED
+    source: str = ""
 
 
 class Quote(NamedTuple):

@@ -197,7 +197,8 @@ def quotes(
         as_of = day(as_of_day)
         graded = grade(sources[source_id][0], _market(market), as_of, today)
         planned_as, spread = planned((of_planning[0], usd, *of_planning[1:]), today)
-        return PriceStamp(tuple(zones.split()), graded, as_of, planned_as=planned_as, spread=spread)
+        source = sources[source_id][1]
+        return PriceStamp(tuple(zones.split()), graded, as_of, planned_as=planned_as, spread=spread, source=source)
 
     return {row[0]: Quote(row[1], stamp(tuple(row[1:]))) for row in quote_rows}
 

@@ -1,4 +1,4 @@
-"""The command line as it was typed, for the messages that say how to go on."""
+"""The command line as it was typed: for messages that say how to go on, and for answers that say what made them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ _NOT_AGAIN = ("--fresh", "--another")
 def remember(words: Iterable[str]) -> None:
     """Keep the words of this command line."""
     _WORDS[:] = words
+
+
+def whole() -> str:
+    """The command line as a shell takes it."""
+    return shlex.join(["plan", *_WORDS])
 
 
 def launch_again(provider: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from planner.forecast.plan import Plan
-    from pricing.offers import Offer
+    from pricing.offers import Offer, PriceStamp
 
 
 def price_text(offer: Offer, today: date) -> str:
@@ -26,7 +26,7 @@ def price_text(offer: Offer, today: date) -> str:
     return f"{own}{offer.price_grade} {dated}{', old' if is_old(offer.price_as_of, today) else ''}"
 
 
-def is_computed(offer: Offer) -> bool:
+def is_computed(offer: Offer | PriceStamp) -> bool:
     """Whether the planning price is no price that somebody asks for: a share of another, or that of other regions."""
     if offer.own_rate:
         return False

@@ -20,13 +20,13 @@ from workloads.durations import format_duration
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from decimal import Decimal
 
     from planner.forecast.plan import Candidate, Estimate, MemoryNeed, RankedOffer
     from planner.throughput.values import Throughput
-    from pricing.offers import PriceStamp, Rental
+    from pricing.offers import Offer, PriceStamp, Rental
 
 MICRO = 1_000_000
 UNPROVEN_MARK = "*"
@@ -165,28 +165,33 @@ def _cost_parts(row: Priced) -> dict[str, float]:
 
 def _market(ranked: RankedOffer, _: date) -> str | Cell:
     """The market, and the one word that matters most of what is to be known first."""
-    is_spot = ranked.offer.market is Market.SPOT
-    market = "spot" if is_spot else "on demand"
-    for word, tone in _remarks(ranked):
-        return Cell(f"{market}, {word}", tone)
-    return Cell(market, Tone.SPOT) if is_spot else market
+    return market_cell(ranked.offer.market, _remarks(ranked.candidate.estimate, ranked.offer))
 
 
-def _remarks(ranked: RankedOffer) -> Iterator[tuple[str, Tone]]:
+def market_cell(market: str, remarks: Sequence[str]) -> str | Cell:
+    """`spot, tight`: a market as the JSON names it, with the first of the remarks and its tone."""
+    text = "spot" if market == Market.SPOT else "on demand"
+    for word in remarks:
+        return Cell(f"{text}, {word}", _TONES.get(word, Tone.WARNING))
+    return Cell(text, Tone.SPOT) if market == Market.SPOT else text
+
+
+_TONES = {"estimate only": Tone.FAINT, "computed": Tone.FAINT, str(LifecycleState.RETIRED): Tone.BAD}
+"""The tones of remarks that are no warning."""
+
+
+def _remarks(estimate: Estimate, price: Offer | PriceStamp) -> list[str]:
     """What sets a row apart, the gravest first."""
-    offer, estimate = ranked.offer, ranked.candidate.estimate
-    if is_simulated(offer.provider):
-        yield "simulated", Tone.WARNING
-    if is_estimated_only(offer.provider):
-        yield "estimate only", Tone.FAINT
-    if offer.lifecycle.state is not LifecycleState.ACTIVE:
-        yield str(offer.lifecycle.state), Tone.BAD if offer.lifecycle.state is LifecycleState.RETIRED else Tone.WARNING
-    if estimate.search is not None:
-        yield str(estimate.obtainability.grade), Tone.WARNING
-    if estimate.memory is not None and estimate.memory.is_tight:
-        yield "tight", Tone.WARNING
-    if is_computed(offer):
-        yield "computed", Tone.FAINT
+    rental, search, memory = estimate.rental, estimate.search, estimate.memory
+    words = {
+        "simulated": is_simulated(rental.provider),
+        "estimate only": is_estimated_only(rental.provider),
+        str(rental.lifecycle.state): rental.lifecycle.state is not LifecycleState.ACTIVE,
+        str(estimate.obtainability.grade): search is not None,
+        "tight": memory is not None and memory.is_tight,
+        "computed": is_computed(price),
+    }
+    return [word for word, holds in words.items() if holds]
 
 
 def _obtainability(estimate: Estimate) -> dict[str, Any] | None:
@@ -227,18 +232,22 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "accelerators, or vCPUs", "device", _device,
+        "accelerators, or vCPUs; `device_fraction`: the share of one that is rented; `vcpus`: of the machine, null "
+        "where that is not known", "device", _device,
         of_machine={
             "device": lambda estimate: estimate.rental.device,
             "device_count": lambda estimate: estimate.rental.device_count,
+            "device_fraction": lambda estimate: float(estimate.rental.device_fraction),
+            "vcpus": lambda estimate: estimate.rental.vcpus,
         },
     ),
     EstimateColumn(
         "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `estimate only` (nothing "
         "can be launched there), the state where it is not active, `uncertain` or `poor` (it may not be obtained), "
-        "`tight` (memory), `computed` (the price)",
+        "`tight` (memory), `computed` (the price); `remarks`: all such words, the gravest first",
         "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
+        of_place={"remarks": lambda row: _remarks(row.candidate.estimate, row.stamp)},
     ),
     EstimateColumn(
         "how likely it is obtained: `grade` (good, uncertain, poor), `ground`, `as_of`, `source`; what is expected of "
@@ -277,14 +286,21 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
+        "the measurements that the speed rests on, by their ids (those of the shipped table are in `measurements`), or "
+        "a sentence where there are none",
+        of_machine={"speed_evidence": lambda estimate: list(estimate.computed.evidence)},
+    ),
+    EstimateColumn(
         "seconds to the first step, of the epochs, after the last one (until the machine is deleted) and in "
-        "all", "time",
+        "all, with the ends of the 80 % interval", "time",
         lambda ranked, _: format_duration(ranked.candidate.estimate.time.total), right=True,
         of_machine={
             "setup_seconds": lambda estimate: estimate.time.setup.total_seconds(),
             "train_seconds": lambda estimate: estimate.time.train.total_seconds(),
             "end_seconds": lambda estimate: estimate.time.after.total_seconds(),
             "total_seconds": lambda estimate: estimate.time.total.total_seconds(),
+            "total_low_seconds": lambda estimate: estimate.time.low.total_seconds(),
+            "total_high_seconds": lambda estimate: estimate.time.high.total_seconds(),
         },
     ),
     EstimateColumn("true: what does not fit is among the rejections", of_machine={"fits": lambda _: True}),
@@ -325,13 +341,14 @@ COLUMNS = (
     ),
     EstimateColumn(
         "how the price was obtained, and when; `price_grade`; `price_old`: over a month; `planned_as`: what the "
-        "planning price rests on; `own_rate`: the person's own, in words",
+        "planning price rests on; `price_source`: who told it; `own_rate`: the person's own, in words",
         "price", _price, rank_of_need=5,
         of_place={
             "price_grade": lambda row: row.stamp.price_grade,
             "price_as_of": lambda row: row.stamp.price_as_of.isoformat() if row.stamp.price_as_of else None,
             "price_old": lambda row: is_old(row.stamp.price_as_of, row.today),
             "planned_as": lambda row: row.stamp.planned_as,
+            "price_source": lambda row: row.stamp.source,
             "own_rate": lambda row: row.stamp.own_rate or None,
         },
     ),

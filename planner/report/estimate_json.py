@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planner import __version__
+from planner.report.cannot_see import cannot_see
 from planner.report.estimate_columns import (
     ESTIMATE_ONLY_TEXT,
     LAUNCHABLE,
@@ -20,42 +22,59 @@ from providers.registry import is_estimated_only
 from workloads.addresses import shown_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
     from planner.planning.check import Judged
+    from planner.throughput.table import Cited
     from workloads.job_changes import Difference
 
 
-def estimate_json(
-    plan: Plan,
-    checked: Mapping[int, Judged] | None = None,
-    limit: int | None = None,
-    changed: Sequence[Difference] = (),
-) -> str:
-    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices.
+class Beside(NamedTuple):
+    """What stands beside a plan in its JSON.
 
     With `checked` each candidate tells whether the account could launch it: null where nobody was asked. `limit` is
     how many candidates are written (None: all); `candidate_count` counts all of them. `changed` are the keys in which
-    options changed the job file.
+    options changed the job file, `command` is what was typed, `cited` tells of measurements by their ids, and `levers`
+    says what a change of the job or of the offer would save (None: nobody asked).
     """
-    return json.dumps(
-        {
-            "job": shown_values(plan.job.model_dump(mode="json")),
-            "changed": changed_json(changed),
-            "made_at": plan.made_at.isoformat(),
-            "currency": "USD",
-            "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
-            "own_prices": list(plan.own_notes),
-            "advice": [*plan.advice, *machines_advice(plan)],
-            "this_machine": machine_json(plan.this_machine),
-            "named_devices": [device_json(device) for device in plan.named_devices],
-            "candidate_count": len(plan.ranking),
-            "candidates": list(candidate_rows(plan, enumerate(plan.ranking[:limit], start=1), checked)),
-            "several_machines": machines_json(plan),
-            "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
-        }
-    )
+
+    checked: Mapping[int, Judged] | None = None
+    limit: int | None = None
+    changed: Sequence[Difference] = ()
+    command: str = "plan estimate"
+    cited: Callable[[Iterable[str]], Sequence[Cited]] = lambda _: ()
+    levers: Sequence[Mapping[str, Any]] | None = None
+
+
+def estimate_json(plan: Plan, beside: Beside = Beside()) -> str:  # noqa: B008  it is frozen
+    """The plan as JSON: numbers for money and rates, null for unknown. Needs the plan's prices."""
+    return json.dumps(estimate_document(plan, beside))
+
+
+def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]:  # noqa: B008  it is frozen
+    """The same before it is written: what a page of it shows can differ from it in nothing."""
+    shown = plan.ranking[: beside.limit]
+    evidence = dict.fromkeys(one for candidate in shown for one in candidate.estimate.computed.evidence)
+    return {
+        "job": shown_values(plan.job.model_dump(mode="json")),
+        "changed": changed_json(beside.changed),
+        "made_at": plan.made_at.isoformat(),
+        "made_by": {"command": beside.command, "version": __version__},
+        "currency": "USD",
+        "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
+        "own_prices": list(plan.own_notes),
+        "advice": [*plan.advice, *machines_advice(plan)],
+        "cannot_see": cannot_see(plan, is_checked=beside.checked is not None),
+        "this_machine": machine_json(plan.this_machine),
+        "named_devices": [device_json(device) for device in plan.named_devices],
+        "candidate_count": len(plan.ranking),
+        "candidates": list(candidate_rows(plan, enumerate(shown, start=1), beside.checked)),
+        "measurements": [one._asdict() for one in beside.cited(evidence)],
+        "several_machines": machines_json(plan),
+        "levers": None if beside.levers is None else [dict(lever) for lever in beside.levers],
+        "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
+    }
 
 
 def changed_json(changed: Sequence[Difference]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.throughput.evidence import EvidenceRow
 from planner.throughput.nets import convolutions_of
@@ -80,6 +80,29 @@ def _evidence_row(row: tuple[object, ...], group: str, architecture: str) -> Evi
         link=link_of(int(count), int(nodes), link, Parallelism(parallelism), device),
         library=library_of(int(count), Parallelism(parallelism), framework),
     )
+
+
+class Cited(NamedTuple):
+    """A measurement that a prediction rests on: who published it where, its device, its quality, its date as stated."""
+
+    id: str
+    device: str
+    source: str
+    address: str
+    quality: str
+    measured_on: str
+
+
+def cited(ids: Iterable[str], path: Path = SHIPPED_TABLE) -> list[Cited]:
+    """Those of the ids that the shipped table has, in order. Raises MissingTableError."""
+    wanted = sorted(set(ids))
+    with closing(open_table(path)) as database:
+        rows = database.execute(
+            "SELECT id, device, measurements.source, address, quality, measured_on FROM measurements "
+            f"LEFT JOIN sources USING (source) WHERE id IN ({', '.join('?' * len(wanted))}) ORDER BY id",
+            wanted,
+        )
+        return [Cited(*(str(cell or "") for cell in row)) for row in rows]
 
 
 def source_addresses(database: sqlite3.Connection) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from planner.cli import job_options, options, planning
+from planner.cli import job_options, options, planning, typed
 from planner.cli.counted_images import with_counted_images
 from planner.cli.job_options import AskedJob
 from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
@@ -200,9 +200,10 @@ def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
 
 
 def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None, asked_job: AskedJob) -> str:
-    from planner.report.estimate_json import estimate_json
+    from planner.report.estimate_json import Beside, estimate_json
+    from planner.throughput.table import cited
 
-    return estimate_json(plan, judged, limit, asked_job.differences)
+    return estimate_json(plan, Beside(judged, limit, asked_job.differences, typed.whole(), cited))
 
 
 def _page(

@@ -131,7 +131,8 @@ def test_places_offers_and_quotes_say_the_same(shipped: Catalog) -> None:
             assert from_micro(place.planning_micro_usd_per_hour) == offer.planning_usd_per_hour
             assert from_micro(quote.micro_usd_per_hour) == offer.usd_per_hour
             assert quote.stamp == (
-                offer.zones, offer.price_grade, offer.price_as_of, "", offer.planned_as, offer.price_spread
+                offer.zones, offer.price_grade, offer.price_as_of, "", offer.planned_as, offer.price_spread,
+                    offer.price_source,
             )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from planner import __version__
 from planner.cli.screen import PLAIN, render
 from planner.forecast.plan import Reason
 from planner.forecast.price_notes import unsettled_prices
@@ -18,11 +19,12 @@ from planner.report import estimate_columns
 from planner.report import estimate_json as estimate_json_module
 from planner.report import estimate_page as estimate_page_module
 from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE
-from planner.report.estimate_json import estimate_json
+from planner.report.estimate_json import Beside, estimate_json
 from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from planner.report.explain import explain
 from planner.report.page import Column, Table
 from planner.runs.proposal.proposal import rented as rented_proposal
+from planner.throughput.table import Cited, cited
 from planner.throughput.values import Basis
 from pricing.catalog import Catalog
 from pricing.devices import device_text
@@ -35,7 +37,7 @@ from tests.conftest import ROOT
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from planner.forecast.plan import Plan, RankedOffer
     from tests.conftest import Golden
@@ -220,6 +222,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
         "several_machines",
         "named_devices",
         "candidate_count",
+        *("made_by", "cannot_see", "measurements", "levers"),
     }
     for row in found["candidates"]:
         assert set(row) == promised()
@@ -238,6 +241,38 @@ def test_money_and_rates_are_numbers_and_the_unknown_is_null(catalog: Catalog) -
         assert all(isinstance(part, int | float) for part in row["cost_parts"].values())
     assert {row["zone"] for row in found["candidates"]} == {None, "us-east-1a"}
     assert found["this_machine"] is None
+
+
+def test_an_estimate_says_what_it_cannot_see(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_place=True)
+    modelled = sum(one.estimate.throughput.basis is Basis.MODELLED for one in plan.ranking)
+    assert 0 < modelled < len(plan.ranking)
+    said = as_json(plan)["cannot_see"]
+    assert f"the speed of {modelled} of {len(plan.ranking)} offers was never measured" in said[0]
+    assert any(line.startswith("the account: ") for line in said)
+    checked = json.loads(estimate_json(plan, Beside(checked={})))["cannot_see"]
+    assert not any(line.startswith("the account: ") for line in checked)
+
+
+def test_the_json_says_what_made_it_and_which_measurements_it_rests_on(catalog: Catalog) -> None:
+    plan = a_plan(catalog, limit=1)
+    asked: list[str] = []
+
+    def of_ids(ids: Iterable[str]) -> list[Cited]:
+        asked.extend(ids)
+        return [Cited(asked[0], "T4", "a source", "https://example.org", "A", "2026-01-02")]
+
+    found = json.loads(estimate_json(plan, Beside(limit=1, command="plan estimate a.yaml", cited=of_ids)))
+    assert found["made_by"] == {"command": "plan estimate a.yaml", "version": __version__}
+    assert found["candidates"][0]["speed_evidence"] == asked
+    assert [row["id"] for row in found["measurements"]] == asked[:1]
+
+
+def test_measurements_are_told_with_their_source_and_date() -> None:
+    first, *others = cited(["lambda_tf-0216", "lambda_tf-0216", "no such row"])
+    assert not others
+    assert first == Cited("lambda_tf-0216", "A100-PCIe-40GB", "lambda_tf", first.address, "A", "2020-11-01")
+    assert first.address.startswith("github:lambdal/lambda-tensorflow-benchmark@")
 
 
 def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:

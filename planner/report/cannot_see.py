@@ -1,0 +1,77 @@
+"""What an estimate cannot see: what no figure of it counts, so that nobody takes it for more than it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from planner.throughput.values import Basis
+from pricing.grades import is_old
+from pricing.offers import Market
+
+if TYPE_CHECKING:
+    from planner.forecast.plan import Plan
+
+
+def cannot_see(plan: Plan, *, is_checked: bool = False) -> list[str]:
+    """A line each, those with a count of this plan's offers first. Needs the plan's prices.
+
+    `is_checked`: the account was asked what it may launch.
+    """
+    return [*_speeds(plan), *_prices(plan), *_spot(plan), *_data(plan), *([] if is_checked else [_ACCOUNT]), *_ALWAYS]
+
+
+_ACCOUNT = (
+    "the account: whether its quotas allow a machine is not asked (--check, plan doctor), and a listed price does not "
+    "say that a machine can be obtained"
+)
+_ALWAYS = (
+    "the bill: prices are before tax, negotiated discounts and minimum charges that nobody lists; requests to object "
+    "storage are not counted",
+    "the model: the job says how many epochs; whether they reach the accuracy that you need is not estimated",
+    "another program: speeds are those of this project's own trainer; a training script of your own may be slower",
+    "the cloud itself: nothing was held against a bill of a real account yet (docs/fidelity.md says what is assumed)",
+)
+
+
+def _speeds(plan: Plan) -> list[str]:
+    """How many offers rest on a device that nobody measured."""
+    bases = Counter(candidate.estimate.throughput.basis for candidate in plan.ranking)
+    unmeasured = bases[Basis.MODELLED]
+    if not unmeasured:
+        return []
+    return [
+        f"the speed of {unmeasured:,} of {len(plan.ranking):,} offers was never measured on their device: it is "
+        "computed from the data sheet and what the model learnt of others (basis: modelled)"
+    ]
+
+
+def _prices(plan: Plan) -> list[str]:
+    """How many offers have a price of more than a month ago."""
+    today = plan.made_at.date()
+    stamps = [plan.prices[candidate.place.row_id].stamp for candidate in plan.ranking]
+    old = sum(is_old(stamp.price_as_of, today) for stamp in stamps)
+    if not old:
+        return []
+    return [
+        f"today's price of {old:,} of {len(stamps):,} offers: theirs was read more than a month ago (plan prices "
+        "refresh reads the current ones)"
+    ]
+
+
+def _spot(plan: Plan) -> list[str]:
+    on_spot = sum(candidate.estimate.rental.market is Market.SPOT for candidate in plan.ranking)
+    if not on_spot:
+        return []
+    return [
+        f"the spot market of tomorrow: interruptions and prices of {on_spot:,} spot offers are those of past records, "
+        "and an interval of 80 % leaves two runs of ten outside"
+    ]
+
+
+def _data(plan: Plan) -> list[str]:
+    """What is not known of data that is no known set."""
+    from planner.datasets.transfer import data_line
+
+    job = plan.job
+    return [] if job.known_data or job.data.size_bytes is not None else [f"the data: {data_line(job)}"]
