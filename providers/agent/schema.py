@@ -75,7 +75,7 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("device_count", "images", "steps_per_epoch", "epochs", "total_steps"), _is_count),
     **dict.fromkeys(("resumed_from_step", "epoch", "step", "best_epoch"), _is_count),
     **dict.fromkeys(("hold_out_images", "hold_out_trained_on"), _is_count),
-    **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy"), _is_figure),
+    **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),
     "images_per_second": _is_rate,
     **dict.fromkeys(("seconds", "train_seconds", "others_share"), _is_seconds),

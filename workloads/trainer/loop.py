@@ -136,7 +136,7 @@ def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
     with naming_damaged(ready.split.hold_out):
         metrics = model.evaluate(_hold_out_feed(ready), verbose=0, return_dict=True, callbacks=hooks)
     logs = {f"val_{name}": value for name, value in metrics.items()}
-    seconds = watch.epoch_end(epoch - 1, logs)
+    seconds = watch.epoch_end(epoch - 1, logs, ready.validation.learning_rate)
     ready.validation.epoch_end(epoch, watch.step, logs, seconds)
 
 

@@ -54,6 +54,11 @@ class Validation:
         best = best_epoch(self.epochs, self._job.validation)
         return best.epoch if best and self._job.validation.keep_best else None
 
+    @property
+    def learning_rate(self) -> float:
+        """The rate that the optimizer goes by now."""
+        return _number(plain_optimizer(self._models.training.optimizer).learning_rate)
+
     def history(self) -> str:
         """Return the history as a checkpoint stores it."""
         return _EPOCHS.dump_json(self.epochs).decode()
@@ -81,7 +86,7 @@ class Validation:
     def epoch_end(self, epoch: int, step: int, logs: Mapping[str, Any], seconds: float) -> bool:
         """`epoch` from 1. Whether training ends here."""
         figures = {name: _figure(logs, key) for name, key in (_TRAINED | _VALIDATED).items()}
-        rate = _number(plain_optimizer(self._models.training.optimizer).learning_rate)
+        rate = self.learning_rate
         self.epochs.append(Epoch(epoch=epoch, step=step, rate=rate, seconds=round(seconds, 3), **figures))
         if figures["validation_loss"] is None or self.spec_every is None:
             return False

@@ -123,8 +123,9 @@ class Watch:
         """Note when an epoch begins."""
         self._epoch_began = (self._clock.monotonic(), self.meter.train_seconds)
 
-    def epoch_end(self, epoch: int, logs: Logs) -> float:
-        """Seconds of the epoch. `epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested.
+    def epoch_end(self, epoch: int, logs: Logs, learning_rate: float) -> float:
+        """Seconds of the epoch. `epoch` from 0; `logs` with val_loss and val_accuracy where the hold-out was tested;
+        `learning_rate` is that of the epoch's end.
 
         Raises DivergedError on a loss that is no number.
         """
@@ -144,6 +145,7 @@ class Watch:
             loss=_figure(logs, "loss"),
             accuracy=_figure(logs, "accuracy"),
             **tested,
+            learning_rate=learning_rate,
             seconds=round(seconds, 3),
             train_seconds=round(self.meter.train_seconds - trained, 3),
         )
@@ -268,7 +270,7 @@ def hooked(keras: Any, model: Any, watch: Watch, averages: Averages, validation:
 
         def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
             super().on_epoch_end(epoch, logs)
-            seconds = watch.epoch_end(epoch, logs or {})
+            seconds = watch.epoch_end(epoch, logs or {}, validation.learning_rate)
             model.stop_training = validation.epoch_end(epoch + 1, watch.step, logs or {}, seconds)
 
         def on_test_begin(self, logs: Logs | None = None) -> None:

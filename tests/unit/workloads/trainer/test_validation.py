@@ -58,6 +58,8 @@ def test_a_run_ends_early_and_says_so(early: Path) -> None:
     assert [row["epoch"] for row in rows(early)] == ["1", "2", "3"]
     # The second validation is not better: the epoch after it is trained at half the rate.
     assert [float(row["rate"]) for row in rows(early)] == pytest.approx([1e-6, 1e-6, 5e-7])
+    # While it trains, the rate is told with each epoch: a live run's curve has it too.
+    assert [row["learning_rate"] for row in events(early, name="epoch")] == pytest.approx([1e-6, 1e-6, 5e-7])
 
 
 @pytest.mark.keras_3

@@ -231,7 +231,7 @@ def test_an_epoch_is_told_with_the_hold_out_where_it_was_tested(scene: MakeScene
     made = scene()
     made.watch.epoch_begin()
     made.steps(50)
-    made.watch.epoch_end(0, {"loss": 0.5, "accuracy": 0.75, "val_loss": 0.25, "val_accuracy": 0.875})
+    made.watch.epoch_end(0, {"loss": 0.5, "accuracy": 0.75, "val_loss": 0.25, "val_accuracy": 0.875}, 0.01)
     told = made.events("epoch")[0]
     assert told == {
         **told,
@@ -241,6 +241,7 @@ def test_an_epoch_is_told_with_the_hold_out_where_it_was_tested(scene: MakeScene
         "accuracy": 0.75,
         "validation_loss": 0.25,
         "validation_accuracy": 0.875,
+        "learning_rate": 0.01,
         "seconds": 6.25,
         "train_seconds": 6.25,
     }
