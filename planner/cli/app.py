@@ -30,6 +30,7 @@ COMMANDS = {
     "predict": "Name the classes of images with the model of a run",
     "board": "Show the curves of a run in TensorBoard",
     "stop": "End a run; its newest checkpoint is kept",
+    "report": "Show what a run took, cost and reached, as text or a page of HTML",
     "history": "List past runs with estimated and actual time and cost",
     "sweep": "Find and delete resources that runs have left",
     "burn": "List what bills in the accounts, whoever created it",

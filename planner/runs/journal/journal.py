@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
 from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
-from planner.runs.journal.rows import NO_ROW, RunSummary, aware, merged_record, run_of, run_record, save_run, text_of
+from planner.runs.journal.rows import (
+    NO_ROW,
+    LoggedEvent,
+    RunSummary,
+    aware,
+    logged_event,
+    merged_record,
+    run_of,
+    run_record,
+    save_run,
+    text_of,
+)
 from planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, pack_run
 from planner.runs.receipt.receipt import receipt_record
 from planner.runs.run import Outcome, Phase, Run
@@ -167,6 +178,11 @@ class Journal:
     def newest_event(self, run_id: RunId) -> int:
         """The number of the newest event of the run: another one means that somebody acts on it. 0 for none."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM events WHERE run_id = ?", run_id)[0][0])
+
+    def events(self, run_id: RunId) -> list[LoggedEvent]:
+        """What happened to a run, oldest first; an event whose instant cannot be read is left out."""
+        rows = self._rows("SELECT at, kind, detail FROM events WHERE run_id = ? ORDER BY id", run_id)
+        return [event for row in rows if (event := logged_event(row)) is not None]
 
     def save_receipt(self, run_id: RunId, receipt: dict[str, Any], now: datetime) -> None:
         """The receipt of a run; one that is done is packed with it, so that ten thousand runs stay quick to read."""

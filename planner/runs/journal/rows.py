@@ -42,6 +42,22 @@ class RunSummary(NamedTuple):
     receipt: Mapping[str, Any] = MappingProxyType({})
 
 
+class LoggedEvent(NamedTuple):
+    """What the journal notes of a run: the phase that it reached, or what a command did (`asking`, `stop asked`)."""
+
+    at: datetime
+    kind: str
+    detail: str
+
+
+def logged_event(row: sqlite3.Row) -> LoggedEvent | None:
+    """None where its instant cannot be read."""
+    try:
+        return LoggedEvent(aware(row["at"]), str(row["kind"]), str(row["detail"]))
+    except NO_ROW:
+        return None
+
+
 def run_record(run: Run) -> dict[str, Any]:
     """Every field of a run but its targets, as JSON values."""
     return dict(json.loads(_runs().dump_json(run, exclude={"targets"})))

@@ -88,7 +88,7 @@ def run_id(completes: Callable[[str], list[str]], tmp_path: Path, monkeypatch: p
     del completes
 
 
-@pytest.mark.parametrize("command", ["status", "stop", "logs", "attach", "board", "predict"])
+@pytest.mark.parametrize("command", ["status", "stop", "logs", "attach", "board", "predict", "report"])
 def test_runs_are_completed(completes: Callable[[str], list[str]], run_id: str, command: str) -> None:
     assert completes(f"plan {command} {run_id[:4]}") == [run_id]
 

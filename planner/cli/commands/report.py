@@ -1,0 +1,103 @@
+"""`plan report`: what a run took, cost and reached, as a page of HTML, as JSON or in a few lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from planner import __version__
+from planner.cli import build, options
+from planner.cli.screen import show
+from planner.cli.typed import whole
+from planner.errors import BadInputError, PlanError, ThisMachineError, from_provider
+from planner.home.files import persons_files
+from planner.report.run_answer import answer, bills_text
+from planner.runs.journal.journal import Journal
+from planner.runs.receipt.receipt import receipt_from, receipt_text
+from planner.runs.report.document import Sources, run_document
+from planner.runs.run import Run
+from planner.settings import Settings
+from providers.base import RunStore
+from providers.errors import ProviderError
+
+_MOST_CLASSES = 5
+
+
+def command(
+    name: options.RunName,
+    page: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page of HTML: one file that loads nothing")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what a run took, cost and reached, beside its estimate: curves, machines, classes, receipt.
+
+    Reads the journal, the run directory and the model's folder, and changes nothing.
+    """
+    if page is not None and page.suffix.lower() not in (".html", ".htm"):
+        raise BadInputError(
+            f"--html writes a page, and {page.name} does not end in .html", f"--html {page.stem or 'report'}.html"
+        )
+    settings = options.settings()
+    with build.journal(settings) as journal:
+        report = _document(journal.run(name), journal, settings)
+    if page is not None:
+        from planner.report.run_page import run_page  # 20 ms that the other forms need not pay
+
+        _write(page, run_page(report))
+        sys.stderr.write(f"{page} is written\n")
+    if as_json:
+        sys.stdout.write(json.dumps(report) + "\n")
+    elif page is None:
+        show(_lines(report))
+
+
+def _document(run: Run, journal: Journal, settings: Settings) -> dict[str, Any]:
+    store, why = _store(run, settings)
+    now = build.clock().now()
+    if store is not None and run.live:
+        with suppress(PlanError, ProviderError):  # who cannot be asked leaves the run as the journal has it
+            runner = build.runner(journal, settings, lambda _: None, run.provider)
+            now = build.clock_of(build.provider(run.provider, settings)).now()
+            run = runner.with_end(run)
+    sources = Sources(journal=journal, store=store, now=now, why_no_store=why)
+    return run_document(run, sources) | {"made_by": {"command": whole(), "version": __version__}}
+
+
+def _store(run: Run, settings: Settings) -> tuple[RunStore | None, str]:
+    """The run directory; None and why, where nobody is signed in to the cloud that it is in, or its SDK is missing."""
+    try:
+        return build.provider(run.provider, settings).store(run.run_id), ""
+    except ProviderError as error:
+        return None, from_provider(error).message
+    except PlanError as error:
+        return None, error.message
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        with persons_files():
+            path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    lines = [answer(report)]
+    if bills := bills_text(report):
+        lines.append(bills)
+    for stop in report["interruptions"]:
+        lines.append(f"attempt {stop['attempt']} was interrupted ({stop['end']}) at {stop['where']}")
+    if report["receipt"] is not None:
+        lines += ["", receipt_text(receipt_from(report["receipt"]))]
+    classes = [one for one in (report["held_out"] or {}).get("classes") or [] if one["accuracy"] is not None]
+    if classes:
+        lowest = sorted(classes, key=lambda one: one["accuracy"])[:_MOST_CLASSES]
+        lines.append("lowest accuracy: " + ", ".join(f"{one['name']} {one['accuracy']:.1%}" for one in lowest))
+    lines += [f"note: {gap}" for gap in report["gaps"]]
+    return [*lines, f"plan report {report['run']['run_id']} --html report.html has the curves and all classes"]

@@ -1,0 +1,96 @@
+"""A run in one sentence, of its document: the first line of its page and of what `plan report` prints."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pricing.money import format_usd, format_usd_per_hour
+from workloads.durations import format_duration
+
+RunDocument = dict[str, Any]
+"""What planner.runs.report.document makes; its keys are those of schemas/report.schema.json."""
+
+_NEAR = 0.05
+"""A time or a cost within so much of its estimate is told as estimated."""
+
+
+def answer(document: RunDocument) -> str:
+    """What became of the run, what it took and cost beside the estimate, and what it reached."""
+    run, actual = document["run"], document["actual"]
+    parts = [f"{run['job_name']} {_state(document)}"]
+    machines = sum(attempt["had_machine"] for attempt in document["attempts"])
+    if actual["seconds"] is not None:
+        on = f" on {machines} machines" if machines > 1 else ""
+        parts.append(f"{seconds_text(actual['seconds'])}{on}{_beside(document, 'seconds', 'than estimated')}")
+    parts.append(f"{usd_text(actual['usd'])}{' so far' if not run['outcome'] else ''}{_beside(document, 'usd', '')}")
+    if run["simulated"]:
+        parts[-1] += ", simulated"
+    accuracy = (document["held_out"] or {}).get("accuracy")
+    if accuracy is not None:
+        parts.append(f"accuracy {accuracy:.1%} on held-out images")
+    return ", ".join(parts)
+
+
+def bills_text(document: RunDocument) -> str:
+    """What a run still costs, and until when at the latest; "" for one of which nothing bills."""
+    bills, run = document["bills"], document["run"]
+    if not bills["bills"]:
+        return ""
+    until = f"until {local_text(bills['until'])} at the latest"
+    rate = format_usd_per_hour(Decimal(str(bills["usd_per_hour"])))
+    if not bills["usd_per_hour"] and document["attempts"][-1]["ended_at"]:
+        return "the machine has ended; a disk or an address may bill until they are removed"
+    return f"would bill {rate} {until}, were it not simulated" if run["simulated"] else f"bills {rate} {until}"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """`3h 07m`; a dash where it is not known."""
+    return "-" if seconds is None else format_duration(timedelta(seconds=seconds))
+
+
+def usd_text(usd: float | None) -> str:
+    """`$1.25`; a dash where it is not known."""
+    return "-" if usd is None else format_usd(Decimal(str(usd)))
+
+
+def local_text(instant: str | None) -> str:
+    """An instant of the document as this computer's clock shows it; a dash for none."""
+    return "-" if instant is None else f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M}"
+
+
+def off_text(estimated: float | None, actual: float | None) -> str:
+    """`+12 %`: how far what was is from what was estimated; a dash where either is not known."""
+    return "-" if not estimated or actual is None else f"{(actual - estimated) / estimated:+.0%}"
+
+
+def estimated(document: RunDocument, name: str) -> float | None:
+    """A figure of the estimate: of the receipt, which holds it to the places where the run was; else of the launch."""
+    receipt = document["receipt"] or {}
+    value = receipt.get(f"estimated_{name}")
+    return (document["estimate"] or {}).get(name) if value is None else value
+
+
+def _state(document: RunDocument) -> str:
+    run, actual = document["run"], document["actual"]
+    if run["outcome"] == "succeeded":
+        return "is trained"
+    if run["outcome"]:
+        return f"ended ({run['outcome'].replace('_', ' ')}) at step {actual['step']:,}{_of(actual)}"
+    return f"is {run['phase'].replace('_', ' ')}, step {actual['step']:,}{_of(actual)}"
+
+
+def _of(actual: dict[str, Any]) -> str:
+    return f" of {actual['total_steps']:,}" if actual["total_steps"] else ""
+
+
+def _beside(document: RunDocument, name: str, than: str) -> str:
+    """How far a run that was trained to its end is from its estimate."""
+    expected, actual = estimated(document, name), document["actual"][name]
+    if document["run"]["outcome"] != "succeeded" or not expected or actual is None:
+        return ""
+    off = (actual - expected) / expected
+    if abs(off) <= _NEAR:
+        return " (as estimated)"
+    return f" ({abs(off):.0%} {'more' if off > 0 else 'less'}{f' {than}' if than else ''})"
