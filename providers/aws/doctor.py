@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from providers.aws.alarm import LATE, AwsAlarm
 from providers.aws.api import CONNECTIONS
 from providers.aws.errors import DRY_RUN, is_denied_by_organisation
 from providers.aws.preflight import identity, network
@@ -12,6 +13,7 @@ from providers.aws.quotas import quota_check
 from providers.aws.reply import tags_in
 from providers.aws.settings import INSTANCE_PROFILE
 from providers.base import LABEL_RUN, Check
+from providers.cloud.alarm import check
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
@@ -43,6 +45,7 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
         "machine role": lambda: _machine_role(at),
         "scope": lambda: _scope(account),
         "timer": lambda: _timer(account),
+        "alarm": lambda: check(AwsAlarm(at).found, LATE, _SET_UP),
     }
     return check_lines(looks, _of_error, limit)
 

@@ -15,6 +15,7 @@ from pricing.offers import Market, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
 from providers.aws.account import Account
+from providers.aws.alarm import AwsAlarm
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunStore, SetupStep, VendorRequest
+    from providers.cloud.alarm import Alarm
 
 LISTING_LAG = timedelta(minutes=2)
 """How long after a create EC2 may not show it: "a few minutes" at most, says its page on eventual consistency."""
@@ -275,6 +277,13 @@ class AwsProvider:
 
     def removable(self) -> Sequence[SetupStep]:
         return AwsSetUp(self.standing_resources).removable()
+
+    def alarm(self) -> Alarm | None:
+        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        return AwsAlarm(self.standing_resources).found()
+
+    def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
+        return AwsAlarm(self.standing_resources).steps(wanted)
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         AwsSetUp(self.standing_resources, self.patience.sleep).carry_out(step, report)

@@ -26,6 +26,7 @@ _THERE = (
     "ResourceConflictException",
     "ResourceAlreadyExistsException",
     "BucketAlreadyOwnedByYou",
+    "DuplicateRecordException",
 )
 SETTLES_SECONDS = 10.0
 """After a step that made a role: most roles are known everywhere by then, and the next step is not refused."""

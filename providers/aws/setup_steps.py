@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-ABSENT = ("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet")
+ABSENT = (
+    *("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet"),
+    "NotFoundException",
+)
 """What says that there is none."""
 TAGS = [{"Key": "trainplan", "Value": "1"}]
 """On whatever is made here."""

@@ -6,10 +6,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.azure.account import GRANTS, SET_UP
+from providers.azure.alarm import LATE
 from providers.azure.listing import others_groups
 from providers.azure.preflight import ACCOUNT_CHECKS, of_error
 from providers.azure.quotas import quotas_line, regions_line
 from providers.base import Check, RunId
+from providers.cloud.alarm import check
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
 from providers.errors import PermissionDeniedError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from providers.azure.account import Account
+    from providers.cloud.alarm import Alarm
     from providers.cloud.launch import Rented
 
 _NOBODY = RunId("doctor")
@@ -26,10 +29,14 @@ _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right take
 
 
 def examine(
-    account: Account, rented: Rented, machines_may_write: Callable[[], bool], limit: Limit = LIMIT
+    account: Account,
+    rented: Rented,
+    machines_may_write: Callable[[], bool],
+    alarm: Callable[[], Alarm | None],
+    limit: Limit = LIMIT,
 ) -> Sequence[Check]:
     """Return one line for each check; nothing is created, nothing is raised. `machines_may_write` looks at their right
-    to the container, and raises ProviderError.
+    to the container, `alarm` at the monthly alarm; both raise ProviderError.
     """
     looks: dict[str, Look] = {
         "quotas": partial(quotas_line, account),
@@ -39,6 +46,7 @@ def examine(
         "machines' data": partial(_machines_data, machines_may_write),
         "granting": partial(_granting, account),
         "scope": partial(_scope, account),
+        "alarm": partial(check, alarm, LATE, SET_UP),
     }
     return check_lines(looks, of_error, limit)
 

@@ -63,6 +63,7 @@ CLIENT_ACTIONS = (
     "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData/action",
     "Microsoft.Compute/virtualMachines/write",
     "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate/action",
+    "Microsoft.Consumption/budgets/read",
     "Microsoft.ManagedIdentity/userAssignedIdentities/read",
     "Microsoft.Network/networkInterfaces/delete",
     "Microsoft.Network/networkSecurityGroups/delete",
@@ -143,3 +144,9 @@ SETUP_ACTIONS = (
     "Microsoft.Storage/storageAccounts/write",
 )
 """Of whoever sets up, and removes it again."""
+ALARM_ACTIONS = (
+    "Microsoft.Consumption/budgets/delete",
+    "Microsoft.Consumption/budgets/read",
+    "Microsoft.Consumption/budgets/write",
+)
+"""Of whoever types `plan setup azure --alarm`, beside those of the set-up."""

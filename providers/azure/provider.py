@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pricing.current import offers_of
 from providers.azure import listing
 from providers.azure.account import Account
+from providers.azure.alarm import AzureAlarm
 from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.deadline import end_of, timer_of
 from providers.azure.launch import VIEW, Launcher, Pace
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         SetupStep,
         VendorRequest,
     )
+    from providers.cloud.alarm import Alarm
     from providers.stores.store import ObjectStore
 
 LISTING_LAG = timedelta(seconds=30)
@@ -159,7 +161,7 @@ class AzureProvider:
         """Looks at the account (providers.base.Doctor)."""
         from providers.azure.doctor import examine
 
-        return examine(self.account, self.rented, self._set_up().machines_may_write)
+        return examine(self.account, self.rented, self._set_up().machines_may_write, self.alarm)
 
     def lacking(self) -> Sequence[SetupStep]:
         """What launches need and the account lacks (providers.base.SetUp)."""
@@ -167,6 +169,13 @@ class AzureProvider:
 
     def removable(self) -> Sequence[SetupStep]:
         return self._set_up().removable()
+
+    def alarm(self) -> Alarm | None:
+        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        return AzureAlarm(self.account, self.now).found()
+
+    def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
+        return AzureAlarm(self.account, self.now).steps(wanted)
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         self._set_up().carry_out(step, report)

@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, PreflightState
+from providers.cloud.alarm import check
 from providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refused, unknown
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from providers.gcp.alarm import LATE, GoogleAlarm
 from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
@@ -51,6 +53,7 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
         "scope": _scope,
         "timers": _timers,
         "bucket": _bucket,
+        "alarm": lambda at: check(GoogleAlarm(at).found, LATE, _SETUP),
     }
     return check_lines({name: partial(look, at) for name, look in looks.items()}, partial(_of_error, at), limit)
 

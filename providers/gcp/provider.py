@@ -17,6 +17,7 @@ from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
 from providers.gcp import store
 from providers.gcp.account import Account
+from providers.gcp.alarm import GoogleAlarm
 from providers.gcp.api import GoogleApi
 from providers.gcp.compute import Machines
 from providers.gcp.doctor import custom_role, examine
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         Timers,
         VendorRequest,
     )
+    from providers.cloud.alarm import Alarm
     from providers.gcp.request import GoogleResolution
     from providers.stores.store import ObjectStore
 
@@ -168,6 +170,13 @@ class GcpProvider:
 
     def removable(self) -> Sequence[SetupStep]:
         return self._set_up().removable()
+
+    def alarm(self) -> Alarm | None:
+        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        return GoogleAlarm(self._stands()).found()
+
+    def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
+        return GoogleAlarm(self._stands()).steps(wanted)
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         self._set_up().carry_out(step, report)

@@ -17,6 +17,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
+from providers.gcp.alarm import GoogleAlarm
 from providers.gcp.permissions import ADVICE, CLIENT_OWN, CLIENT_ROLES, ROLES, Role
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.setup_steps import (
@@ -226,8 +227,11 @@ class _Calls:
         request: Mapping[str, Any] = call.parameters
         if request["method"] != "DELETE" and self._is_there(call):
             return None
+        body: Any = request.get("body")
+        if call.service == "billingbudgets" and body is not None:
+            body = GoogleAlarm(self.at).filled(body)
         try:
-            return self._asked(call, request.get("body"))
+            return self._asked(call, body)
         except InstanceNotFoundError:
             if request["method"] != "DELETE":
                 raise
@@ -286,9 +290,15 @@ class _Calls:
             "queues.create": self.at.queue,
             "buckets.insert": self.at.is_bucket,
             "roles.create": lambda: self._made_role(call),
+            "notificationChannels.create": lambda: self._channel(call),
+            "budgets.create": GoogleAlarm(self.at).budget,
         }
         look = looks.get(call.operation)
         return bool(look()) if look else False
+
+    def _channel(self, call: VendorRequest) -> str:
+        body: Any = call.parameters["body"]
+        return GoogleAlarm(self.at).channels().get(body["labels"]["email_address"], "")
 
     def _made_role(self, call: VendorRequest) -> Mapping[str, Any] | None:
         body: Any = call.parameters["body"]

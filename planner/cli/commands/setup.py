@@ -11,9 +11,10 @@ import typer
 
 from planner.cli import build, completion, options
 from planner.cli.ask import confirm
-from planner.errors import PlanError, from_provider
+from planner.errors import BadInputError, PlanError, from_provider
 from providers.base import SetUp, SetupStep
-from providers.errors import ProviderError
+from providers.cloud.alarm import Alarm, Alarms, wanted
+from providers.errors import PermissionDeniedError, ProviderError
 
 
 def command(
@@ -23,6 +24,13 @@ def command(
     remove: Annotated[
         bool, typer.Option("--remove", help="Remove what set-up created, unless a run still needs it")
     ] = False,
+    alarm: Annotated[
+        str,
+        typer.Option("--alarm", metavar="AMOUNT", help="Also make a monthly alarm by mail, in the account's currency"),
+    ] = "",
+    email: Annotated[
+        list[str] | None, typer.Option("--email", help="Whom the alarm warns; may be given several times")
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the calls that would be sent")] = False,
     as_json: options.Json = False,
@@ -36,7 +44,7 @@ def command(
         _show_json(name, (), remove=remove, is_done=True, as_json=as_json)
         return
     try:
-        steps = cloud.removable() if remove else cloud.lacking()
+        steps = _steps(cloud, wanted_alarm(alarm, email or [], remove=remove), remove=remove)
         if dry_run:
             _print_calls(name, steps, remove=remove, as_json=as_json)
             return
@@ -47,6 +55,36 @@ def command(
     except ProviderError as error:
         raise from_provider(error) from error
     _show_json(name, steps, remove=remove, is_done=True, as_json=as_json)
+
+
+def wanted_alarm(amount: str, emails: Sequence[str], *, remove: bool) -> Alarm | None:
+    """The alarm that was asked for; None where none was. Raises BadInputError, BadRequestError."""
+    if remove and (amount or emails):
+        raise BadInputError("--remove removes the alarm with all the rest", "leave out --alarm and --email")
+    if bool(amount) != bool(emails):
+        missing = "--email says whom it warns" if amount else "--alarm says at which monthly amount"
+        raise BadInputError(f"an alarm needs both: {missing}", "--alarm 20 --email me@example.com")
+    return wanted(amount, emails) if amount else None
+
+
+def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep]:
+    """What a set-up does, and the alarm last, so that what it takes in rights keeps nothing else from being made."""
+    if not isinstance(cloud, Alarms):
+        if alarm is not None:
+            raise BadInputError("this provider has no service for alarms", "leave out --alarm and --email")
+        return list(cloud.removable() if remove else cloud.lacking())
+    if remove:
+        return [*_alarm_to_remove(cloud), *cloud.removable()]
+    return [*cloud.lacking(), *(cloud.alarm_steps(alarm) if alarm is not None else ())]
+
+
+def _alarm_to_remove(cloud: Alarms) -> Sequence[SetupStep]:
+    """Nothing where this sign-in may not look: who may not see an alarm has not made it."""
+    try:
+        return cloud.alarm_steps(None)
+    except PermissionDeniedError as error:
+        sys.stderr.write(f"the monthly alarm stays, if there is one: {error.message}\n")
+        return []
 
 
 def _tell(name: str, steps: Sequence[SetupStep], *, remove: bool) -> None:

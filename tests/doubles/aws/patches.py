@@ -6,6 +6,7 @@ Only the double's own process is patched (tests/unit/providers/aws/test_moto_can
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends, births
@@ -323,3 +324,20 @@ def public_parameters_name_images(world: Callable[[], World]) -> None:
         )  # fmt: skip
 
     SimpleSystemManagerBackend.get_parameter = get_parameter
+
+
+@patch
+def budgets_tell_who_is_notified(world: Callable[[], World]) -> None:
+    """moto keeps the subscribers of a notification, and has no operation that lists them."""
+    from moto.budgets.responses import BudgetsResponse
+
+    del world
+
+    def describe(self: Any) -> str:
+        name = self._get_param("BudgetName")
+        self.backend.describe_budget(self.current_account, name)  # refuses one that is not there as AWS does
+        rules = self.backend.budgets[self.current_account][name].notifications
+        found = [one.subscribers for one in rules if one.details == self._get_param("Notification")]
+        return json.dumps({"Subscribers": found[0] if found else []})
+
+    BudgetsResponse.describe_subscribers_for_notification = describe  # type: ignore[attr-defined]

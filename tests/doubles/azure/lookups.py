@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.azure import compute
+from tests.doubles.azure import budgets, compute
 from tests.doubles.azure.compute import limit_of, used_of
 from tests.doubles.azure.rules import (
     CONTROLLERS,
@@ -62,6 +62,7 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("DELETE", role, _delete_role),
         ("GET", home + rf"/providers/(?P<kind>{'|'.join(LISTED_TYPES)})", _page),
         ("PUT", account + "(?P<inner>/.+)?", _put_storage),
+        *budgets.routes(home),
     ]
 
 

@@ -52,6 +52,7 @@ class World:
         self.rights: dict[str, Right] = {}
         self.past_rights: list[Right] = []
         self.roles: dict[str, dict[str, Any]] = {}
+        self.budgets: dict[str, dict[str, Any]] = {}
         self.operations: dict[str, Operation] = {}
         self.timers: list[Timer] = []
         self.calls: list[dict[str, Any]] = []

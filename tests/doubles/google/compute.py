@@ -211,7 +211,9 @@ def has_subnetwork(world: World, region: str, network: str) -> bool:
 
 
 def billing(world: World, call: Call) -> dict[str, Any]:
-    return {"name": "projects/p/billingInfo", "projectId": "p", "billingEnabled": world.scenario.billing}
+    paid = world.scenario.billing
+    account = {"billingAccountName": "billingAccounts/000000-111111-222222"} if paid else {}
+    return {"name": "projects/p/billingInfo", "projectId": "p", "billingEnabled": paid, **account}
 
 
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from tests.doubles.google.world import Call, World
 
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
-SERVICES = ("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling")
+SERVICES = (
+    *("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling"),
+    *("billingbudgets", "monitoring"),
+)
 _PAGE = 40
 CLIENT_BASED = ("cloudresourcemanager", "serviceusage", "iam", "cloudbilling")
 """APIs that refuse a person's sign-in without a quota project; that it is these is assumed."""
@@ -56,7 +59,8 @@ class Iam:
 
     @classmethod
     def of(cls, scenario: Scenario) -> Iam:
-        made = cls(lag_seconds=scenario.settling_seconds, disabled=set(scenario.services_off))
+        # The budgets' API is off until somebody wants it.
+        made = cls(lag_seconds=scenario.settling_seconds, disabled={"billingbudgets", *scenario.services_off})
         made.unsupported = frozenset(scenario.unsupported_in_roles)
         if scenario.tpu_quotas is not None:
             made.tpu_quotas = dict(scenario.tpu_quotas)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs, in_turn
-from tests.doubles.google import advice, compute, disks, iam, storage, tasks, tpu, unknown
+from tests.doubles.google import advice, budgets, compute, disks, iam, storage, tasks, tpu, unknown
 from tests.doubles.google.discovery import Description, Matched, ViolationError, description
 from tests.doubles.google.machines import ledger_rows
 from tests.doubles.google.scenario import FaultRule, Scenario
@@ -29,7 +29,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-DOCUMENTS = ["compute.v1", "storage.v1", "cloudbilling.v1", "tpu.v2", "cloudtasks.v2", *iam.DOCUMENTS]
+DOCUMENTS = [
+    "compute.v1",
+    "storage.v1",
+    "cloudbilling.v1",
+    "tpu.v2",
+    "cloudtasks.v2",
+    *iam.DOCUMENTS,
+    *budgets.DOCUMENTS,
+]
 """Which APIs are spoken; the first that has a method for a path answers."""
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     **advice.HANDLERS,
@@ -38,6 +46,7 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     **tpu.HANDLERS,
     **tasks.HANDLERS,
     **iam.HANDLERS,
+    **budgets.HANDLERS,
 }
 LEDGERS: list[Callable[[World], list[dict[str, Any]]]] = [ledger_rows, tpu.ledger, tasks.ledger]
 """What modules of APIs bring: methods by id, and what ever was there."""

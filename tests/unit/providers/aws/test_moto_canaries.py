@@ -79,6 +79,11 @@ with mock_aws():
             ssm.get_parameter,
             Name="/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
         ) == "ParameterNotFound",
+        "budgets_tell_who_is_notified": refused(
+            boto3.client("budgets", region).describe_subscribers_for_notification,
+            AccountId="1", BudgetName="b",
+            Notification={"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 1},
+        ) == "NotImplementedError",
         "an_interface_in_use_cannot_be_deleted": refused(ec2.delete_network_interface, NetworkInterfaceId=interface)
         == "",
     }

@@ -16,7 +16,14 @@ from pricing.offers import Market
 from providers.agent.end import End
 from providers.azure.account import GRANTS
 from providers.azure.names import group_path
-from providers.azure.permissions import CLIENT_ACTIONS, DATA_ACTIONS, LINKED_ACTIONS, MACHINE_ACTIONS, SETUP_ACTIONS
+from providers.azure.permissions import (
+    ALARM_ACTIONS,
+    CLIENT_ACTIONS,
+    DATA_ACTIONS,
+    LINKED_ACTIONS,
+    MACHINE_ACTIONS,
+    SETUP_ACTIONS,
+)  # fmt: skip
 from providers.azure.preflight import LAUNCH_ACTIONS
 from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
@@ -34,12 +41,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 MakeWorld = Callable[..., "Client"]
-FILES = {"client.json": CLIENT_ACTIONS, "machine.json": MACHINE_ACTIONS, "set-up.json": SETUP_ACTIONS}
+FILES = {
+    "client.json": CLIENT_ACTIONS,
+    "machine.json": MACHINE_ACTIONS,
+    "set-up.json": SETUP_ACTIONS,
+    "alarm.json": ALARM_ACTIONS,
+}
 DATA_FILES = {"machine-data.json": DATA_ACTIONS}
 
 
 TABLE = tomllib.loads((Path(__file__).parent / "permissions.toml").read_text(encoding="utf-8"))
-ROLES = {*CLIENT_ACTIONS, *MACHINE_ACTIONS, *SETUP_ACTIONS, *DATA_ACTIONS}
+ROLES = {*CLIENT_ACTIONS, *MACHINE_ACTIONS, *SETUP_ACTIONS, *ALARM_ACTIONS, *DATA_ACTIONS}
 
 
 def test_somebody_else_says_of_every_permission_that_it_exists() -> None:

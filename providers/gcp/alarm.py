@@ -1,0 +1,157 @@
+"""The monthly alarm as Google keeps it: a budget of the project in its billing account, and a channel an address."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from providers.base import SetupStep, VendorRequest
+from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
+from providers.errors import BadRequestError
+from providers.gcp.setup_steps import StandingResources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+
+LATE = "Google hears of costs hours after they arise"
+SERVICES = ("cloudbilling", "billingbudgets", "monitoring")
+CHANNEL = "channel of "
+"""Stands before a mail address in a recorded call: Google names a channel when it is made."""
+
+
+@dataclass(frozen=True)
+class GoogleAlarm:
+    """Every look raises ProviderError."""
+
+    at: StandingResources
+
+    def found(self) -> Alarm | None:
+        """None too where the project has an API of it switched off, so that nothing can have been made."""
+        budget = None if self._off() else self.budget()
+        if budget is None:
+            return None
+        amount = budget["amount"]["specifiedAmount"]
+        value = Decimal(str(amount.get("units", "0"))) + Decimal(int(amount.get("nanos", 0))) / 10**9
+        addresses = {name: address for address, name in self.channels().items()}
+        rule: Mapping[str, Any] = budget.get("notificationsRule", {})
+        emails = (addresses.get(name) for name in rule.get("monitoringNotificationChannels", ()))
+        return Alarm(
+            amount=value, emails=tuple(one for one in emails if one), currency=str(amount.get("currencyCode", ""))
+        )
+
+    def steps(self, wanted: Alarm | None) -> list[SetupStep]:
+        off, there = self._off(), self.found()
+        if wanted is None:
+            return self._removal() if there else []
+        if wanted.is_like(there):
+            return []
+        before = f", in place of {there.text}" if there else ""
+        detail = f"budget {self.name}: {wanted.text}, {percents()}; free, and {LATE}{before}"
+        calls = [*self._switched_on(off), *self._new_channels(wanted, {} if off else self.channels())]
+        return [
+            SetupStep(name="alarm", detail=detail, calls=(*calls, self._budget_call(wanted, has_one=there is not None)))
+        ]
+
+    def _off(self) -> list[str]:
+        on = self.at.services()
+        return [name for name in SERVICES if name not in on]
+
+    @property
+    def name(self) -> str:
+        """What the budget is called: a billing account pays for several projects."""
+        return f"{NAME} {self.at.project}"
+
+    def billing_account(self) -> str:
+        """`billingAccounts/…`. Raises BadRequestError where nobody pays for the project."""
+        path = f"/v1/projects/{self.at.project}/billingInfo"
+        name = str(self.at.account.ask("GET", "cloudbilling", path).get("billingAccountName", ""))
+        if not name:
+            raise BadRequestError(
+                f"no billing account pays for the project {self.at.project}",
+                hint="link one in the console, under Billing",
+            )
+        return name
+
+    def budget(self) -> Mapping[str, Any] | None:
+        """The budget of this project as Google returns it, None where there is none."""
+        pages = self._pages("billingbudgets", f"/v1/{self.billing_account()}/budgets", "budgets")
+        return next((row for row in pages if row.get("displayName") == self.name), None)
+
+    def channels(self) -> dict[str, str]:
+        """The names of the project's channels by mail, by their addresses."""
+        rows = self._pages("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
+        return {str(row["labels"]["email_address"]): str(row["name"]) for row in rows if row.get("type") == "email"}
+
+    def filled(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body of a budget's call with the channels by the names that Google gave them."""
+        known = self.channels()
+        rule = dict(body["notificationsRule"])
+        wanted: Sequence[str] = rule["monitoringNotificationChannels"]
+        rule["monitoringNotificationChannels"] = [
+            known[name.removeprefix(CHANNEL)] if name.startswith(CHANNEL) else name for name in wanted
+        ]
+        return {**body, "notificationsRule": rule}
+
+    def _pages(self, service: str, path: str, rows: str) -> Iterator[Mapping[str, Any]]:
+        query: dict[str, str] = {}
+        while True:
+            page = self.at.account.ask("GET", service, path, query)
+            yield from page.get(rows, ())
+            if not page.get("nextPageToken"):
+                return
+            query = {"pageToken": str(page["nextPageToken"])}
+
+    def _switched_on(self, off: Sequence[str]) -> list[VendorRequest]:
+        if not off:
+            return []
+        names = [f"{name}.googleapis.com" for name in off]
+        path = f"/v1/projects/{self.at.project}/services:batchEnable"
+        return [_call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})]
+
+    def _new_channels(self, wanted: Alarm, known: Mapping[str, str]) -> list[VendorRequest]:
+        path = f"/v3/projects/{self.at.project}/notificationChannels"
+        return [
+            _call(
+                "monitoring",
+                "notificationChannels.create",
+                "POST",
+                path,
+                {"type": "email", "displayName": NAME, "labels": {"email_address": address}, "userLabels": {NAME: "1"}},
+            )
+            for address in wanted.emails
+            if address not in known
+        ]
+
+    def _budget_call(self, wanted: Alarm, has_one: bool) -> VendorRequest:
+        units, cents = divmod(wanted.amount, 1)
+        rules = [{"thresholdPercent": percent / 100, "spendBasis": "CURRENT_SPEND"} for percent in SPENT_PERCENT]
+        body = {
+            "displayName": self.name,
+            "budgetFilter": {"projects": [f"projects/{self.at.project}"], "calendarPeriod": "MONTH"},
+            "amount": {"specifiedAmount": {"units": str(units), "nanos": int(cents * 10**9)}},
+            "thresholdRules": [*rules, {"thresholdPercent": 1.0, "spendBasis": "FORECASTED_SPEND"}],
+            "notificationsRule": {"monitoringNotificationChannels": [f"{CHANNEL}{one}" for one in wanted.emails]},
+        }
+        budget = self.budget() if has_one else None
+        if budget is not None:
+            return _call("billingbudgets", "budgets.patch", "PATCH", f"/v1/{budget['name']}", body)
+        return _call("billingbudgets", "budgets.create", "POST", f"/v1/{self.billing_account()}/budgets", body)
+
+    def _removal(self) -> list[SetupStep]:
+        budget = self.budget()
+        if budget is None:
+            return []
+        calls = [_call("billingbudgets", "budgets.delete", "DELETE", f"/v1/{budget['name']}")]
+        rows = self._pages("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
+        ours = [str(row["name"]) for row in rows if NAME in row.get("userLabels", {})]
+        calls += [_call("monitoring", "notificationChannels.delete", "DELETE", f"/v3/{name}") for name in ours]
+        return [SetupStep(name="alarm", detail=f"budget {self.name} and its mail channels", calls=tuple(calls))]
+
+
+def _call(service: str, operation: str, method: str, path: str, body: object = None) -> VendorRequest:
+    parameters: dict[str, object] = {"method": method, "path": path}
+    if body is not None:
+        parameters["body"] = body
+    return VendorRequest(service=service, operation=operation, parameters=parameters)

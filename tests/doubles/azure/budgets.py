@@ -1,0 +1,73 @@
+"""Budgets of the subscription in Cost Management, as Microsoft's reference of Budgets 2024-08-01 has them.
+
+A monthly budget begins with the first of a month that is not over; at most five notifications, each with one to fifty
+addresses and a threshold from 0 to 1000; a change names the version that it changes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.azure.values import Answer, ArmError
+
+if TYPE_CHECKING:
+    from tests.doubles.azure.arm import Arm, Take
+    from tests.doubles.azure.values import Request
+
+CURRENCY = "CHF"
+_MOST_RULES, _MOST_PEOPLE, _MOST_PERCENT = 5, 50, 1000
+
+
+def routes(home: str) -> list[tuple[str, str, Take]]:
+    budget = home + r"/providers/Microsoft\.Consumption/budgets/(?P<name>[^/]+)"
+    return [("GET", budget, _get), ("PUT", budget, _put), ("DELETE", budget, _delete)]
+
+
+def _get(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    return Answer(200, _known(arm, parameters))
+
+
+def _known(arm: Arm, parameters: dict[str, str]) -> dict[str, Any]:
+    if parameters["name"] not in arm.world.budgets:
+        raise ArmError(404, "NotFound", f"The budget {parameters['name']} is not found.")
+    return arm.world.budgets[parameters["name"]]
+
+
+def _put(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    known = arm.world.budgets.get(parameters["name"])
+    if known is not None and request.body.get("eTag") != known["eTag"]:
+        raise ArmError(412, "PreconditionFailed", "The eTag is not that of the latest version.")
+    properties = request.body["properties"]
+    _check(arm, properties)
+    version = int(known["eTag"]) + 1 if known else 1
+    arm.world.budgets[parameters["name"]] = {
+        "id": request.path,
+        "name": parameters["name"],
+        "eTag": str(version),
+        "properties": {**properties, "currentSpend": {"amount": 0.0, "unit": CURRENCY}},
+    }
+    return Answer(200 if known else 201, arm.world.budgets[parameters["name"]])
+
+
+def _check(arm: Arm, properties: dict[str, Any]) -> None:
+    begins = datetime.fromisoformat(properties["timePeriod"]["startDate"])
+    month = arm.world.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    rules = list(properties["notifications"].values())
+    wrong = (
+        (properties["timeGrain"] != "Monthly" or properties["category"] != "Cost", "timeGrain"),
+        (begins.day != 1 or begins < month, "startDate"),
+        (properties["amount"] <= 0, "amount"),
+        (len(rules) > _MOST_RULES, "notifications"),
+        (any(not 1 <= len(rule["contactEmails"]) <= _MOST_PEOPLE for rule in rules), "contactEmails"),
+        (any(not 0 < rule["threshold"] <= _MOST_PERCENT for rule in rules), "threshold"),
+    )
+    for is_wrong, name in wrong:
+        if is_wrong:
+            raise ArmError(400, "InvalidArgument", f"{name} is not valid.")
+
+
+def _delete(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    _known(arm, parameters)
+    del arm.world.budgets[parameters["name"]]
+    return Answer(200)

@@ -1,0 +1,125 @@
+"""Budgets of a billing account and mail channels of a project, on loopback, as Google's descriptions have them.
+
+A budget names channels that exist, at most five; its amount is in the account's currency, which it has after its
+create. Projects are told by their number, as Google does; that a filter by id is taken is written in the description.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.doubles.google.world import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.doubles.google.world import Call, World
+
+DOCUMENTS = ("billingbudgets.v1", "monitoring.v3")
+ACCOUNT = "billingAccounts/000000-111111-222222"
+MOST_CHANNELS = 5
+
+
+@dataclass
+class Budgets:
+    """By name. `currency` is what the billing account is billed in."""
+
+    budgets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    channels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    currency: str = "EUR"
+    page: int = 2
+
+
+def _budget_name(call: Call) -> str:
+    return f"billingAccounts/{call.path['billingAccountsId']}/budgets/{call.path['budgetsId']}"
+
+
+def _channel_name(call: Call, number: str) -> str:
+    return f"projects/{call.path['projectsId']}/notificationChannels/{number}"
+
+
+def _budgets(world: World) -> Budgets:
+    return world.table(Budgets)  # type: ignore[no-any-return]
+
+
+def _paged(rows: list[dict[str, Any]], key: str, call: Call, size: int) -> dict[str, Any]:
+    begin = int(call.query.get("pageToken", "0"))
+    more = begin + size < len(rows)
+    return {key: rows[begin : begin + size], **({"nextPageToken": str(begin + size)} if more else {})}
+
+
+def _list(world: World, call: Call) -> dict[str, Any]:
+    table = _budgets(world)
+    return _paged(list(table.budgets.values()), "budgets", call, table.page)
+
+
+def _kept(world: World, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    table = _budgets(world)
+    amount = body["amount"]["specifiedAmount"]
+    if amount.get("currencyCode", table.currency) != table.currency:
+        raise RefusedError(400, "badRequest", "The currency code must match the currency of the billing account.")
+    if int(amount.get("units", 0)) <= 0 and int(amount.get("nanos", 0)) <= 0:
+        raise RefusedError(400, "badRequest", "The budget amount must be positive.")
+    named = body.get("notificationsRule", {}).get("monitoringNotificationChannels", [])
+    if len(named) > MOST_CHANNELS or not set(named) <= set(table.channels):
+        raise RefusedError(400, "badRequest", f"Invalid notification channels: {named}")
+    shown = {**body, "name": name, "etag": f"e{len(table.budgets)}"}
+    shown["amount"] = {"specifiedAmount": {**amount, "currencyCode": table.currency}}
+    table.budgets[name] = shown
+    return shown
+
+
+def _create(world: World, call: Call) -> dict[str, Any]:
+    return _kept(world, f"{ACCOUNT}/budgets/b{len(_budgets(world).budgets) + 1}", call.body)
+
+
+def _patch(world: World, call: Call) -> dict[str, Any]:
+    name = _budget_name(call)
+    _known(_budgets(world).budgets, name)
+    return _kept(world, name, call.body)
+
+
+def _delete(world: World, call: Call) -> dict[str, Any]:
+    name = _budget_name(call)
+    _known(_budgets(world).budgets, name)
+    del _budgets(world).budgets[name]
+    return {}
+
+
+def _known(rows: dict[str, dict[str, Any]], name: str) -> None:
+    if name not in rows:
+        raise RefusedError(404, "notFound", f"{name} is not found.")
+
+
+def _list_channels(world: World, call: Call) -> dict[str, Any]:
+    table = _budgets(world)
+    return _paged(list(table.channels.values()), "notificationChannels", call, table.page)
+
+
+def _create_channel(world: World, call: Call) -> dict[str, Any]:
+    table = _budgets(world)
+    name = _channel_name(call, str(len(table.channels) + 1))
+    table.channels[name] = {**call.body, "name": name, "enabled": True}
+    return table.channels[name]
+
+
+def _delete_channel(world: World, call: Call) -> dict[str, Any]:
+    name = _channel_name(call, call.path["notificationChannelsId"])
+    _known(_budgets(world).channels, name)
+    rules = (one["notificationsRule"] for one in _budgets(world).budgets.values())
+    if any(name in rule.get("monitoringNotificationChannels", ()) for rule in rules):
+        raise RefusedError(400, "badRequest", "The channel is in use.")
+    del _budgets(world).channels[name]
+    return {}
+
+
+HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
+    "billingbudgets.billingAccounts.budgets.list": _list,
+    "billingbudgets.billingAccounts.budgets.create": _create,
+    "billingbudgets.billingAccounts.budgets.patch": _patch,
+    "billingbudgets.billingAccounts.budgets.delete": _delete,
+    "monitoring.projects.notificationChannels.list": _list_channels,
+    "monitoring.projects.notificationChannels.create": _create_channel,
+    "monitoring.projects.notificationChannels.delete": _delete_channel,
+}

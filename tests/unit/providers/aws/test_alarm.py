@@ -1,0 +1,84 @@
+"""The monthly alarm on AWS: made once, changed, removed, and told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.aws.alarm import AwsAlarm
+from providers.cloud.alarm import Alarms, wanted
+from tests.unit.providers.aws.account_side import Desk, signed_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from providers.aws.api import SdkApi
+    from tests.doubles.aws.remote import Double
+    from tests.unit.providers.aws.conftest import TimedAws
+
+ME = "me@example.com"
+
+
+@pytest.fixture
+def desk(process: Double, sends: SdkApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
+    signed_in(monkeypatch)
+    process.reset()
+    return lambda **changes: Desk(process, sends, **changes)
+
+
+def test_an_alarm_is_made_once_and_told(desk: Callable[..., Desk]) -> None:
+    first = desk()
+    alarm = AwsAlarm(first.at)
+    assert alarm.found() is None
+    asked = wanted("20", [ME, "boss@example.com"])
+    (step,) = alarm.steps(asked)
+    assert "20 in the account's currency a month" in step.detail
+    assert first.api.calls == []
+    first.carry_out([step])
+    found = alarm.found()
+    assert asked.is_like(found)
+    assert found is not None
+    assert found.text == f"20 USD a month, mail to {ME}, boss@example.com"
+    assert alarm.steps(asked) == []
+
+
+def test_a_change_says_what_it_replaces(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    alarm = AwsAlarm(at.at)
+    at.carry_out(alarm.steps(wanted("20", ["other@example.com"])))
+    (step,) = alarm.steps(wanted("30.50", [ME]))
+    assert "in place of 20 USD a month, mail to other@example.com" in step.detail
+    at.carry_out([step])
+    assert wanted("30.5", [ME]).is_like(alarm.found())
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_change_that_is_cut_off_goes_on(desk: Callable[..., Desk], most: int) -> None:
+    before = desk()
+    before.carry_out(AwsAlarm(before.at).steps(wanted("20", [ME])))
+    cut = desk(most=most)
+    with pytest.raises(KeyboardInterrupt):
+        cut.carry_out(AwsAlarm(cut.at).steps(wanted("30", [ME])))
+    again = desk()
+    again.carry_out(AwsAlarm(again.at).steps(wanted("30", [ME])))
+    assert wanted("30", [ME]).is_like(AwsAlarm(again.at).found())
+
+
+def test_removal_leaves_none_and_is_done_once(desk: Callable[..., Desk]) -> None:
+    at = desk()
+    alarm = AwsAlarm(at.at)
+    at.carry_out(alarm.steps(wanted("20", [ME])))
+    step = alarm.steps(None)
+    at.carry_out(step)
+    at.carry_out(step)  # a second command that saw the same
+    assert alarm.found() is None
+    assert alarm.steps(None) == []
+
+
+def test_the_provider_has_it(provider: TimedAws) -> None:
+    assert isinstance(provider, Alarms)
+    assert provider.alarm() is None
+    (line,) = [one for one in provider.doctor() if one.name == "alarm"]
+    assert "no monthly alarm" in line.detail
+    assert "--alarm" in line.fix

@@ -1,0 +1,62 @@
+"""The monthly alarm on Azure: made once, changed by its version, removed, told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from providers.cloud.alarm import Alarms, wanted
+from providers.errors import PermissionDeniedError
+
+if TYPE_CHECKING:
+    from providers.azure.provider import AzureProvider
+    from tests.unit.providers.azure.conftest import Client
+
+MakeWorld = Callable[..., "Client"]
+ME = "me@example.com"
+
+
+def carry_out(provider: AzureProvider, amount: str, *emails: str) -> list[str]:
+    steps = provider.alarm_steps(wanted(amount, emails))
+    for step in steps:
+        provider.carry_out(step, [].append)
+    return [step.detail for step in steps]
+
+
+def test_an_alarm_is_made_once_changed_and_removed(make_world: MakeWorld) -> None:
+    provider = make_world().provider
+    assert isinstance(provider, Alarms)
+    assert provider.alarm() is None
+    (made,) = carry_out(provider, "20", ME)
+    assert "free" in made
+    assert carry_out(provider, "20", ME) == []
+    (changed,) = carry_out(provider, "35.5", ME, "boss@example.com")
+    assert f"in place of 20 CHF a month, mail to {ME}" in changed
+    found = provider.alarm()
+    assert found is not None
+    assert (found.amount, found.emails, found.currency) == (Decimal("35.5"), (ME, "boss@example.com"), "CHF")
+    removal = provider.alarm_steps(None)
+    for step in [*removal, *removal]:
+        provider.carry_out(step, [].append)
+    assert provider.alarm_steps(None) == []
+
+
+def test_the_doctor_tells_it_and_what_makes_one(make_world: MakeWorld) -> None:
+    provider = make_world().provider
+    (none,) = [line for line in provider.doctor() if line.name == "alarm"]
+    assert (none.state, none.fix) == ("ok", "plan setup azure --alarm 20 --email ADDRESS")
+    carry_out(provider, "20", ME)
+    (one,) = [line for line in provider.doctor() if line.name == "alarm"]
+    assert one.detail.startswith(f"20 CHF a month, mail to {ME}; Azure has the costs after 8 to 24 hours")
+
+
+def test_who_may_not_make_one_is_told_which_right_is_missing(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.rules(granted=[{"actions": ["Microsoft.Consumption/budgets/read"], "notActions": []}])
+    provider = world.provider
+    with pytest.raises(PermissionDeniedError, match="budgets/write"):
+        carry_out(provider, "20", ME)
+    assert provider.alarm() is None
