@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from providers.base import SetupStep, VendorRequest
 
-LATE = "AWS looks at the costs several times a day (reference of AWS Budgets, read 2026-11-26)"
+LATE = "AWS looks at the costs several times a day"
+"""The reference of AWS Budgets, read 2026-11-26; it states no hours."""
 _SERVICE = "budgets"
 
 

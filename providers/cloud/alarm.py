@@ -98,5 +98,5 @@ def check(look: Callable[[], Alarm | None], late: str, set_up: str) -> Check:
     except ProviderError as error:
         return unknown("alarm", error.message, error.hint)
     if found is None:
-        return ok("alarm", f"no monthly alarm by mail; it is free, and {late}", f"{set_up} --alarm 20 --email ADDRESS")
+        return ok("alarm", f"none by mail of what a month costs (free; {late})", f"{set_up} --alarm 20 --email ADDRESS")
     return ok("alarm", f"{found.text}; {late}")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 
-LATE = "Google hears of costs hours after they arise"
+LATE = "Google learns of costs hours after they arise"
+"""That it is hours is assumed: no page with a figure was found."""
 SERVICES = ("cloudbilling", "billingbudgets", "monitoring")
 CHANNEL = "channel of "
 """Stands before a mail address in a recorded call: Google names a channel when it is made."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.doubles.aws.remote import Double
 
 OK, REFUSED, UNKNOWN = PreflightState
-LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer"]
+LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer", "alarm"]
 
 
 @pytest.fixture
@@ -248,6 +248,10 @@ def test_what_is_refused_or_not_answered_is_one_line(
     assert told[line].state is state
     assert told[line].detail
     # The account's number and its bucket are in what roles may do; regions are asked what the listing is.
-    also = {"identity": ("machine role", "timer"), "bucket": ("machine role", "timer"), "listing": ("regions",)}
+    also = {
+        "identity": ("machine role", "timer", "alarm"),
+        "bucket": ("machine role", "timer"),
+        "listing": ("regions",),
+    }
     others = {name: check.state for name, check in told.items() if name not in (line, "bucket", *also.get(line, ()))}
     assert set(others.values()) == {OK}

@@ -81,7 +81,7 @@ with mock_aws():
         ) == "ParameterNotFound",
         "budgets_tell_who_is_notified": refused(
             boto3.client("budgets", region).describe_subscribers_for_notification,
-            AccountId="1", BudgetName="b",
+            AccountId="123456789012", BudgetName="b",
             Notification={"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 1},
         ) == "NotImplementedError",
         "an_interface_in_use_cannot_be_deleted": refused(ec2.delete_network_interface, NetworkInterfaceId=interface)

@@ -188,7 +188,7 @@ def test_the_doctor_waits_for_nobody(world: Client) -> None:
 
     silent = replace(world.provider.rented, store=lambda _: Silent())  # type: ignore[arg-type, return-value]
     lines = len(world.provider.doctor())
-    checks = doctor.examine(world.provider.account, silent, lambda: True, limit_after(lines - 1))
+    checks = doctor.examine(world.provider.account, silent, lambda: True, lambda: None, limit_after(lines - 1))
     held.set()
     assert [check.name for check in checks if check.detail == "no answer within 600 s"] == ["run directories"]
     assert {check.name: check.state for check in checks}["run directories"] is UNKNOWN

@@ -257,8 +257,8 @@ def test_estimates_import_no_sdk() -> None:
     import sys
 
     code = (
-        "import sys; from planner.cli import estimate; import providers.azure.provider, providers.azure.doctor, "
-        "providers.azure.setup; "
+        "import sys; from planner.cli.commands import estimate; import providers.azure.provider; "
+        "import providers.azure.doctor, providers.azure.setup; "
         "sys.exit(any(name.partition('.')[0] in ('azure', 'msal', 'requests', 'cryptography') for name in sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=300, check=False)

@@ -41,6 +41,7 @@ LINES = [
     "scope",
     "timers",
     "bucket",
+    "alarm",
 ]
 
 
@@ -141,7 +142,7 @@ def test_what_may_not_be_looked_at_is_left_open(project: Project) -> None:
     for operation in ("cloudresourcemanager.projects.getIamPolicy", "serviceusage.services.list"):
         script(FaultRule(operation=operation, status=403, code="forbidden", times=None))
     found = project.lines()
-    assert {name for name, check in found.items() if check.state is UNKNOWN} == {"machine roles", "services"}
+    assert {name for name, check in found.items() if check.state is UNKNOWN} == {"machine roles", "services", "alarm"}
     assert {name for name, check in found.items() if check.state is REFUSED} == set()
 
 

@@ -69,7 +69,7 @@ def test_a_bare_project_is_told_what_it_lacks_and_nothing_is_made(project: Proje
 def test_what_is_lacking_is_made_once(project: Project) -> None:
     assert [step.name for step in project.set_up()] == EVERYTHING
     assert project.provider.lacking() == []
-    assert project.iam.disabled == set()
+    assert project.iam.disabled == {"billingbudgets"}, "an alarm alone needs it"
     assert EMAIL in project.iam.accounts
     roles = {name.rpartition("/")[2]: role["includedPermissions"] for name, role in project.iam.roles.items()}
     assert roles == {role.id: list(role.permissions) for role in ROLES}

@@ -55,6 +55,7 @@ FOREIGN: Mapping[str, tuple[tuple[str, Mapping[str, str]], ...]] = {
     "log-stream": ((_arn("logs", "log-group:/aws/lambda/invoices:log-stream:1"), {}),),
     "repository": ((_arn("ecr", "repository/web"), _WEB),),
     "Secret": ((_arn("secretsmanager", "secret:payroll-a1b2c3"), {}),),
+    "budget": ((f"arn:aws:budgets::{ACCOUNT}:budget/rent", {}),),
     "parameter": ((_arn("ssm", "parameter/prod/password"), {}),),
 }
 
@@ -131,6 +132,7 @@ OWN: Mapping[str, tuple[str, ...]] = {
     "log-stream": (_arn("logs", "log-group:/aws/lambda/trainplan-reaper:log-stream:1"),),
     "repository": (_arn("ecr", "repository/mine"),),
     "Secret": (_arn("secretsmanager", "secret:trainplan/token-a1b2c3"),),
+    "budget": (f"arn:aws:budgets::{ACCOUNT}:budget/trainplan-alarm",),
 }
 
 
