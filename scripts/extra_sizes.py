@@ -107,6 +107,7 @@ def with_table(page: str, text: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Print how large each extra is; with --write also into docs/installation.md."""
     parser = argparse.ArgumentParser(prog="python -m scripts.extra_sizes", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--write", action="store_true", help="also write the table into docs/installation.md")
     options = parser.parse_args(arguments)

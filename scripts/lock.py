@@ -38,6 +38,7 @@ def locked() -> dict[str, str]:
 
 
 def main() -> int:
+    """Pin what CI installs."""
     pins, environments = resolved("CI", requirements(), [Environment(python, "x86_64") for python in PYTHONS])
     LOCK.parent.mkdir(exist_ok=True)
     LOCK.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")

@@ -119,6 +119,7 @@ def _text(text: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
+    """Write the manual page into the file that is named."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m scripts.man_page FILE\n")
         return 2

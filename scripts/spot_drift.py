@@ -111,6 +111,7 @@ def rows(series: Sequence[Series]) -> Iterator[tuple[object, ...]]:
 
 
 def write_table(path: Path = TABLE) -> None:
+    """Write the drift of spot prices, a row for each family."""
     with path.open("w", encoding="utf-8", newline="") as text:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)

@@ -20,6 +20,7 @@ from scripts.fit.widths import half_widths, sharing_scales, version_shift
 
 
 def main() -> int:
+    """Fit the model, write it and its report; with --report-only the report alone."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--workers", type=int, default=2, help="processes (default: 2)")
     options.add_argument("--report-only", action="store_true", help="leave model.json as it is")

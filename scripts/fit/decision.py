@@ -92,6 +92,7 @@ def one_at_a_time(choices: Iterable[tuple[str, list[Candidate]]]) -> Iterator[tu
 
 
 def decision_lines(results: Sequence[Decisions]) -> list[str]:
+    """The table of choices between machines, in Markdown."""
     prices = _prices()
     lines = ["| test | held out | choices | right | mean extra cost | worst |", "|---|---|---|---|---|---|"]
     for one in results:

@@ -124,4 +124,5 @@ def _tested(fold: Fold, row: Row, model: Model, train: Sequence[Row]) -> Tested:
 
 
 def evidence_of(row: Row) -> EvidenceRow:
+    """The row as the predictor keeps it, to compare questions with."""
     return seen_of(row.setup, row.measurement.id, row.measurement.model)

@@ -32,6 +32,8 @@ CONSTANTS = tuple(Constants.__dataclass_fields__)
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
+    """One measurement with the set-up that it measured."""
+
     measurement: Measurement
     setup: Setup
 

@@ -142,6 +142,7 @@ def drawn(chance: random.Random, of: Sequence[Net], devices: Mapping[str, Device
 
 
 def main() -> int:
+    """Ask for random set-ups and print which expected relations a prediction breaks."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--count", type=int, default=1_000)
     options.add_argument("--seed", type=int, default=20261126)

@@ -65,6 +65,7 @@ def rounded(model: Model) -> Model:
 
 
 def measurements_digest() -> str:
+    """SHA-256 of the measurements, in hexadecimal: a model names those it was fitted to."""
     return hashlib.sha256((DATA / MEASUREMENTS).read_bytes()).hexdigest()
 
 

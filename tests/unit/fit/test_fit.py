@@ -89,7 +89,7 @@ def test_softened_residuals_and_their_slope_agree() -> None:
 
 
 def test_rows_that_disagree_do_not_buy_an_implausible_constant() -> None:
-    """The plausible launch of a kernel takes 40 µs; held-out folds without the EC2 rows once made it 470."""
+    """The plausible launch of a kernel takes 40 microseconds; held-out folds without the EC2 rows made it 470."""
     rows = read_rows()
     fold = next(fold for fold in folds(rows) if fold.name == "profet, V100")
     data = arithmetic([row for row in rows if row.measurement.id in fold.trained])
