@@ -23,7 +23,7 @@ HOME = "eastus"
 
 def make_provider(settings: ProviderSettings) -> AzureInItsTime:
     """What the registry calls: the adapter as it is, with the person's settings, in the double's time."""
-    return a_provider(settings.home, DOUBLES[-1], **settings.options)
+    return a_provider(settings.home, DOUBLES[-1], **settings.options)  # type: ignore[arg-type]
 
 
 def at_a_desk(double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

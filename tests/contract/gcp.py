@@ -157,7 +157,7 @@ class GcpHarness:
 
 def _request(call: Sequence[Any]) -> VendorRequest | None:
     """What was sent, as the seam writes it down; None for what makes nothing."""
-    told: dict[str, Any] = dict(call)  # type: ignore[arg-type]
+    told: dict[str, Any] = dict(call)
     if told["method"] == "compute.instances.insert":
         parameters = {**told["path"], "requestId": told["query"]["requestId"], "body": told["body"]}
         return VendorRequest(service="compute", operation="instances.insert", parameters=parameters)

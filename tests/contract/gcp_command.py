@@ -45,7 +45,7 @@ def make_provider(settings: ProviderSettings) -> TimedGcp:
             opened().close()
         for part in given.parts:
             if isinstance(part, TpuMachines):
-                part.tasks.close()
+                part.tasks.close()  # type: ignore[attr-defined]
                 _let_go_of(part.tpu.__dict__.get("_client"))
             else:
                 for client in list(part.api._clients.values()):

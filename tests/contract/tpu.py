@@ -127,7 +127,7 @@ def in_order(look: Callable[[str], ListedResources], zones: Sequence[str]) -> It
 
 def _request(call: Sequence[Any]) -> VendorRequest | None:
     """What was sent, as the seam writes it down; None for what makes nothing."""
-    told: dict[str, Any] = dict(call)  # type: ignore[arg-type]
+    told: dict[str, Any] = dict(call)
     if told["method"] == CREATE:
         parameters: dict[str, object] = {
             "parent": _home(told["path"]),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 
-SLOW_END = a_machine_estimate().time.high  # type: ignore[union-attr]  # it has a time
+SLOW_END = a_machine_estimate().time.high  # it has a time
 
 
 @dataclass

@@ -70,7 +70,7 @@ class _Turns:
 
     def _accept(self) -> None:
         connection, address = self._server.get_request()
-        handler: Any = object.__new__(self._server.RequestHandlerClass)
+        handler: Any = object.__new__(self._server.RequestHandlerClass)  # type: ignore[arg-type]
         handler.request, handler.client_address, handler.server = connection, address, self._server
         handler.setup()
         self._ready.register(connection, selectors.EVENT_READ, handler)

@@ -7,8 +7,10 @@ import io
 import json
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -166,6 +168,19 @@ class World:
     keys: list[str] = field(default_factory=list)
 
 
+class NoHttp:
+    """For a reader of price lists: a test overrides what it is asked, and everything else is an error."""
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+        raise AssertionError(f"{url} is not asked for")
+
+    def get_dated(self, url: str) -> tuple[bytes, date | None]:
+        raise AssertionError(f"{url} is not asked for its date")
+
+    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
+        raise AssertionError(f"{url} is not streamed")
+
+
 class _Handler(BaseHTTPRequestHandler):
     world: World
 
@@ -177,10 +192,10 @@ class _Handler(BaseHTTPRequestHandler):
             world.busy -= 1
             self._answer(429, b"later", {"Retry-After": "3"})
             return
-        for fragment, (status, content) in world.broken.items():
+        for fragment, (status, broken) in world.broken.items():
             if fragment in self.path:
                 named = (headers for fragment, headers in world.headers.items() if fragment in self.path)
-                self._answer(status, content, next(named, None))
+                self._answer(status, broken, next(named, None))
                 return
         content = self._content(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
         cut = any(fragment in self.path for fragment in world.cut_off)

@@ -26,10 +26,10 @@ def install() -> None:
             return real(io.BytesIO(b"".join(lines)), _class)
         message = _class()
         for name, _, value in rows:
-            message.set_raw(name, value.lstrip(" \t").rstrip("\r\n"))  # type: ignore[attr-defined]
+            message.set_raw(name, value.lstrip(" \t").rstrip("\r\n"))
         return message
 
-    http.client.parse_headers = parse_headers
+    http.client.parse_headers = parse_headers  # type: ignore[assignment]
 
 
 def _read(fp: IO[bytes]) -> list[bytes]:

@@ -39,7 +39,7 @@ class Defect:
         if self.methods is None:
             return made
         kind = type(made)
-        spoiled = object.__new__(type(f"Spoiled{kind.__name__}", (kind,), self.methods(kind, table)))
+        spoiled: Any = object.__new__(type(f"Spoiled{kind.__name__}", (kind,), self.methods(kind, table)))
         spoiled.__dict__.update(made.__dict__)
         return spoiled
 
@@ -99,7 +99,7 @@ def _refuses_second_deletes(kind: Any, table: Table) -> dict[str, Any]:
 
 def _is_gone(kind: Any, provider: Any, ref: InstanceRef) -> bool:
     try:
-        return kind.get(provider, ref).state is InstanceState.ENDED  # type: ignore[no-any-return]
+        return kind.get(provider, ref).state is InstanceState.ENDED
     except InstanceNotFoundError:
         return True
 

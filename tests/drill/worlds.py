@@ -40,9 +40,9 @@ def a_cloud(name: str, trainer: str = "", **changes: Any) -> Cloud:
             made: Any = module.SimCloud("plain", **changes)
             if trainer:
                 made.trains_with(_trainer(trainer))
-            return made  # type: ignore[no-any-return]
+            return made
         case "aws":
-            return module.AwsCloud("plain", **changes, **({"trainer": trainer} if trainer else {}))  # type: ignore[no-any-return]
+            return module.AwsCloud("plain", **changes, **({"trainer": trainer} if trainer else {}))
         case "gcp":
             from tests.doubles.google.scenario import Scenario
             from tests.drill.gcp import ClosedGcp
@@ -50,12 +50,12 @@ def a_cloud(name: str, trainer: str = "", **changes: Any) -> Cloud:
             made = ClosedGcp("plain")
             given = {**module.QUICK, "began": NOON, **changes, **({"trainer": trainer} if trainer else {})}
             made.google.reset(Scenario.model_validate(given))
-            return made  # type: ignore[no-any-return]
+            return made
         case _:
             made = module.AzureCloud("plain")
             made.world = module.World(module.Rules(page_size=1, **changes), _trainer(trainer) if trainer else None)
             made.arm = module.Arm(made.world, module.BASE)
-            return made  # type: ignore[no-any-return]
+            return made
 
 
 def _trainer(name: str) -> Any:

@@ -44,7 +44,7 @@ def test_an_installed_plan_estimates_and_has_its_manual_page(
     home = {"PLAN_HOME": str(place / "home")}
     version = run([plan, "--version"], folder=place).stdout
     assert version.removeprefix("plan ").strip() in distributions["wheel"].name
-    words = [plan, "estimate", "--model", "vgg16", "--dataset", "cifar10", "--json"]
+    words: list[str | Path] = [plan, "estimate", "--model", "vgg16", "--dataset", "cifar10", "--json"]
     offers = json.loads(run(words, folder=place, environment=home).stdout)["candidates"]
     assert len(offers) > 50
     assert 'SS "plan estimate"' in page.read_text(encoding="utf-8")

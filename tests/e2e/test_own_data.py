@@ -39,7 +39,7 @@ def test_it_comes_along(project: Project, trainer_image: str, tmp_path: Path) ->
     assert receipt["steps"] == receipt["total_steps"] == EPOCHS * trained_on / job["global_batch_size"]
 
     (machine,) = project.machines
-    content = read(folder, scan(folder), lambda _: None).content
+    content = read(folder, scan(folder).items, lambda _: None).content
     fetched = [path for path in (machine.disk / "trainplan" / "data").iterdir() if path.is_dir()]
     assert [digests(path) for path in fetched] == [digests(folder)]
     stored = {name for there in project.world.bucket.objects.values() for name in there}

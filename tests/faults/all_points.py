@@ -41,10 +41,10 @@ def spread(make_cloud: MakeCloud, workers: int = WORKERS) -> Iterator[Spread]:
     """Over workers that stay: each has its own double, which takes seconds to start. One worker is this process."""
     if workers == 1:
         ready(make_cloud)
-        yield map
+        yield map  # type: ignore[misc]
         return
     with multiprocessing.get_context("fork").Pool(workers, ready, (make_cloud,)) as pool:
-        yield pool.imap
+        yield pool.imap  # type: ignore[misc]
 
 
 def undisturbed(cases: Iterable[Case], make_cloud: MakeCloud, over: Spread) -> list[Verdict]:

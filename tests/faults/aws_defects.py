@@ -47,7 +47,7 @@ def _() -> None:
             call = replace(call, parameters={**call.parameters, "ClientToken": f"{next(count)}"})
         return real(self, call, *given)
 
-    AwsProvider._sent = sent  # type: ignore[method-assign]
+    AwsProvider._sent = sent
 
 
 @defect("the token of a run, without the number of the attempt")
@@ -66,12 +66,12 @@ def _() -> None:
 
 @defect("a machine that is not shown yet is taken as gone")
 def _() -> None:
-    AwsProvider.listing_lag = property(lambda _: timedelta(0))  # type: ignore[method-assign,assignment]
+    AwsProvider.listing_lag = property(lambda _: timedelta(0))
 
 
 @defect("schedules are not listed")
 def _() -> None:
-    listing.Listing._schedules = lambda *_: []  # type: ignore[method-assign]
+    listing.Listing._schedules = lambda *_: []
 
 
 @defect("only the first page of a list is read")
@@ -84,7 +84,7 @@ def _() -> None:
 
 @defect("only the home region is listed")
 def _() -> None:
-    account.Account.regions = lambda self: (self.api.home,)  # type: ignore[method-assign]
+    account.Account.regions = lambda self: (self.api.home,)
 
 
 defect("a list that is not whole is taken as whole")(taken_as_whole(AwsProvider))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import azure.mgmt.compute  # imported before the clients are forked
 import azure.mgmt.core.policies
@@ -392,7 +392,7 @@ class _Adapter(BaseAdapter):
 
     def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
         body = request.body or b""
-        raw = body.encode() if isinstance(body, str) else bytes(body)
+        raw = body.encode() if isinstance(body, str) else bytes(cast("bytes", body))
         target = str(request.url).removeprefix(BASE)
         told = self._line("arm", request.method, target, request.headers.get("Authorization"), raw)
         if told is None:

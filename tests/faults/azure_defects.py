@@ -52,17 +52,17 @@ def _() -> None:
     def send(self: Any, request: Any) -> Any:
         return real(self, replace(request, attempt=int(f"{request.attempt}{next(count)}7"), calls=()))
 
-    AzureProvider.launch = send  # type: ignore[method-assign]
+    AzureProvider.launch = send
 
 
 @defect("an attempt whose machine has lived and gone gets another")
 def _() -> None:
-    Launcher._has_lived = lambda *_: False  # type: ignore[method-assign]
+    Launcher._has_lived = lambda *_: False
 
 
 @defect("a machine that failed to allocate is left, and never listed")
 def _() -> None:
-    Launcher._withdraw = lambda *_: None  # type: ignore[method-assign]
+    Launcher._withdraw = lambda *_: None
     _unlisted("resource_group", "machine", "disk", "interface", "address", "security_group", "network")
 
 
@@ -73,14 +73,14 @@ def _() -> None:
         assert told is not None
         return {**told, "properties": {**told["properties"], "provisioningState": "Succeeded", "instanceView": {}}}
 
-    Launcher._allocated = allocated  # type: ignore[method-assign]
+    Launcher._allocated = allocated
     real = AzureProvider.get
 
     def get(self: Any, ref: Any) -> Any:
         found = real(self, ref)
         return replace(found, state=found.state.PENDING, end=None) if found.reason else found
 
-    AzureProvider.get = get  # type: ignore[method-assign]
+    AzureProvider.get = get
 
 
 @defect("a conflict is read as: it exists already")
@@ -91,7 +91,7 @@ def _() -> None:
         reply = self.account.arm.send(call)
         return reply if reply.status == 409 else real(self, call, what)
 
-    Launcher._sent = sent  # type: ignore[method-assign]
+    Launcher._sent = sent
 
 
 @defect("the machine may not delete its group")
@@ -107,7 +107,7 @@ def _() -> None:
         request = replace(request, deadline=request.deadline + timedelta(days=30))
         return real(self, request, end, identity, data_disk_gib)
 
-    rented.Rented.machine = part  # type: ignore[method-assign]
+    rented.Rented.machine = part
 
 
 @defect("the group is not listed")
@@ -130,7 +130,7 @@ def _() -> None:
     def delete(account: Any, ref: Any) -> None:
         group, path, kind = listing._where(account, ref)
         if group is not None and kind == "machine":
-            listing._accepted(account, launching.Call(method="DELETE", path=path, api="2024-07-01"))
+            listing._accepted(account, launching.Call(method="DELETE", path=path, api="2024-07-01"))  # type: ignore[arg-type]
 
     listing.delete = delete
 
@@ -147,7 +147,7 @@ def _() -> None:
     def pages(self: Any, path: str, api: str, **query: str) -> Any:
         return itertools.islice(real(self, path, api, **query), 1)
 
-    Account.pages = pages  # type: ignore[method-assign]
+    Account.pages = pages
 
 
 @defect("a list that did not come is taken as empty")
@@ -171,7 +171,7 @@ def _() -> None:
         if getattr(ref, "instance", True):
             real(self, ref)
 
-    AzureProvider.delete = delete  # type: ignore[method-assign]
+    AzureProvider.delete = delete
 
 
 @defect("a lag of lists is ignored")

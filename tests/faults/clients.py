@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 try:
     from planner.home.client import own_client
 except ImportError:  # the product of an older checkout (benchmarks/left_alone.py --code)
-    own_client = None  # type: ignore[assignment]
+    own_client = None
 
 RUN_ID = RunId("261121-00000001")
 LOOK_SECONDS = (15.0, 30.0, 60.0, 120.0, 240.0)
@@ -246,7 +246,7 @@ def _arrive(desk: Desk, ask: Ask, points: Points) -> Provider:
     desk.case.break_code()
     provider = desk.cloud.provider(ask, points)
     PointedJournal.points = points
-    build.Journal = PointedJournal  # type: ignore[attr-defined]
+    build.Journal = PointedJournal
     _PROVIDERS.append(provider)
     registry.FACTORIES[provider.name] = f"{__name__}:make"
     os.environ["PLAN_HOME"] = str(desk.home)

@@ -195,7 +195,7 @@ def make(settings: ProviderSettings) -> Provider:
 @contextlib.contextmanager
 def installed(home: Path, provider: str = "sim") -> Iterator[None]:
     """The command line on this computer: its state folder, its provider, a journal that can be cut off."""
-    before = registry.FACTORIES[provider], os.environ.get("PLAN_HOME"), build.Journal
+    before = registry.FACTORIES[provider], os.environ.get("PLAN_HOME"), build.Journal  # type: ignore[attr-defined]
     registry.FACTORIES[provider], os.environ["PLAN_HOME"] = SIGN, str(home)
     build.Journal = CommandJournal  # type: ignore[attr-defined]
     try:

@@ -73,7 +73,7 @@ def _never_lists(kind: Kind) -> None:
     def listed(self: Any, region: str, asked: Any, run_id: Any) -> Any:
         return iter(()) if asked is kind else real(self, region, asked, run_id)
 
-    SimProvider._pages_of = listed  # type: ignore[method-assign]
+    SimProvider._pages_of = listed
 
 
 # --- asking for a machine ----------------------------------------------------------------------------------------
@@ -92,12 +92,12 @@ def _() -> None:
         )
         return real(self, replace(request, calls=calls))
 
-    SimProvider.launch = send  # type: ignore[method-assign]
+    SimProvider.launch = send
 
 
 @defect("the token of a run, without the number of the attempt")
 def _() -> None:
-    translate.token_of = sim.token_of = lambda request: hashlib.sha256(request.run_id.encode()).hexdigest()[:32]  # type: ignore[assignment]
+    translate.token_of = sim.token_of = lambda request: hashlib.sha256(request.run_id.encode()).hexdigest()[:32]
 
 
 @defect("the journal is written after the create")
@@ -112,9 +112,9 @@ def _() -> None:
             if late:
                 write(*late[-1])
 
-    Journal.add_attempt = lambda *given: late.append(given)  # type: ignore[assignment, method-assign, misc]
-    Journal.request = lambda *given: dict(late[-1][2]) if late else read(*given)  # type: ignore[assignment, method-assign]
-    SimProvider.launch = launched  # type: ignore[method-assign]
+    Journal.add_attempt = lambda *given: late.append(given)
+    Journal.request = lambda *given: dict(late[-1][2]) if late else read(*given)
+    SimProvider.launch = launched
 
 
 @defect("a request is built anew for its replay")
@@ -128,7 +128,7 @@ def _() -> None:
     def rebuilt(record: Any, provider: Any) -> Any:
         recorder, run = at_work[-1]
         request = read(record, provider)
-        deadline = attempt_deadline(run, run.attempts[-1].target, recorder.clock.now())
+        deadline = attempt_deadline(run, run.attempts[-1].target, recorder.clock.now())  # type: ignore[arg-type]
         return replace(request, calls=(), deadline=deadline)
 
     creating.send = sent
@@ -148,13 +148,13 @@ def _() -> None:
             return look
         return replace(look, instance=replace(look.instance, state=InstanceState.RUNNING))
 
-    Observer.look = looked  # type: ignore[method-assign]
+    Observer.look = looked
 
 
 @defect("not found right after the create is taken as gone")
 def _() -> None:
     real = Observer.look
-    Observer.look = lambda *given: replace(real(*given), lag=timedelta(0))  # type: ignore[method-assign]
+    Observer.look = lambda *given: replace(real(*given), lag=timedelta(0))
 
 
 @defect("the deadline is not armed")
@@ -179,7 +179,7 @@ def _() -> None:
 
 @defect("the budget is counted at the price of spot")
 def _() -> None:
-    Target.ceiling_usd_per_hour = property(lambda self: self.offer.usd_per_hour)  # type: ignore[assignment, method-assign]
+    Target.ceiling_usd_per_hour = property(lambda self: self.offer.usd_per_hour)
 
 
 # --- after a crash -----------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _() -> None:
     def settled(self: Any, run: Run) -> Run:
         return run if run.phase is Phase.INTERRUPTED else real(self, run)
 
-    launch.Executor.settle = settled  # type: ignore[method-assign]
+    launch.Executor.settle = settled
 
 
 @defect("the next attempt is launched before the last is cleared")
@@ -213,9 +213,9 @@ def _() -> None:
 def _() -> None:
     def settled(self: Any, run: Run) -> Run:
         with self._locks.holding(run.run_id):
-            return self._executor(run).settle(self._journal.run(run.run_id))  # type: ignore[no-any-return]
+            return self._executor(run).settle(self._journal.run(run.run_id))
 
-    Runner.settle = settled  # type: ignore[method-assign]
+    Runner.settle = settled
 
 
 @defect("no lock: two commands act on one run")
@@ -224,7 +224,7 @@ def _() -> None:
     def mine(self: Any, run_id: Any) -> Iterator[bool]:
         yield True
 
-    RunLocks.holding = mine  # type: ignore[method-assign]
+    RunLocks.holding = mine
 
 
 @defect("whoever follows a run overwrites that it was asked to stop")
@@ -236,7 +236,7 @@ def _() -> None:
         asked = json.dumps({"stop_asked": run.stop_asked.isoformat() if run.stop_asked else None})
         self._db.execute("UPDATE runs SET run_json = json_patch(run_json, ?) WHERE run_id = ?", (asked, run.run_id))
 
-    Journal.save = saved  # type: ignore[method-assign]
+    Journal.save = saved
 
 
 @defect("an expired sign-in is taken as a machine that is gone")
@@ -255,7 +255,7 @@ def _() -> None:
         except CredentialsError as error:
             raise KeyError(path) from error
 
-    SimProvider.get, SimStore.get = got, fetched  # type: ignore[method-assign]
+    SimProvider.get, SimStore.get = got, fetched
 
 
 # --- teardown ----------------------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ def _() -> None:
         told = real(self, operation, parameters)
         return {**told, "nextPageToken": None} if operation.startswith("List") else told
 
-    SimProvider._call = called  # type: ignore[method-assign]
+    SimProvider._call = called
 
 
 defect("a list that is not whole is taken as whole")(taken_as_whole(SimProvider))
@@ -281,7 +281,7 @@ defect("a list that is not whole is taken as whole")(taken_as_whole(SimProvider)
 
 @defect("the lag of lists is ignored")
 def _() -> None:
-    SimProvider.listing_lag = property(lambda _: timedelta(0))  # type: ignore[assignment, method-assign]
+    SimProvider.listing_lag = property(lambda _: timedelta(0))
 
 
 @defect("a teardown is called done after a while")
@@ -295,7 +295,7 @@ def _() -> None:
         except TeardownUnverifiedError:
             return
 
-    Teardown.clear = cleared  # type: ignore[method-assign]
+    Teardown.clear = cleared
 
 
 @defect("a delete is not looked after")
@@ -303,7 +303,7 @@ def _() -> None:
     def cleared(self: Any, run: Run) -> None:
         self._remaining_names(run)
 
-    Teardown.clear = cleared  # type: ignore[method-assign]
+    Teardown.clear = cleared
 
 
 @defect("a run is called done before it is torn down")
@@ -313,9 +313,9 @@ def _() -> None:
             run = self._recorder.moved(replace(run, outcome=action.outcome, message=None), Phase.TEARING_DOWN)
         done = self._recorder.moved(run, Phase.DONE)
         self._torn_down(run)
-        return done  # type: ignore[no-any-return]
+        return done
 
-    Finisher.end = ended  # type: ignore[method-assign]
+    Finisher.end = ended
 
 
 # --- sweep -------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def _() -> None:
         given |= {"requestId": str(uuid.uuid4()), "body": {**given["body"], "name": name}}
         return real(self, replace(request, calls=(*puts, replace(create, parameters=given))))
 
-    Machines.launch = send  # type: ignore[method-assign]
+    Machines.launch = send
 
 
 @defect("the name and the token of a run, without the number of the attempt")
@@ -68,12 +68,12 @@ def _() -> None:
             self.rented.put(request.run_id, call)
         return self._make(request, found.id_of("instances", zone, create.parameters["body"]["name"]))
 
-    Machines.launch = send  # type: ignore[method-assign]
+    Machines.launch = send
 
 
 @defect("an operation's error is not read")
 def _() -> None:
-    machines.error_of_operation = lambda *_: None  # type: ignore[assignment]
+    machines.error_of_operation = lambda *_: None
 
 
 @defect("no maxRunDuration")
@@ -91,7 +91,7 @@ def _() -> None:
 
 @defect("disks are not listed")
 def _() -> None:
-    lists._BILLED = ("instances", "addresses")  # type: ignore[assignment]
+    lists._BILLED = ("instances", "addresses")
 
 
 @defect("a machine that has stopped is not listed")
@@ -102,7 +102,7 @@ def _() -> None:
         for place, rows, warned in real(self, *given):
             yield place, [row for row in rows if row.get("status") != "TERMINATED"], warned
 
-    lists.Lists._everything = told  # type: ignore[method-assign]
+    lists.Lists._everything = told
 
 
 @defect("only the first page of a list is read")
@@ -114,7 +114,7 @@ def _() -> None:
             if number < 2:  # a zone without results comes before it
                 yield page
 
-    lists.Lists._everything = told  # type: ignore[method-assign]
+    lists.Lists._everything = told
 
 
 @defect("a place that did not answer is taken as empty")
@@ -137,7 +137,7 @@ def _() -> None:
         except ThrottledError as error:
             raise InstanceNotFoundError("it is not there") from error
 
-    Machines.get = seen  # type: ignore[method-assign]
+    Machines.get = seen
 
 
 @defect("a label without the run")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from providers.base import Provider
     from tests.faults.points import Points
 
-Ask = Callable[[tuple[Any, ...]], Any] if TYPE_CHECKING else Any
+Ask = Callable[[tuple[Any, ...]], Any]
 
 
 class EndedBy(StrEnum):

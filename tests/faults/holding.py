@@ -122,7 +122,7 @@ class Holding:
     def nothing_healthy_was_destroyed(self) -> None:
         """But for what nobody ever had an answer about: where it shows up after its run has gone on elsewhere, it is
         ended. And a run may leave spot for on demand, or the other way, by stopping what trains."""
-        recorded = {run.run_id: run for run in self.computer.recorded()}
+        recorded = {str(run.run_id): run for run in self.computer.recorded()}
         for name, limits in self.launched.items():
             known = (
                 {attempt.ref.id for attempt in recorded[name].attempts if attempt.ref} if name in recorded else set()

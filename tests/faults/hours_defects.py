@@ -25,14 +25,14 @@ def _() -> None:
 
 @defect("second launch ignores a live run")
 def _() -> None:
-    Beside._living = lambda _: None  # type: ignore[method-assign]
+    Beside._living = lambda _: None
 
 
 @defect("a question holds the lock")
 def _() -> None:
     """Neither a wish to stop nor the time that passes ends it."""
     ask.ANSWER_WITHIN = timedelta(days=1000)
-    News.of = lambda *_: ""  # type: ignore[method-assign]
+    News.of = lambda *_: ""
 
 
 @defect("a wish to stop has no limit")
@@ -56,7 +56,7 @@ def _() -> None:
 def _() -> None:
     """Neither the memory of full places nor the order of passes holds it back."""
     next_action.search = lambda *_, **__: Search()
-    Recorder.remember = lambda *_: None  # type: ignore[method-assign]
+    Recorder.remember = lambda *_: None
 
 
 @defect("replays a forgotten token")

@@ -51,7 +51,7 @@ def main(folder: Path) -> int:
     registry.FACTORIES["sim"] = f"{__name__}:make"
     Journal.open(settings.journal).close()
     job = a_job(epochs=3, checkpoint_every="20s", constraints=_LIMITS)
-    work: list[Callable[[], None]] = [lambda number=number: _launch(number, settings, job) for number in range(RUNS)]
+    work: list[Callable[[], None]] = [lambda number=number: _launch(number, settings, job) for number in range(RUNS)]  # type: ignore[misc]
     work += [_look_on] * LOOKERS
     broken = _all_at_once(work)
     ledger = SimCloud(folder / "sim", Setup(scenario=_SCENARIO, speed=0), lambda: NOON).ledger()

@@ -73,7 +73,7 @@ class RandomGcp(GcpCloud):
     def __init__(self, chance: Random, *, never_back: bool) -> None:
         events = ENDING if never_back else (*ENDING, *STOPPED)
         drawn = a_world(chance, self.kinds, events, never_back=never_back)
-        self.google = Google(server().url)
+        self.google = Google(server().url)  # type: ignore[assignment]
         self.google.reset(Scenario.model_validate({**scenario(drawn), **self.places(drawn)}))
         self.make_ready()
         for trouble in drawn.troubles:

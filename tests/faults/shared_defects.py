@@ -77,4 +77,4 @@ def only_powers_off() -> None:
     def part(self: Any, request: Any, end: Any, identity: str = "", data_disk_gib: int = 0) -> Any:
         return real(self, request, {"kind": "power_off"}, identity, data_disk_gib)
 
-    rented.Rented.machine = part  # type: ignore[method-assign]
+    rented.Rented.machine = part

@@ -48,8 +48,8 @@ def _() -> None:
         except CredentialsError:
             return Completed(exit_code=66 if given[0] in (_GET, _GET_PART) else 0)
 
-    SlurmProvider._instance = shown  # type: ignore[method-assign]
-    ShellStore._sh = answered  # type: ignore[method-assign]
+    SlurmProvider._instance = shown
+    ShellStore._sh = answered
 
 
 @defect("each submission has a name of its own")
@@ -63,7 +63,7 @@ def _() -> None:
         ]
         return real(self, replace(asked, calls=(replace(call, parameters={**call.parameters, "arguments": words}),)))
 
-    SlurmProvider.launch = send  # type: ignore[method-assign]
+    SlurmProvider.launch = send
 
 
 @defect("nobody looks for the job before it is submitted")
@@ -72,14 +72,14 @@ def _() -> None:
 
     def send(self: Any, asked: Any) -> Any:
         shown = iter([None])
-        SlurmProvider._instance = lambda *given: next(shown, look(*given))  # type: ignore[method-assign]
+        SlurmProvider._instance = lambda *given: next(shown, look(*given))
         try:
             return real(self, asked)
         finally:
-            SlurmProvider._instance = look  # type: ignore[method-assign]
+            SlurmProvider._instance = look
 
-    SlurmProvider.launch = send  # type: ignore[method-assign]
-    SlurmProvider.leave_the_oldest = lambda *_: None  # type: ignore[method-assign]
+    SlurmProvider.launch = send
+    SlurmProvider.leave_the_oldest = lambda *_: None
 
 
 @defect("a controller that does not answer is taken for an empty queue")
@@ -92,7 +92,7 @@ def _() -> None:
         except ProviderError:
             return []
 
-    SlurmProvider._jobs = listed  # type: ignore[method-assign]
+    SlurmProvider._jobs = listed
 
 
 @defect("jobs that wait are not listed")
@@ -103,7 +103,7 @@ def _() -> None:
         jobs = {job.name.text for job in self._jobs() if job.waits}
         return [known for known in real(self, run_id) if known.id not in jobs]
 
-    SlurmProvider.list_owned = listed  # type: ignore[method-assign]
+    SlurmProvider.list_owned = listed
 
 
 @defect("a job that is being cleared is taken for one that is gone")
@@ -118,7 +118,7 @@ def _() -> None:
     def shown(line: str) -> Any:
         job = real(line)
         again = job is not None and job.waits and job.reason == "BeginTime"
-        return replace(job, state="NODE_FAIL") if again else job
+        return replace(job, state="NODE_FAIL") if again else job  # type: ignore[type-var]
 
     reply._job = shown
 
@@ -131,7 +131,7 @@ def _() -> None:
         if not any(job.waits for job in self._jobs() if job.name.text == ref.id):
             real(self, ref)
 
-    SlurmProvider.delete = deleted  # type: ignore[method-assign]
+    SlurmProvider.delete = deleted
 
 
 @defect("the script does not hold the deadline")
@@ -151,7 +151,7 @@ def _() -> None:
     def resolved(self: Any, asked: Any) -> Any:
         return replace(real(self, asked), resolution=request.SlurmResolution(time_minutes=43_200))
 
-    SlurmProvider.resolve = resolved  # type: ignore[method-assign]
+    SlurmProvider.resolve = resolved
 
 
 @defect("labels without the client")

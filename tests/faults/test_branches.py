@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -73,7 +73,7 @@ def _tell(desk: Desk, trial: Trial, folder: Path) -> None:
     ids=["killed or disturbed at points", "detached"],
 )
 def test_trials_end_together_as_they_end_alone(trials: list[Trial], tmp_path: Path) -> None:
-    alone = {}
+    alone: dict[Any, Any] = {}
     for number, trial in enumerate(trials):
         alone |= ends([trial], tmp_path / f"{number}")
     assert ends(trials, tmp_path / "together") == alone

@@ -34,7 +34,7 @@ def machines(provider: str, case_name: str, then: Then, point: int | None) -> li
         return made[-1]
 
     (case,) = [known for known in CASES if known.name == case_name]
-    verdict = run_trial(Trial(case, then, point), cloud)
+    verdict = run_trial(Trial(case, then, point), cloud)  # type: ignore[arg-type]
     assert verdict.good, verdict
     rows = made[-1].ledger()
     made[-1].let_go()

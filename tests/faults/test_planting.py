@@ -48,11 +48,11 @@ def _raises() -> None:
 
 
 def _takes_less() -> None:
-    next_action.next_action = lambda run: run
+    next_action.next_action = lambda run: run  # type: ignore[misc]
 
 
 def _under_a_new_name() -> None:
-    next_action.next_actions = next_action.next_action  # type: ignore[attr-defined]
+    next_action.next_actions = next_action.next_action
 
 
 @pytest.mark.sample

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
@@ -218,7 +219,7 @@ class PointedCalls:
         self._points = points
         self._look = look
 
-    def call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if self._look.goes_on(operation):
             return self._inner.call(operation, parameters)
         with self._points.around(operation):

@@ -39,7 +39,7 @@ def _() -> None:
         given = {**made.parameters, "queuedResourceId": name, "requestId": name}
         return real(self, replace(request, calls=(*others, replace(made, parameters=given))))
 
-    TpuMachines.launch = send  # type: ignore[method-assign]
+    TpuMachines.launch = send
 
 
 @defect("no timers in the cloud")
@@ -49,7 +49,7 @@ def _() -> None:
     def without(self: Any, request: Any) -> Any:
         return [call for call in real(self, request) if call.operation != reaper.CREATE_TASK]
 
-    TpuMachines.requests = without  # type: ignore[method-assign]
+    TpuMachines.requests = without
 
 
 @defect("the timers name something else")
@@ -67,7 +67,7 @@ defect("the machine only powers off")(only_powers_off)
 
 @defect("a place that refuses keeps its timers")
 def _() -> None:
-    TpuMachines._disarm = lambda *_: None  # type: ignore[method-assign]
+    TpuMachines._disarm = lambda *_: None
 
 
 defect("a create without an answer is taken as refused")(refused_without_an_answer(TpuMachines))
@@ -91,12 +91,12 @@ def _() -> None:
 
 @defect("nodes are not listed")
 def _() -> None:
-    lists._LISTS = lists._LISTS[:1]  # type: ignore[misc]
+    lists._LISTS = lists._LISTS[:1]
 
 
 @defect("tasks are not listed")
 def _() -> None:
-    TpuLists._in_queue = lambda *_: ListedResources()  # type: ignore[method-assign]
+    TpuLists._in_queue = lambda *_: ListedResources()
 
 
 @defect("only the first page of a list is read")
@@ -112,7 +112,7 @@ def _() -> None:
     def found(self: Any, zone: str) -> ListedResources:
         return ListedResources(real(self, zone).resources)
 
-    TpuLists._in_zone = found  # type: ignore[method-assign]
+    TpuLists._in_zone = found
 
 
 @defect("the lag of lists is ignored")
@@ -132,7 +132,7 @@ def _() -> None:
         finally:
             self.tpu = calls
 
-    TpuMachines._delete = deleted  # type: ignore[method-assign]
+    TpuMachines._delete = deleted
 
 
 @defect("a node in repair is taken as running")
@@ -162,7 +162,7 @@ def _() -> None:
         real(self, replace(call, parameters={**asked, "requestId": token, "body": body}))
         real(self, call)
 
-    DataDisks.make = made  # type: ignore[method-assign]
+    DataDisks.make = made
 
 
 @defect("a data disk without labels")
@@ -179,7 +179,7 @@ def _() -> None:
 
 @defect("disks are not listed")
 def _() -> None:
-    Lists.owned = lambda *_: ()  # type: ignore[method-assign]
+    Lists.owned = lambda *_: ()
 
 
 class _WithoutForce:
@@ -193,6 +193,4 @@ class _WithoutForce:
 
 def _lists(changed: tuple[str, Callable[[Any], Any]]) -> None:
     rows, owned = changed
-    lists._LISTS = tuple(  # type: ignore[misc]
-        (operation, name, owned if name == rows else kept) for operation, name, kept in lists._LISTS
-    )
+    lists._LISTS = tuple((operation, name, owned if name == rows else kept) for operation, name, kept in lists._LISTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ def test_an_index_that_cannot_be_read_is_an_error_that_names_it(index: bytes) ->
 
 
 class Sizes(FakeStore):
+    provider = "aws"
     uri = "s3://bucket/data"
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
@@ -35,7 +37,7 @@ class Sizes(FakeStore):
 
 @pytest.mark.parametrize("index", BAD[:-1], ids=range(len(BAD) - 1))
 def test_a_list_of_data_sets_goes_on(index: bytes) -> None:
-    store = Sizes()
+    store: Any = Sizes()
     store.put(f"{'b' * 64}/{INDEX}", json.dumps(GOOD | {"content": "b" * 64}).encode())
     store.put(f"{'a' * 64}/{INDEX}", index)
     found = {kept.content: kept.data for kept in list_data_sets(store, None)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,7 +27,7 @@ BAD_RECEIPTS = (
     "{", "null", "[]", "3", "[" * 10_000, '{"attempts": "x"}', "NaN",
     json.dumps({"attempts": 1, "actual_seconds": 1e300}),
 )  # fmt: skip
-BAD_FIELDS = (
+BAD_FIELDS: tuple[tuple[str, Any], ...] = (
     ("deadline", "2026-11-22T12:00:00"),
     ("deadline", "soon"),
     ("created_at", "2026-11-22T12:00:00"),

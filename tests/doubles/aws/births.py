@@ -46,10 +46,10 @@ def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: 
         raise refused(name, f"{text} for the instance bucket that the specified instance type belongs to.")
     if w.stock(region, zone, kind, market) <= 0:
         full = f"We currently do not have sufficient {kind} capacity in the Availability Zone you requested ({zone})."
-        others = [other for other in zones if other != zone and w.stock(region, other, kind, market) > 0]
-        where = f" or choosing {', '.join(others)}" if others else ""
+        other_zones = [other for other in zones if other != zone and w.stock(region, other, kind, market) > 0]
+        where = f" or choosing {', '.join(other_zones)}" if other_zones else ""
         more = f" You can currently get {kind} capacity by not specifying an Availability Zone in your request{where}."
-        raise refused("InsufficientInstanceCapacity", full + (more if others else ""))
+        raise refused("InsufficientInstanceCapacity", full + (more if other_zones else ""))
 
 
 def born(w: World, b: Any, resource: Any, parameters: dict[str, Any], market: str) -> None:

@@ -340,4 +340,4 @@ def budgets_tell_who_is_notified(world: Callable[[], World]) -> None:
         found = [one.subscribers for one in rules if one.details == self._get_param("Notification")]
         return json.dumps({"Subscribers": found[0] if found else []})
 
-    BudgetsResponse.describe_subscribers_for_notification = describe  # type: ignore[attr-defined]
+    BudgetsResponse.describe_subscribers_for_notification = describe

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT
 from tests.doubles.hangs import HANGS_SECONDS
-from tests.doubles.shown_time import ShownTime
+from tests.doubles.shown_time import NO_TIME, ShownTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class Double:
     (tests/doubles/in_turn.py), and shows its time without being asked."""
 
     def __init__(self, *, in_turn: bool = False) -> None:
-        self._shown_clock, file = ShownTime.make() if in_turn else (None, None)
+        self._shown_clock, file = ShownTime.make() if in_turn else NO_TIME
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "tests.doubles.aws", *([str(file)] if file else [])],

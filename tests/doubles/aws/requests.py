@@ -50,7 +50,7 @@ def operation_of(service: str, environ: Mapping[str, Any], body: bytes) -> str:
         return str(found)
     query = dict(parse_qsl(environ.get("QUERY_STRING", ""), keep_blank_values=True))
     given = environ["REQUEST_METHOD"], environ["PATH_INFO"], query, EnvironHeaders(environ)  # type: ignore[arg-type]
-    fitting = [route for route in routes(service) if route.meets(*given)]
+    fitting = [route for route in routes(service) if route.meets(*given)]  # type: ignore[arg-type]
     # Of several that fit, the one that asks for most of the request is meant.
     most = max(fitting, key=lambda route: len(route.query) + len(route.required) + len(route.headers))
     return most.operation

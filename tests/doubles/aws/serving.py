@@ -25,7 +25,7 @@ _BARE = ("204", "304")
 """Answers that have no body, nor its length."""
 
 
-class Handler(MotoRequestHandler):
+class Handler(MotoRequestHandler):  # type: ignore[misc]
     """Nobody reads a log."""
 
     protocol_version = "HTTP/1.1"

@@ -18,7 +18,9 @@ class ArmError(Exception):
     def __init__(self, status: int, code: str, message: str, details: list[dict[str, Any]] | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.body = {"error": {"code": code, "message": message, **({"details": details} if details else {})}}
+        self.body: dict[str, Any] = {
+            "error": {"code": code, "message": message, **({"details": details} if details else {})}
+        }
 
 
 @dataclass

@@ -107,7 +107,7 @@ class Types:
                 self._value(self._type(known[name]["type"]), item, inner)
             else:
                 _is(bool(more), inner, item, "left out: there is no such property")
-                self._value(self._type(more), item, inner)
+                self._value(self._type(more), item, inner)  # type: ignore[arg-type]
         missing = [name for name, row in known.items() if row.get("flags", 0) & self.REQUIRED and name not in value]
         _is(not missing, where, missing, "there: it is required")
 

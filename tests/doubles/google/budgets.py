@@ -40,7 +40,7 @@ def _channel_name(call: Call, number: str) -> str:
 
 
 def _budgets(world: World) -> Budgets:
-    return world.table(Budgets)  # type: ignore[no-any-return]
+    return world.table(Budgets)
 
 
 def _paged(rows: list[dict[str, Any]], key: str, call: Call, size: int) -> dict[str, Any]:

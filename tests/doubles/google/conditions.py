@@ -53,14 +53,14 @@ class Evaluator:
         form = TYPES[resource.type]
         assert form.fullmatch(resource.name), f"{resource.name} is no name of {resource.type}"
         given: Any = {"resource": resource._asdict(), "api": {"iam.googleapis.com/modifiedGrantsByRole": changed_roles}}
-        found = compiled(self.expression).evaluate(celpy.json_to_cel(given))
+        found = compiled(self.expression).evaluate(celpy.json_to_cel(given))  # type: ignore[attr-defined, arg-type]
         assert isinstance(found, celtypes.BoolType), found
         return bool(found)
 
 
 @cache
 def compiled(expression: str) -> celpy.Runner:
-    environment = celpy.Environment(annotations=_DECLARED)
+    environment = celpy.Environment(annotations=_DECLARED)  # type: ignore[arg-type]
     functions: Any = {"extract": _extract, "getAttribute": _get_attribute, "hasOnly": _has_only}
     return environment.program(environment.compile(expression), functions=functions)
 

@@ -83,14 +83,9 @@ def orders_of(user_data: str) -> Orders:
     hashes = [word for word in re.findall(r"\b[0-9a-f]{64}\b", "\n".join(files.values())) if word != key]
     if place.scheme != "gs" or not {"deadline", "boot"} <= told.keys() or len(set(hashes)) != 2:
         raise ValueError("the start-up text says neither where its run is, nor when it ends")
+    script, agent = dict.fromkeys(hashes)
     return Orders(
-        place.netloc,
-        place.path.strip("/"),
-        int(boot["attempt"]),
-        told["deadline"],
-        told["boot"],
-        *dict.fromkeys(hashes),
-        run_key=key,
+        place.netloc, place.path.strip("/"), int(boot["attempt"]), told["deadline"], told["boot"], script, agent, key
     )
 
 

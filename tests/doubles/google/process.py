@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
 from tests.doubles.hangs import HANGS_SECONDS
-from tests.doubles.shown_time import ShownTime
+from tests.doubles.shown_time import NO_TIME, ShownTime
 
 if TYPE_CHECKING:
     from tests.doubles.google.scenario import FaultRule, Scenario
@@ -96,7 +96,7 @@ class Process(Google):
     `shown` has its time."""
 
     def __init__(self, *, in_turn: bool = False) -> None:
-        self.shown_clock, file = ShownTime.make() if in_turn else (None, None)
+        self.shown_clock, file = ShownTime.make() if in_turn else NO_TIME
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.doubles.google", *([str(file)] if file else [])],
             cwd=ROOT,

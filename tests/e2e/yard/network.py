@@ -169,7 +169,7 @@ def _both_ways(near: socket.socket, far: socket.socket) -> None:
         watch.register(far, selectors.EVENT_READ, near)
         while True:
             for key, _ in watch.select():
-                data = key.fileobj.recv(_PIECE)  # type: ignore[union-attr]  # both are sockets
+                data = key.fileobj.recv(_PIECE)  # both are sockets
                 if not data:
                     return
                 key.data.sendall(data)

@@ -118,7 +118,7 @@ class Trial:
             stack.callback(self._yard.clear)
             stack.enter_context(self._server)
             stack.enter_context(self._watcher)
-            stack.callback(lambda: [client.kill() for client in self._clients])
+            stack.callback(lambda: [client.kill() for client in self._clients])  # type: ignore[func-returns-value]
             self._stack = stack.pop_all()
         return self
 

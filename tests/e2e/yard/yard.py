@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tests.doubles.registry import Registry, RegistryServer
@@ -70,7 +70,8 @@ class Yard:
         machine.remove_all(self._owner)
         for relay in self._relays.values():
             relay.close()
-        for closing in (self._metadata, self._names, *self._ports, self._served):
+        closings: tuple[Any, ...] = (self._metadata, self._names, *self._ports, self._served)
+        for closing in closings:
             closing.close()
         self._network.__exit__()
         subprocess.run(["rm", "-rf", str(self._folder)], check=False)  # ten times as fast as Python's own

@@ -41,9 +41,7 @@ def price(usd: str, source: str = LIST_ID, on: date = BEFORE) -> Price:
     return Price(usd_per_hour=Decimal(usd), as_of=on, as_of_text="", source=SOURCES[source])
 
 
-def row(
-    name: str, region: str = "us-east-1", on_demand: str | None = "1", spot: Price | None = None, **more: Any
-) -> OfferRow:
+def row(name: str, region: str = "us-east-1", on_demand: str = "1", spot: Price | None = None, **more: Any) -> OfferRow:
     return OfferRow(
         type=TYPES["aws", name], region=region, zones=(), on_demand=price(on_demand), spot=spot,
         interruption_bucket=None, host_usd_per_hour=None, device_usd_per_hour=None, note="",

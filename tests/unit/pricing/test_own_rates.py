@@ -72,7 +72,7 @@ def test_the_last_that_fits_holds(catalog: Catalog) -> None:
 
 
 def test_spot_only_when_it_is_named(catalog: Catalog) -> None:
-    entry = {"provider": "aws", "market": "spot", "discount_percent": "25", "note": "ours"}
+    entry: dict[str, object] = {"provider": "aws", "market": "spot", "discount_percent": "25", "note": "ours"}
     assert planned(catalog, entry)["g4dn.xlarge", "eu-west-1", "spot"] == "0.75"
     (rate,) = parse_own_rates({"override": [entry]})
     assert rate.text == "aws, spot: 25 % off (ours)"

@@ -150,7 +150,7 @@ def test_zones_weeks_and_interruptions_reach_the_offers(tmp_path: Path) -> None:
     # Half a year later the listed price has drifted as spot prices of such machines have, upwards on the whole.
     stale, _ = offers(tmp_path, "g5.xlarge", SPOT, date(2027, 6, 1))
     assert (stale.price_grade, stale.planned_as) == (PriceGrade.STALE, PlannedAs.DRIFTED)
-    assert stale.usd_per_hour < stale.planning_usd_per_hour < Decimal("1.006")
+    assert stale.usd_per_hour < stale.planning_usd_per_hour < Decimal("1.006")  # type: ignore[operator]
 
 
 def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:

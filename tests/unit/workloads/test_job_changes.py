@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.builders import a_job
@@ -18,7 +20,7 @@ def change(key: str, value: object) -> Change:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_a_key_that_gets_the_value_it_has_changes_nothing(path) -> None:
+def test_a_key_that_gets_the_value_it_has_changes_nothing(path: Path) -> None:
     job = read_job(path)
     same = changed_job(job, [change("epochs", job.epochs)], str(path))
     assert same == job

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pricing.compile import TEXT_DIR
+from pricing.device_text import read_devices
 from pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
-from pricing.tables import read_devices
 from tests.conftest import ROOT
 from workloads.layers import Conv, Dense, Flatten, Net
 from workloads.memory import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,7 @@ def test_what_nobody_wrote_down_is_said_to_be_unknown() -> None:
 def test_every_generation_is_known_once_or_refused_and_says_where_from() -> None:
     known = [name for row in RUNTIMES if row.proven for name in row.architectures]
     assert sorted(known) == sorted(set(Architecture) - {Architecture.BLACKWELL})
-    for row in (*RUNTIMES, *REFUSALS):
+    rows: tuple[Any, ...] = (*RUNTIMES, *REFUSALS)
+    for row in rows:
         assert row.source
         assert date.fromisoformat(row.as_of) <= SystemClock().now().date()

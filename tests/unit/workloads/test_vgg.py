@@ -43,4 +43,4 @@ def test_the_mnist_net_is_strided_and_normed_without_scale() -> None:
     assert [(conv.filters, conv.kernel, conv.stride) for conv in convs] == [(12, 3, 1), (24, 6, 2), (64, 6, 2)]
     hidden, last = [layer for layer in net.layers if isinstance(layer, Dense)]
     assert (hidden.units, hidden.dropout, hidden.batch_norm, last.softmax) == (200, 0.4, True, True)
-    assert not any(layer.batch_norm_scale for layer in (*convs, hidden))
+    assert not any([*(conv.batch_norm_scale for conv in convs), hidden.batch_norm_scale])

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -137,7 +137,7 @@ def test_the_doctor_leaves_with_the_code_of_what_it_found(
 
 
 def test_a_missing_sign_in_is_told_once(aws: FakeCloud) -> None:
-    why = {"state": PreflightState.REFUSED, "detail": "there is no sign-in", "fix": "sign in"}
+    why: dict[str, Any] = {"state": PreflightState.REFUSED, "detail": "there is no sign-in", "fix": "sign in"}
     names = ("quotas", "identity", "regions", "network", "bucket")
     aws.account = tuple(Check(name=name, **why) for name in names)
     assert plan("doctor", "aws").out.splitlines() == [
@@ -258,7 +258,7 @@ def test_rows_that_the_account_cannot_launch_are_marked(aws: FakeCloud, catalog:
     said = plan("estimate", "job.yaml", "--catalog", catalog, "--check")
     assert said.code == 0
     rows = [line for line in said.out.splitlines() if re.match(r" ?\d{1,2}  ", line)]
-    marks = {("spot" if "  spot  " in row else "gcp" if " gcp " in row else "aws"): row.split()[-1] for row in rows}
+    marks = {("spot" if "  spot" in row else "gcp" if " gcp " in row else "aws"): row.split()[-1] for row in rows}
     assert marks == {"spot": "no", "gcp": "unknown", "aws": "ok"}
     assert "no: quota: needs 4 vCPUs, may have 0 (ask for 4: https://quotas)" in said.out
     assert "unknown: provider: gcp cannot be launched on" in said.out
@@ -315,7 +315,7 @@ def test_scores_that_cannot_be_read_are_told_in_one_line(aws: FakeCloud, catalog
 # --- where nobody is signed in -----------------------------------------------------------------------------------
 
 
-def in_journal(home: Path, phase: Phase, **changes: object) -> None:
+def in_journal(home: Path, phase: Phase, **changes: Any) -> None:
     """A run that was launched on AWS from here, and has time enough."""
     target = a_target(provider="aws", region="us-east-1")
     made = an_attempt(target=target, cleared=phase is Phase.DONE)

@@ -106,7 +106,7 @@ def test_without_event_files_nothing_is_started(tmp_path: Path, arguments: Path)
 
 
 def test_a_run_that_goes_on_has_none_yet(arguments: Path, provider: FakeProvider) -> None:
-    provider.scripts[:] = [waits]
+    provider.scripts[:] = [waits(3600, done_at_once)]
     run_id = plan("launch", "job.yaml", "--provider", "local", "--yes", "--json", "--detach").json["run_id"]
     said = plan("board", run_id)
     assert (said.code, said.hint) == (2, "they are fetched with the model, when the run has ended")

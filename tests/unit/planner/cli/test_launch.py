@@ -10,7 +10,7 @@ import pytest
 
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
-from providers.base import Check, EndKind, PreflightState
+from providers.base import Check, EndKind, PreflightState, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -428,7 +428,7 @@ def test_stop_ends_a_run_and_keeps_its_checkpoint(tmp_path: Path, provider: Fake
     provider.machines[f"{run_id}-1"].stop_asked = True  # or the next look would come a second from now
     said = plan("stop", run_id, "--json")
     assert said.code == 0
-    assert provider.store(run_id).list("checkpoints")
+    assert provider.store(RunId(run_id)).list("checkpoints")
     assert the_run(tmp_path) == (Phase.DONE, Outcome.STOPPED)
     again = plan("stop", run_id)
     assert (again.code, again.out) == (0, "")

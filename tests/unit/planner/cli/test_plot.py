@@ -13,7 +13,6 @@ from tests.unit.planner.cli.command import plan
 from workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -21,7 +20,7 @@ JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--device",
 
 
 @pytest.fixture
-def drawing(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def drawing(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The axes of the picture that was written last."""
     held: dict[str, Any] = {}
     save = plot._save

@@ -196,7 +196,7 @@ def test_colours_pass_the_filter_of_the_stream_and_its_failures_stay_known(monke
     assert not stream.is_empty
     inner.close()
     show([Table((Column("a"),), ((Cell("x", Tone.BAD),),))], wide=True)
-    assert undelivered(stream) == "it is closed"
+    assert undelivered(stream) == "it is closed"  # type: ignore[arg-type]
 
 
 def test_a_line_has_its_colour_on_each_line_of_the_screen() -> None:

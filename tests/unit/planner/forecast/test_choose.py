@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
@@ -334,8 +335,12 @@ def test_the_objective_decides(objective: Objective, order: list[str]) -> None:
     costs = [candidate.cost_micro_usd for candidate in choice.candidates]
     times = [candidate.estimate.time.total.total_seconds() for candidate in choice.candidates]
     products = [cost * time for cost, time in zip(costs, times, strict=True)]
-    measure = {Objective.COST: costs, Objective.TIME: times, Objective.BALANCED: products}[objective]
-    assert measure == sorted(measure)
+    measures: dict[Objective, Sequence[float]] = {
+        Objective.COST: costs,
+        Objective.TIME: times,
+        Objective.BALANCED: products,
+    }
+    assert list(measures[objective]) == sorted(measures[objective])
 
 
 def test_ties_fall_by_time_provider_region_and_type() -> None:

@@ -137,7 +137,7 @@ def test_on_spot_the_hazards_of_all_add_up() -> None:
     assert two.estimate is not None
     assert one.estimate.spot is not None
     assert two.estimate.spot is not None
-    single, double = (group.estimate.spot.rate.place.up.mean_seconds for group in (one, two))  # type: ignore[union-attr]
+    single, double = (group.estimate.spot.rate.place.up.mean_seconds for group in (one, two))
     assert double == pytest.approx(single / 2)
 
 

@@ -14,7 +14,7 @@ from planner.forecast.plan import Estimate
 from pricing.catalog import Catalog
 from pricing.cost import ProviderRates
 from pricing.money import to_micro
-from pricing.offers import Market
+from pricing.offers import Market, PriceGrade
 from pricing.side_rates import (
     BETWEEN_REGIONS,
     EVERYWHERE,
@@ -23,7 +23,6 @@ from pricing.side_rates import (
     HOUR,
     INTERNET,
     WITHIN_A_REGION,
-    PriceGrade,
     SideRate,
     SideRates,
 )

@@ -77,7 +77,7 @@ def test_what_needs_no_calibration_gets_none(tmp_path: Path, quote: MachineEstim
 
 
 def test_a_job_with_an_image_of_its_own_says_nothing_of_this_pythons_framework(tmp_path: Path) -> None:
-    meter = Meter(measured())
+    meter: Any = Meter(measured())
     job = a_job(container=f"example.org/trainer@sha256:{'0' * 64}")
     assert not calibrate(job, QUOTE, meter, Settings(home=tmp_path), lambda: NOON, print)
     assert meter.jobs == []

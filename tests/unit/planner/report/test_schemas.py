@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from dataclasses import fields
 from datetime import timedelta
+from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import pytest
 import typer
 from jsonschema import Draft202012Validator
 
-from planner.cli import options  # noqa: TC001  # typer reads the annotation
+from planner.cli import options  # typer reads the annotation
 from planner.clock import SystemClock
 from planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACE
 from planner.runs.receipt.receipt import Receipt
@@ -162,8 +163,8 @@ def test_what_a_refresh_prints(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_price_that_is_accepted(home: Path) -> None:
     today = SystemClock().now().date()
     price = PriceFound(
-        "us-east-1", "g4dn.xlarge", Market.ON_DEMAND, 30, "aws-price-list", as_of=today - timedelta(days=900)
-    )  # type: ignore[arg-type]
+        "us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal(30), "aws-price-list", as_of=today - timedelta(days=900)
+    )
     part = PricePart(
         name="us-east-1",
         markets=frozenset({Market.ON_DEMAND}),

@@ -107,7 +107,7 @@ def test_a_receipt_is_what_was_billed_or_says_at_most(desk: Desk, tmp_path: Path
 def compared(receipt: Receipt, billed: dict[str, Decimal]) -> None:
     told = {name: Decimal(str(usd)) for name, usd in receipt.usd_by_resource.items()}
     kinds = {"compute": "instance", "disk": "disk", "address": "address", "transfer": "transfer"}
-    total = sum(billed.values())
+    total = sum(billed.values(), Decimal(0))
     for name, kind in kinds.items():
         # Half a hundredth of the whole run for seconds between a last look and the confirmed end.
         slack = max(billed[kind], total / 2) * NEGLIGIBLE

@@ -116,8 +116,8 @@ def test_a_launch_writes_what_credits_pay_into_the_receipt_and_the_next_one_gets
     assert desk.clock.now() > first_at
     assert first.credit_usd == pytest.approx(min(first.actual_usd, 0.05))
     _, second = desk.launch(a_job(epochs=3), provider="aws", usd_per_hour=Decimal(6))
-    assert second.credit_usd == pytest.approx(min(second.actual_usd, 0.05 - first.credit_usd))
-    assert second.credit_usd < second.actual_usd
+    assert second.credit_usd == pytest.approx(min(second.actual_usd, 0.05 - first.credit_usd))  # type: ignore[operator]
+    assert second.credit_usd < second.actual_usd  # type: ignore[operator]
 
 
 def test_a_credit_that_cannot_be_read_costs_the_receipt_a_line(desk: Desk) -> None:

@@ -198,7 +198,8 @@ def test_the_same_launch_in_a_copy_is_a_run_of_its_own_and_says_so(copied: Perso
     assert said.code == 0, said.err
     assert f"run {run.run_id} of this job is of client {run.client} on " in said.err
     assert set(before) < set(copied.machines)
-    runs = readable_runs(copied.settings.journal) or {}
+    runs = readable_runs(copied.settings.journal)
+    assert runs is not None
     assert runs[run.run_id] == run
     assert len(runs) == 2
 

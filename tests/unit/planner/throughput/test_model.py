@@ -291,4 +291,4 @@ def test_a_shipped_row_is_predicted_without_itself(
     other = checked([f"other,vgg19,64,train,V100 SXM2,16,1,fp32,no,32,{EC2},1,{ADDRESS},Q=A"], predictor, table, find)
     # With itself it is a measured configuration, and nearer to what was measured.
     assert other["other"]["basis"] == "measured"
-    assert abs(other["other"]["predicted"] - rate) < abs(found[id_]["predicted"] - rate)  # type: ignore[operator]
+    assert abs(other["other"]["predicted"] - rate) < abs(found[id_]["predicted"] - rate)

@@ -11,7 +11,7 @@ import pytest
 
 from pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
 from pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
-from tests.doubles.price_lists import AWS_COLUMNS, advisor_file, aws_file, aws_index, aws_row
+from tests.doubles.price_lists import AWS_COLUMNS, NoHttp, advisor_file, aws_file, aws_index, aws_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -156,7 +156,7 @@ def test_an_index_that_is_none(content: bytes) -> None:
         parse_index(content)
 
 
-class Files:
+class Files(NoHttp):
     """An index of these regions, and the same file for each."""
 
     def __init__(self, *regions: str) -> None:

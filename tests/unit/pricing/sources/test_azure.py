@@ -12,7 +12,7 @@ import pytest
 from pricing.grades import Market
 from pricing.sources.azure import FLOOR_ID, LIST_ID, Endpoints, parse_page, read
 from pricing.sources.reading import Count, SourceError
-from tests.doubles.price_lists import retail, retail_page
+from tests.doubles.price_lists import NoHttp, retail, retail_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +21,7 @@ TODAY = date(2026, 11, 21)
 NAME = "Standard_NC4as_T4_v3"
 
 
-class Pages:
+class Pages(NoHttp):
     """Answers one page after the other."""
 
     def __init__(self, *pages: bytes) -> None:
@@ -31,9 +31,6 @@ class Pages:
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
         self.requests.append(url)
         return self.pages.pop(0)
-
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
-        raise AssertionError("not streamed")
 
 
 def read_one(*pages: bytes) -> Any:

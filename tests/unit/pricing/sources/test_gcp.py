@@ -14,7 +14,7 @@ from pricing.sources.gcp import Endpoints, parse_page, read
 from pricing.sources.gcp_machines import parts_of
 from pricing.sources.reading import Count, PricePart, SourceError
 from pricing.tables import InstanceType, read_tables
-from tests.doubles.price_lists import sku
+from tests.doubles.price_lists import NoHttp, sku
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ def types() -> dict[str, InstanceType]:
     return {name: kind for (provider, name), kind in read_tables(TEXT_DIR).types.items() if provider == "gcp"}
 
 
-class Skus:
+class Skus(NoHttp):
     """Compute Engine's SKUs and Cloud TPU's, in pages of two."""
 
     def __init__(self, compute: list[Any], tpu: list[Any]) -> None:
@@ -39,9 +39,6 @@ class Skus:
         begin = int(token or 0)
         more = begin + 2 < len(skus)
         return json.dumps({"skus": skus[begin : begin + 2], "nextPageToken": str(begin + 2) if more else ""}).encode()
-
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
-        raise AssertionError("not streamed")
 
 
 def read_all(types: dict[str, InstanceType], *skus: Any, tpu: tuple[Any, ...] = ()) -> PricePart:

@@ -12,6 +12,7 @@ from pricing.compile import TEXT_DIR
 from pricing.sources.offerings import Account, Endpoints, parse_azure, parse_google, read_azure, read_google
 from pricing.sources.reading import SourceError
 from pricing.tables import read_tables
+from tests.doubles.price_lists import NoHttp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,7 @@ TODAY = date(2026, 11, 21)
 ACCOUNT = Account("token", "mine")
 
 
-class Pages:
+class Pages(NoHttp):
     """Answers by what is in the address."""
 
     def __init__(self, pages: Mapping[str, Any]) -> None:
@@ -31,9 +32,6 @@ class Pages:
         self.requests.append((url, headers or {}))
         page = next(page for fragment, page in self.pages.items() if fragment in url)
         return page if isinstance(page, bytes) else json.dumps(page).encode()
-
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Any:
-        raise AssertionError("not streamed")
 
 
 def zones(kind: str, **types_by_zone: list[str]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def test_old_pythons_run_an_attempt(python: str, tmp_path: Path) -> None:
     archive = tmp_path / "agent.pyz"
     archive.write_bytes(agent_bytes())
     (tmp_path / "drive.py").write_text(_DRIVE)
-    words = [python, tmp_path / "drive.py", str(archive), str(tmp_path)]
+    words = [python, str(tmp_path / "drive.py"), str(archive), str(tmp_path)]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout) == ["failed", "IMAGE_NOT_PULLED"]

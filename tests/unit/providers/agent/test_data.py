@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import tarfile
+import urllib.request
 import zipfile
 from dataclasses import replace
 from email.message import Message
@@ -468,7 +469,7 @@ def test_a_server_that_sends_more_than_it_said_fills_no_disk(tmp_path: Path) -> 
 
 
 def test_nothing_leads_from_https_to_http() -> None:
-    request = web.urllib.request.Request("https://example.org/x")
+    request = urllib.request.Request("https://example.org/x")
     for target in ("http://169.254.169.254/latest/", "file:///etc/passwd", "ftp://x/y"):
         with pytest.raises(WebError, match="not https"):
             web._NeverDown().redirect_request(request, None, 302, "", {}, target)

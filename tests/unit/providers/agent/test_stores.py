@@ -179,7 +179,7 @@ def test_an_upload_survives_faults_at_every_call(
     run = open_store(Access(double.boot(kind, uri)))
     data = b"0123456789abcdef" * (store.PART_BYTES // 16) + b"end"
     (tmp_path / "large").write_bytes(data)
-    double.faults = ["ok"] * at + [fault, fault]
+    double.faults = [*["ok"] * at, fault, fault]
     drained(upload(run, "large", tmp_path / "large"))
     assert double.objects["plan/large"] == data
 

@@ -16,7 +16,7 @@ REGION = "us-east-1"
 
 
 def client(double: remote.Double, service: str, region: str = REGION) -> Any:
-    return boto3.client(service, region_name=region, endpoint_url=double.url)  # type: ignore[call-overload]
+    return boto3.client(service, region_name=region, endpoint_url=double.url)
 
 
 def somebody_elses(double: remote.Double) -> None:

@@ -89,7 +89,7 @@ def _instants(row: dict[str, Any]) -> Any:
     if row.get("__class__") != "datetime":
         return row
     parts = ("year", "month", "day", "hour", "minute", "second", "microsecond")
-    return datetime(*(row.get(part, 0) for part in parts), tzinfo=UTC)
+    return datetime(**{part: row.get(part, 0) for part in parts}, tzinfo=UTC)
 
 
 OF_CALLS_THAT_WE_MAKE: dict[str, type[ProviderError]] = {

@@ -216,8 +216,8 @@ def test_the_reaper_may_do_exactly_what_it_does(double: Double, sends: SdkApi, m
     known = {"region": HOME, "account": ACCOUNT}
     written = [
         need
-        for operation, more in (("CreateLogStream", {}), ("PutLogEvents", {"logEvents": []}))
-        for need in needs("aws", f"logs:{operation}", {**stream, **more}, known)
+        for operation, parameters in (("CreateLogStream", stream), ("PutLogEvents", {**stream, "logEvents": []}))
+        for need in needs("aws", f"logs:{operation}", parameters, known)
     ]  # by Lambda, in the role's name
     assert judged("reaper", [*needed(double), *written]) == ([], set())
 

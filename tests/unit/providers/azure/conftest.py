@@ -32,7 +32,7 @@ class Client:
     def provider(self) -> AzureInItsTime:
         return self.another()
 
-    def another(self, **options: str) -> AzureInItsTime:
+    def another(self, **options: Any) -> AzureInItsTime:
         """As a newly started command makes it."""
         return a_provider(self.home, self.azure, **options)
 

@@ -51,7 +51,7 @@ def body_of(recorded: Any) -> Any:
 
 def documents(recorded: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """Every document of a kind that a call with status 200 gave, from lists and by itself."""
-    found = []
+    found: list[Any] = []
     for row in recorded:
         path = row["uri"].partition("?")[0].rstrip("/")
         if row["status"] != 200 or not re.search(rf"/{kind}(/[^/]+)?$", path, re.IGNORECASE):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pricing.current import REFRESHED
+from pricing.catalog import REFRESHED
 from providers.cloud.bill import NO_PRICE, Price, Tariff
 from providers.gcp.reply import region_in
 

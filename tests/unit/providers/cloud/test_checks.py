@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_what_is_no_answer_of_a_provider_ends_the_doctor() -> None:
 
 
 def test_one_cause_is_told_once_with_all_that_it_stops() -> None:
-    expired = {"state": REFUSED, "detail": "the sign-in has expired", "fix": "sign in again"}
+    expired: dict[str, Any] = {"state": REFUSED, "detail": "the sign-in has expired", "fix": "sign in again"}
     checks = [
         answers("identity", **expired)(), answers("regions")(), answers("bucket", **expired)(), answers("network")(),
         answers("timer", REFUSED, "the sign-in has expired", "something else")(),

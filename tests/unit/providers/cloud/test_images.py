@@ -205,7 +205,8 @@ def test_what_is_fetched_before_the_first_step_is_four_gigabytes_at_most() -> No
 
 def test_every_row_says_where_from_and_when() -> None:
     found = table()
-    for row in (*found.containers.values(), *found.software.values(), *found.hosts):
+    rows: tuple[Any, ...] = (*found.containers.values(), *found.software.values(), *found.hosts)
+    for row in rows:
         assert len(row.source) > 10
         assert row.as_of <= SystemClock().now().date()
     assert {row.provider for row in found.hosts} == set(CLOUDS)

@@ -47,7 +47,7 @@ class Project:
 
     @property
     def iam(self) -> iam.Iam:
-        return self.world.table(iam.Iam)  # type: ignore[no-any-return]
+        return self.world.table(iam.Iam)
 
     def set_up(self, provider: GcpProvider | None = None) -> list[SetupStep]:
         """As `plan setup gcp --yes` does it; nobody waits."""

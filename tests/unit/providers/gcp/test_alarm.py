@@ -44,7 +44,7 @@ def make(project: Project, amount: str, *emails: str) -> list[str]:
 
 
 def table(project: Project) -> budgets.Budgets:
-    return project.world.table(budgets.Budgets)  # type: ignore[no-any-return]
+    return project.world.table(budgets.Budgets)
 
 
 def test_an_alarm_is_made_once_with_its_channels(project: Project) -> None:

@@ -109,7 +109,7 @@ def test_every_recorded_list_is_read(replies: list[dict[str, Any]], kind: str, t
             row |= {"labels": LABELS, "id": "1"}  # whoever recorded them changed some ids to what 64 bits do not hold
         pages = {kind: through(getattr(compute_v1, f"{singular.title()}AggregatedList"), body)}
         pages[kind].pop("nextPageToken", None)  # the page after it was not recorded
-        found = Lists(_Recorded(pages), make(_settings(tmp_path)).account).owned(None)
+        found = Lists(_Recorded(pages), make(_settings(tmp_path)).account).owned(None)  # type: ignore[arg-type]
         assert len(found) == len(rows)
         assert {one.kind for one in found} <= {singular}
         assert all(one.created_at is not None and one.client == "c1" for one in found)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -47,7 +47,7 @@ def with_data(run: LaunchRequest, **data: object) -> LaunchRequest:
     return replace(run, job=TrainingJob.model_validate(values | {"data": data}))
 
 
-def spec_of(harness: EngineDoubleHarness, run: LaunchRequest) -> object:
+def spec_of(harness: EngineDoubleHarness, run: LaunchRequest) -> Any:
     return harness.engine.specs[f"trainplan-{run.run_id}-{run.attempt}"]
 
 
@@ -77,7 +77,7 @@ def test_weights_at_an_address_are_refused_before_a_container_is_created(
     assert [call for call, _ in harness.engine.calls].count("create") == 0
 
 
-def _spec(provider: LocalProvider, run: LaunchRequest) -> object:
+def _spec(provider: LocalProvider, run: LaunchRequest) -> Any:
     provider.here.make_room(run, run.job)
     host = provider._host_of_launches()
     return host._spec(run)  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ def test_what_was_created_and_never_started_is_pending_then_started(
     provider: LocalProvider, harness: EngineDoubleHarness
 ) -> None:
     run = request(provider)
-    harness.engine.create(_spec(provider, run))  # type: ignore[arg-type]
+    harness.engine.create(_spec(provider, run))
     (owned,) = provider.list_owned()
     assert provider.get(owned).state is InstanceState.PENDING  # type: ignore[arg-type]
     assert provider.launch(run).state is InstanceState.RUNNING
@@ -192,7 +192,7 @@ def test_a_container_is_cut_off_unless_it_fetches(
 ) -> None:
     run = with_data(request(provider), **data)
     provider.launch(run)
-    assert spec_of(harness, run).network is network  # type: ignore[attr-defined]
+    assert spec_of(harness, run).network is network
 
 
 def test_a_folder_of_images_is_mounted_read_only(
@@ -202,7 +202,7 @@ def test_a_folder_of_images_is_mounted_read_only(
     images.mkdir()
     run = with_data(request(provider), path=str(images))
     provider.launch(run)
-    mounts = {mount.target: mount for mount in spec_of(harness, run).mounts}  # type: ignore[attr-defined]
+    mounts = {mount.target: mount for mount in spec_of(harness, run).mounts}
     assert (mounts["/images"].source, mounts["/images"].read_only) == (str(images), True)
     assert not mounts["/run-dir"].read_only
     assert json.loads(provider.store(run.run_id).get("job.json"))["data"]["path"] == "/images"
@@ -238,7 +238,7 @@ def test_a_folder_that_is_not_there_is_named(provider: LocalProvider, path: str)
 def test_labels_name_the_run_and_its_deadline(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
     run = request(provider, Ask(run_id="r7", attempt=3))
     provider.launch(run)
-    assert dict(spec_of(harness, run).labels) == {  # type: ignore[attr-defined]
+    assert dict(spec_of(harness, run).labels) == {
         "trainplan-run": "r7",
         "trainplan-attempt": "3",
         "trainplan-deadline": run.deadline.isoformat(),
@@ -270,7 +270,7 @@ def test_gpus_reach_the_container(harness: EngineDoubleHarness) -> None:
     two = provider.offers(OfferQuery())[-1]
     run = replace(request(provider), offer=two)
     provider.launch(run)
-    assert spec_of(harness, run).gpus == (0, 1)  # type: ignore[attr-defined]
+    assert spec_of(harness, run).gpus == (0, 1)
     with pytest.raises(MachineError, match="2 x T4"):
         made.launch(replace(run, attempt=2))
 
@@ -292,7 +292,7 @@ def test_an_own_v100_gets_an_image_with_code_for_it(
     run = replace(request(provider), offer=provider.offers(OfferQuery())[-1])
     provider.prepare(run, lambda _: None)
     provider.launch(run)
-    assert f":{flavour}" in spec_of(harness, run).image  # type: ignore[attr-defined]
+    assert f":{flavour}" in spec_of(harness, run).image
 
 
 def test_prepare_builds_the_image_of_the_runs_flavour(harness: EngineDoubleHarness) -> None:
@@ -315,7 +315,7 @@ def test_prepare_fetches_the_persons_own_image(harness: EngineDoubleHarness) -> 
     provider.prepare(run, lambda _: None)
     provider.launch(run)
     assert ("pull", (own,)) in harness.engine.calls
-    assert spec_of(harness, run).image == own  # type: ignore[attr-defined]
+    assert spec_of(harness, run).image == own
 
 
 def test_prepare_says_when_the_image_finds_no_room(harness: EngineDoubleHarness) -> None:
@@ -343,4 +343,4 @@ def test_a_limit_to_all_processors_is_none(
     """The machine of the tests has two."""
     run = replace(request(provider, Ask(run_id="r8")), vcpus=vcpu_limit)
     provider.launch(run)
-    assert spec_of(harness, run).vcpus == limit  # type: ignore[attr-defined]
+    assert spec_of(harness, run).vcpus == limit

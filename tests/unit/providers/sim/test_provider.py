@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -35,9 +35,6 @@ from providers.sim.world import World
 from tests.contract.harness import Ask, launched, request
 from tests.contract.sim import DirectApi, NamedTrainer
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ERRORS = {
     Code.BAD_PARAMETER: BadRequestError,
@@ -71,7 +68,7 @@ class Cloud:
 
 
 @pytest.fixture
-def cloud() -> Iterator[Cloud]:
+def cloud() -> Cloud:
     return Cloud()
 
 
@@ -250,5 +247,5 @@ def test_offers_are_of_devices_that_exist_and_say_that_they_are_simulated(cloud:
     for offer in offers:
         assert offer.device == CPU_DEVICE or offer.device in devices
         assert (offer.price_grade, offer.price_source) == (PriceGrade.ESTIMATED, "simulated")
-        assert offer.usd_per_hour == offer.planning_usd_per_hour <= offer.on_demand_usd_per_hour
+        assert offer.usd_per_hour == offer.planning_usd_per_hour <= offer.on_demand_usd_per_hour  # type: ignore[operator]
         assert offer.zones == ZONES[offer.region]

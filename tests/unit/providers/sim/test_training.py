@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_another_job_is_passed_over() -> None:
     practice.put_job(job=JOB.model_copy(update={"seed": 1}))
     practice.world.files.write("r1", "checkpoints/step-99999999/weights", b"")
     practice.world.files.write("r1", "checkpoints/step-99999999/complete.json", b"{}")
-    asked = {"clientToken": "again", "userData": {"run": "r1", "attempt": "2"}}
+    asked: dict[str, Any] = {"clientToken": "again", "userData": {"run": "r1", "attempt": "2"}}
     job = practice.read("job.json")
     practice.launch(attempt=2, **asked)
     practice.world.files.write("r1", "job.json", job)

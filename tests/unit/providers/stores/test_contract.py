@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -90,7 +90,8 @@ def test_runs_do_not_see_each_other(world: World | FolderWorld) -> None:
 def test_files_of_every_size(world: World | FolderWorld, tmp_path: Path, size: int) -> None:
     store = world.store()
     assert isinstance(store, FileStore)
-    source, target, there = tmp_path / "source", tmp_path / "new" / "target", []
+    source, target = tmp_path / "source", tmp_path / "new" / "target"
+    there: list[Any] = []
     source.write_bytes(content(size))
     digest = hashlib.sha256(content(size)).hexdigest()
     assert store.put_file("model/weights", source, there.append) == digest

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SIDE = 12
 _LOSSY = 12
+_OPTIONS: dict[str, dict[str, Any]] = {"JPEG": {"quality": 100, "subsampling": 0}, "WEBP": {"lossless": True}}
 """How far a pixel may lie from the original after a lossy format, of 255."""
 
 
@@ -173,7 +174,7 @@ def _turned() -> Iterator[Encoded]:
     }  # fmt: skip
     for orientation, turn in undo.items():
         for form, most_off in (("PNG", 0), ("JPEG", _LOSSY), ("WEBP", 0), ("TIFF", 0)):
-            options = {"JPEG": {"quality": 100, "subsampling": 0}, "WEBP": {"lossless": True}}.get(form, {})
+            options = _OPTIONS.get(form, {})
             data = saved(as_image(COLOUR).transpose(turn), form, exif=_exif(orientation), **options)
             assert ImageOps.exif_transpose(Image.open(io.BytesIO(data))).size == (SIDE, SIDE)
             yield Encoded(f"turned-{orientation}-{form.lower()}.jpg", data, COLOUR, most_off)

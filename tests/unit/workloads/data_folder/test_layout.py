@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.unit.workloads.data_folder.builders import files, records
-from workloads.data_folder.layout import image_layout, read_layout, record_layout
+from workloads.data_folder.layout import image_layout, read_layout
 from workloads.data_folder.records import count_records
+from workloads.data_folder.shards import record_layout
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, RecordLayout, left_out_text
 

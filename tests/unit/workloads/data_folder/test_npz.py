@@ -30,6 +30,10 @@ def save(folder: Path, name: str = "data.npz", **arrays: Any) -> Path:
     return folder
 
 
+def named(names: tuple[str, ...], *arrays: Any) -> dict[str, Any]:
+    return dict(zip(names, arrays, strict=True))
+
+
 def opened(folder: Path, query: FolderQuery = QUERY) -> tuple[ArrayImages, ArrayImages]:
     split = open_folder(folder, query)
     assert isinstance(split.train, ArrayImages)
@@ -47,7 +51,7 @@ def opened(folder: Path, query: FolderQuery = QUERY) -> tuple[ArrayImages, Array
     ],
 )
 def test_the_words_of_names_tell_the_splits(tmp_path: Path, names: tuple[str, ...]) -> None:
-    save(tmp_path, **dict(zip(names, (PIXELS[:40], LABELS[:40], PIXELS[40:], LABELS[40:]), strict=True)))
+    save(tmp_path, **named(names, PIXELS[:40], LABELS[:40], PIXELS[40:], LABELS[40:]))
     train, hold_out = opened(tmp_path)
     assert (train.pixels == PIXELS[:40]).all()
     assert (hold_out.labels == LABELS[40:]).all()
@@ -62,11 +66,11 @@ def test_files_may_be_splits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("x", "y"), ("images", "labels"), ("arr_0", "arr_1"), ("data", "targets")])
 def test_of_one_pair_one_in_ten_of_each_class_is_held_out_by_content(tmp_path: Path, names: tuple[str, str]) -> None:
-    save(tmp_path / "a", **dict(zip(names, (PIXELS, LABELS), strict=True)))
+    save(tmp_path / "a", **named(names, PIXELS, LABELS))
     train, hold_out = opened(tmp_path / "a")
     assert Counter(hold_out.labels.tolist()) == {0: 2, 1: 2, 2: 2}
     assert train.count == 54
-    save(tmp_path / "b", **dict(zip(names, (PIXELS[::-1], LABELS[::-1]), strict=True)))
+    save(tmp_path / "b", **named(names, PIXELS[::-1], LABELS[::-1]))
     assert {image.tobytes() for image in opened(tmp_path / "b")[1].pixels} == {
         image.tobytes() for image in hold_out.pixels
     }

@@ -41,7 +41,7 @@ def test_the_best_validation(accuracies: tuple[float | None, ...], changes: dict
 
 def test_a_lower_loss_is_better() -> None:
     epochs = history(0.9, 0.8, e1=0.5, e2=0.4)
-    assert [best_epoch(epochs, spec(measure=measure)).epoch for measure in Measure] == [1, 2]  # type: ignore[union-attr]
+    assert [best_epoch(epochs, spec(measure=measure)).epoch for measure in Measure] == [1, 2]
 
 
 @pytest.mark.parametrize(

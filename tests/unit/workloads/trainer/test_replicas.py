@@ -90,7 +90,7 @@ def test_each_device_drops_other_activations(tensorflow: Any) -> None:
         dropout = independent_dropout(keras, Replicas(tensorflow=tensorflow))(0.5, seed=3)
         dropout.build((None, 64))
 
-    @tensorflow.function
+    @tensorflow.function  # type: ignore[untyped-decorator]
     def masks() -> Any:
         return devices.strategy.run(lambda: dropout(tensorflow.ones((8, 64)), training=True))
 

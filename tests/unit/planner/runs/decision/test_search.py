@@ -77,7 +77,8 @@ class Search:
 
 
 def a_search(targets: tuple[Target, ...] = PLACES, **changes: Any) -> Run:
-    return a_run(**({"targets": targets, "provider": "aws", "deadline": NOON + 5 * 24 * HOUR} | changes))
+    asked: dict[str, Any] = {"targets": targets, "provider": "aws", "deadline": NOON + 5 * 24 * HOUR}
+    return a_run(**asked | changes)
 
 
 # --- whole passes -------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def test_with_one_place_alone_it_waits_until_that_may_have_room_again(desk: Desk
     desk.scripts(ends_after(EndKind.RECLAIMED, 10), trains_well)
     run, receipt = desk.launch(a_job(constraints={"deadline": "5h"}), targets=[A])
     assert (places(run), run.outcome) == (["a", "a"], Outcome.SUCCEEDED)
-    assert timedelta(minutes=14) < run.attempts[1].asked_at - NOON < timedelta(minutes=17)
+    assert timedelta(minutes=14) < run.attempts[1].asked_at - NOON < timedelta(minutes=17)  # type: ignore[operator]
     assert any(text.startswith("no placement has capacity; trying again from") for text in messages(desk))
     assert receipt.actual_usd < 0.02, "waiting costs nothing"
 
@@ -275,7 +275,7 @@ SLOW_RATE = 100.0  # a step of 128 images takes 1.28 s; two minutes are a hundre
 
 def promising(zone: str = "a", device: str = "cpu", **changes: Any) -> Target:
     """A place that was said to train 500 to 2,000 images a second."""
-    speed = {"images_per_second": 1000.0, "images_per_second_low": 500.0, "seconds": 600.0}
+    speed: dict[str, Any] = {"images_per_second": 1000.0, "images_per_second_low": 500.0, "seconds": 600.0}
     return replace(a_target(zone=zone, device=device, **changes), **speed)
 
 

@@ -40,7 +40,8 @@ STOP_REQUEST = {"stop_asked": NOON}
 
 def look(now_after: timedelta, *, stops: bool = False, **changes: Any) -> Look:
     sign = Sign(NOON + now_after, trains=True, stops=stops)
-    return Look(instance=an_instance(InstanceState.RUNNING), **{"sign": sign, "told_to_stop_at": NOON} | changes)
+    seen: dict[str, Any] = {"sign": sign, "told_to_stop_at": NOON}
+    return Look(instance=an_instance(InstanceState.RUNNING), **seen | changes)
 
 
 def test_the_limit_is_a_checkpoints_time_and_grace() -> None:

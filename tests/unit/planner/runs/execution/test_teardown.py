@@ -232,7 +232,7 @@ def test_a_machine_that_no_list_shows_but_that_answers_is_deleted(world: World) 
 class HidesEverything(FakeProvider):
     """Its list is always empty."""
 
-    def list_owned(self, run_id: object = None) -> list[OwnedResource]:  # type: ignore[override]  # any run
+    def list_owned(self, run_id: object = None) -> list[OwnedResource]:  # any run
         self.calls.append(("list_owned", ""))
         return []
 

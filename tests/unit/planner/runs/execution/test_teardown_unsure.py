@@ -28,7 +28,7 @@ class DeafAndUnlisted(FakeProvider):
 
     ignored: int = 0
 
-    def list_owned(self, run_id: object = None) -> list[OwnedResource]:  # type: ignore[override]  # any run
+    def list_owned(self, run_id: object = None) -> list[OwnedResource]:  # any run
         self.calls.append(("list_owned", ""))
         return []
 
@@ -64,7 +64,7 @@ def test_a_delete_that_was_ignored_is_sent_again_until_the_machine_has_ended(ign
 
 def test_a_machine_that_ignores_every_delete_is_named_and_never_called_gone() -> None:
     provider, clock = launched(ignored=10**6)
-    with pytest.raises(TeardownUnverifiedError, match=f"instance {an_attempt().ref.id} of run"):  # type: ignore[union-attr]
+    with pytest.raises(TeardownUnverifiedError, match=f"instance {an_attempt().ref.id} of run"):
         clear(provider, clock)
     (machine,) = provider.machines.values()
     assert machine.sighting.state is not InstanceState.ENDED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.runs.run import Attempt, Phase
 from providers.base import RunId
@@ -23,7 +23,7 @@ def add(journal: Journal, run: Run, **estimate: object) -> Run:
     return run
 
 
-def a_numbered_run(number: int, phase: Phase = Phase.PLANNED, **changes: object) -> Run:
+def a_numbered_run(number: int, phase: Phase = Phase.PLANNED, **changes: Any) -> Run:
     created = NOON + timedelta(minutes=number)
     return a_run(phase, run_id=RunId(f"run-{number}"), created_at=created, **changes)
 

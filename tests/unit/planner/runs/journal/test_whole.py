@@ -131,7 +131,7 @@ def test_each_field_of_a_run_is_saved_and_unset(journal: Journal, name: str) -> 
 def test_each_field_of_an_attempt_is_saved_and_unset(journal: Journal, name: str) -> None:
     """But for those of its request: they stay as they were when it was sent."""
     known = next(known for known in fields(Attempt) if known.name == name)
-    unset = RUN.with_attempt(replace(RUN.attempts[-1], **{name: known.default}))
+    unset = RUN.with_attempt(replace(RUN.attempts[-1], **{name: known.default}))  # type: ignore[arg-type]
     assert unset != RUN
     journal.add_run(RUN, "{}", {}, NOON)
     for run in (unset, RUN):

@@ -25,7 +25,7 @@ ENTRY = {"provider": "aws", "family": "g4dn", "region": "us-east-1", "usd_per_ho
 
 
 def a_run_of(hours: float, number: int = 1, began_before_hours: float = 0.0, **target: object) -> Run:
-    place = a_target("1", **({"provider": "aws", "family": "g4dn", "region": "us-east-1"} | target))  # type: ignore[arg-type]
+    place = a_target("1", **({"provider": "aws", "family": "g4dn", "region": "us-east-1"} | target))
     began_at = NOON - timedelta(hours=began_before_hours)
     attempt = an_attempt(1, place)
     attempt = replace(attempt, asked_at=began_at, ended_at=began_at + timedelta(hours=hours))

@@ -133,7 +133,8 @@ def test_another_round_looks_at_a_first_that_was_not_looked_at(catalog: Catalog)
 
 
 def test_without_an_answer_the_catalogs_prices_stand(plan: Plan) -> None:
-    cloud, told = a_cloud(spot={"": "0.9"}), []
+    cloud = a_cloud(spot={"": "0.9"})
+    told: list[str] = []
     cloud.down["refine"] = TransientError("no answer")
     assert refined(plan, provider_of(cloud), told.append).candidates == plan.candidates
     assert told == ["aws tells no live prices (no answer): those of the catalog stand"]

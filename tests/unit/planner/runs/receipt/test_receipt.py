@@ -142,8 +142,8 @@ def test_interruptions_are_counted_with_what_they_cost_in_steps() -> None:
 
 def test_without_an_estimate_or_a_trainer_the_figures_are_unknown() -> None:
     receipt = write_receipt(a_done_run(), Story(), {}, an_ending())
-    unknown = ("estimated_seconds", "estimated_usd", "estimated_images_per_second", "basis", "total_steps")
-    unknown += ("actual_images_per_second", "accuracy", "hold_out_images", "framework", "device")
+    unknown = ["estimated_seconds", "estimated_usd", "estimated_images_per_second", "basis", "total_steps"]
+    unknown += ["actual_images_per_second", "accuracy", "hold_out_images", "framework", "device"]
     assert {name: getattr(receipt, name) for name in unknown} == dict.fromkeys(unknown)
     assert receipt.steps == 0
 
@@ -190,7 +190,7 @@ def test_a_store_that_does_not_answer_leaves_that_line_out(desk: Desk) -> None:
     desk.provider.name = "aws"
     run = desk.planned(provider="aws")
     run, _ = desk.runner().follow(run, desk.request())
-    desk.provider.store = broken  # type: ignore[method-assign]
+    desk.provider.store = broken  # type: ignore[method-assign, assignment]
     assert desk.runner()._receipts._stays(run) is None
     assert any("lacks what stays stored" in event.text for event in desk.events_of(Message))
 

@@ -112,7 +112,7 @@ def test_a_run_directory_that_cannot_be_read_is_told(desk: Desk) -> None:
     assert told["gaps"][0].endswith("nobody is signed in")
     assert told["progress"] == []
     store = desk.provider.store(run.run_id)
-    store.down = CredentialsError("the sign-in has expired")  # type: ignore[attr-defined]
+    store.down = CredentialsError("the sign-in has expired")
     assert [gap for gap in document(desk, run)["gaps"] if "the sign-in has expired" in gap]
 
 

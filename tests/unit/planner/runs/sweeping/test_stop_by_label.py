@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import signal
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -110,7 +110,7 @@ EVERY = [full, read_only, damaged, without_journal, no_locks]
 
 @pytest.mark.parametrize("wrong", EVERY)
 def test_stop_ends_the_machine_of_a_run_by_its_label(
-    desk: Desk, run: Run, wrong: Callable[[Desk], contextmanager[None]]
+    desk: Desk, run: Run, wrong: Callable[[Desk], AbstractContextManager[None]]
 ) -> None:
     desk.close()
     with wrong(desk):
@@ -126,7 +126,7 @@ def test_stop_ends_the_machine_of_a_run_by_its_label(
 
 @pytest.mark.parametrize("wrong", EVERY)
 def test_sweep_works_from_labels_with_such_a_journal(
-    desk: Desk, run: Run, wrong: Callable[[Desk], contextmanager[None]]
+    desk: Desk, run: Run, wrong: Callable[[Desk], AbstractContextManager[None]]
 ) -> None:
     """A machine that no run of the journal uses any more."""
     desk.journal.save(replace(run, phase=Phase.DONE, outcome=Outcome.FAILED), desk.clock.now())

@@ -463,7 +463,7 @@ def test_a_launch_names_the_subnetwork_of_its_network(make_desk: Callable[..., D
     assert made.spec["networkConfig"]["subnetwork"] == "trainplan"
 
 
-def an_account(desk: Desk, **settings: str) -> Account:
+def an_account(desk: Desk, **settings: Any) -> Account:
     return Account(GcpSettings(project=PROJECT, endpoint=desk.google.url, **settings))
 
 
