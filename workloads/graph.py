@@ -47,6 +47,7 @@ class Kind(StrEnum):
     FLATTEN = "flatten"
     """The same values in another shape."""
     DROPOUT = "dropout"
+    """Of single values; of whole images where `function` is image."""
     UNKNOWN = "unknown"
     """`function` is its name elsewhere; it is counted by its bytes."""
 
@@ -228,7 +229,7 @@ def needs(operator: Operator) -> Needs:
         case Kind.SOFTMAX:
             return Needs(output=True)
         case Kind.DROPOUT:
-            return Needs(mask=True)
+            return Needs(mask=operator.function != "image")
         case Kind.MAX_POOL | Kind.GLOBAL_MAX_POOL | Kind.UNKNOWN:
             return Needs(inputs=True, output=True)
         case Kind.BATCH_NORM | Kind.LAYER_NORM | Kind.GROUP_NORM | Kind.MULTIPLY:
@@ -342,7 +343,7 @@ _ELEMENT_FLOPS = {
     # Subtract, divide by a deviation, multiply, add. The mean and the variance of layer and group norm are computed for
     # each image and for no more.
     **{Kind.BATCH_NORM: 4, Kind.LAYER_NORM: 8, Kind.GROUP_NORM: 8},
-    **{Kind.SCALE: 1, Kind.FIXED_SCALE: 2, Kind.DROPOUT: 1, Kind.SOFTMAX: 4},
+    **{Kind.SCALE: 1, Kind.FIXED_SCALE: 2, Kind.SOFTMAX: 1},
 }
 _CHEAP = frozenset({"relu", "relu6", "leaky_relu"})
 

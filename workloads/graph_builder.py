@@ -78,29 +78,35 @@ class GraphBuilder:
         return len(self.operators) - 1
 
     def convolution(
-        self, place: int, channels: int, window: Window | int, *, groups: int = 1, bias: bool = True
+        self, place: int, channels: int, window: Window | Size, *, groups: int = 1, bias: bool = True, name: str = ""
     ) -> int:
         """A convolution to so many channels; one number is a square kernel that goes on by one pixel."""
         return self.add_operator(
-            Kind.CONVOLUTION, place, channels=channels, groups=groups, bias=bias, **self._window(place, window)
+            Kind.CONVOLUTION,
+            place,
+            channels=channels,
+            name=name,
+            groups=groups,
+            bias=bias,
+            **self._window(place, window),
         )
 
-    def depthwise(self, place: int, window: Window | int, *, multiplier: int = 1, bias: bool = True) -> int:
+    def depthwise(self, place: int, window: Window | Size, *, multiplier: int = 1, bias: bool = True) -> int:
         """A convolution of each channel on its own, to `multiplier` channels each."""
         channels = self.shape(place).channels
         return self.convolution(place, channels * multiplier, window, groups=channels, bias=bias)
 
-    def transposed_convolution(self, place: int, channels: int, window: Window | int, *, bias: bool = True) -> int:
+    def transposed_convolution(self, place: int, channels: int, window: Window | Size, *, bias: bool = True) -> int:
         """One that makes the image larger: by its stride with the border `same`, whole with `valid`, as in Keras."""
         values = self._window(place, window)
-        border = "same" if isinstance(window, int) else window.border
+        border = window.border if isinstance(window, Window) else "same"
         if isinstance(border, str):
             values["padding"] = _taken_off(border, values)
         return self.add_operator(Kind.TRANSPOSED_CONVOLUTION, place, channels=channels, bias=bias, **values)
 
-    def _window(self, place: int, window: Window | int) -> dict[str, Any]:
+    def _window(self, place: int, window: Window | Size) -> dict[str, Any]:
         """The attributes of an operator that looks at windows."""
-        if isinstance(window, int):
+        if not isinstance(window, Window):
             window = Window(window)
         kernel, stride, dilation = _pair(window.kernel), _pair(window.stride), _pair(window.dilation)
         padding = _padding(window.border, self.shape(place), kernel, stride, dilation)
@@ -124,11 +130,10 @@ class GraphBuilder:
             return self.add_operator(Kind.SOFTMAX, place)
         return self.add_operator(Kind.ACTIVATION, place, function=function)
 
-    def pool(self, place: int, window: Window, *, average: bool = False) -> int:
+    def pool(self, place: int, window: Window, *, average: bool = False, name: str = "") -> int:
         """The largest pixel of each window, or the average of those that the border has not added."""
         kind = Kind.AVERAGE_POOL if average else Kind.MAX_POOL
-        values = self._window(place, window)
-        return self.add_operator(kind, place, **values)
+        return self.add_operator(kind, place, name=name, **self._window(place, window))
 
     def global_pool(self, place: int, *, average: bool = True) -> int:
         """The average, or the largest value, of each channel."""

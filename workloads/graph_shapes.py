@@ -109,7 +109,7 @@ def _side(operator: Operator, axis: int, side: int, padding: int) -> int:
     else:
         left = (side + padding - reach) // operator.stride[axis] + 1
     if left < 1:
-        raise ImageTooSmallError(f"the image is {side} px a side when it reaches {operator.name}, which spans {reach}")
+        raise ImageTooSmallError(f"the image is {side} px a side when it reaches {operator.name}, which needs {reach}")
     return left
 
 

@@ -25,7 +25,7 @@ from pydantic import (
 
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
-from workloads.layers import ImageTooSmallError, Net, figures
+from workloads.layers import ImageTooSmallError, Net, graph_of
 from workloads.model_spec import ModelSpec
 from workloads.recipe import (
     _LATER_PARTS,
@@ -38,6 +38,7 @@ from workloads.recipe import (
 )
 from workloads.terms import (
     IMAGENET,
+    LAYER_LISTS,
     MAX_DATA_BYTES,
     MAX_IMAGE_SIZE_PX,
     MAX_IMAGES,
@@ -59,6 +60,8 @@ from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn,
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from workloads.graph import Graph
 
 
 def uses_recipe(job: TrainingJob) -> bool:
@@ -310,9 +313,9 @@ class TrainingJob(Value):
         if "classes" in lacking:
             return
         try:
-            figures(self.net())
+            self.graph()
         except ImageTooSmallError as error:
-            yield f"{error}; give a larger model.image_size or fewer M"
+            yield f"{error}; give a larger model.image_size{' or fewer M' if self.is_layer_list else ''}"
         except ValueError as error:  # a block to freeze that the net does not have
             yield str(error)
 
@@ -383,12 +386,31 @@ class TrainingJob(Value):
         """The channels of an image; 3 where the data do not tell."""
         return self.data.channels or (self.known_data.channels if self.known_data else 3)
 
-    def net(self) -> Net:
-        """The net as a layer list.
+    def graph(self) -> Graph:
+        """The network as a graph of operators.
 
         Raises ImageTooSmallError (a ValueError) where the image vanishes on the way, and ValueError for a block to
         freeze that the net does not have.
         """
+        if self.is_layer_list:
+            return graph_of(self.net())
+        from workloads.networks.presets import preset_graph  # most jobs do without
+
+        return preset_graph(Preset(str(self.model.preset)), self.image_size, self.channels, self.classes)
+
+    @property
+    def is_layer_list(self) -> bool:
+        """Whether `net` has the network: others are graphs alone."""
+        return self.model.layers is not None or self.model.preset in LAYER_LISTS
+
+    def net(self) -> Net:
+        """The net as a layer list.
+
+        Raises ImageTooSmallError (a ValueError) where the image vanishes on the way, and ValueError for a block to
+        freeze that the net does not have, or a network that is no list of layers (`is_layer_list`).
+        """
+        if not self.is_layer_list:
+            raise ValueError(f"{self.model.preset} is no list of layers")
         image = (self.image_size, self.channels)
         if self.model.preset is Preset.MNIST_CNN:
             return mnist_cnn(self.classes, image)

@@ -237,7 +237,10 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(f"the key {name!r} is missing", _COMPLETE)
         case "enum" | "literal_error":
             expected = str(error.get("ctx", {}).get("expected", ""))
-            return _Problem(f"{_plain(loc)}: {_short(value)} is not one of {expected}", _nearest(str(value), expected))
+            names = _options(expected)
+            choice = expected if len(names) <= _MOST_NAMES else f"the {len(names)} names that are known"
+            hint = _nearest(str(value), names) or ("" if choice == expected else f"write one of {', '.join(names)}")
+            return _Problem(f"{_plain(loc)}: {_short(value)} is not one of {choice}", hint)
         case "string_pattern_mismatch" if loc == ("name",):
             text = f"name: {_short(value)} does not serve as a name"
             return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
@@ -307,9 +310,16 @@ def _keys_at(loc: Where) -> list[str]:
     return list(model.model_fields)
 
 
-def _nearest(value: str, expected: str) -> str:
-    options = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
-    near = nearest_names(value, options)
+_MOST_NAMES = 12
+"""Names of a choice that a message lists where one of them is meant."""
+
+
+def _options(expected: str) -> list[str]:
+    return [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
+
+
+def _nearest(value: str, names: list[str]) -> str:
+    near = nearest_names(value, names)
     return f"did you mean {near[0]!r}?" if near else ""
 
 

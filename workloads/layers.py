@@ -1,10 +1,35 @@
-"""From a layer list to exact figures per layer: parameters, FLOPs, bytes moved, activations."""
+"""A network as a list of layers, and its figures layer by layer; its graph has them operator by operator."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from workloads.graph import ImageTooSmallError, Shape
+from workloads.graph_builder import GraphBuilder, Window
+
+if TYPE_CHECKING:
+    from workloads.graph import Graph
+
+__all__ = [
+    "Conv",
+    "Dense",
+    "Flatten",
+    "ImageTooSmallError",
+    "Layer",
+    "LayerFigures",
+    "MaxPool",
+    "Net",
+    "Padding",
+    "figures",
+    "graph_of",
+    "macs",
+    "moving_statistics",
+    "parameters",
+    "trained_parameters",
+]
 
 
 class Padding(StrEnum):
@@ -86,10 +111,6 @@ class Net:
         return last.units
 
 
-class ImageTooSmallError(ValueError):
-    """The image shrinks to nothing on the way; says at which layer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerFigures:
     """Exact arithmetic of one layer for ONE image; one multiply-accumulate is two FLOPs.
@@ -100,8 +121,7 @@ class LayerFigures:
     `macs` forward multiply-accumulates of the matrix work; `flops_forward` is twice that plus the element-wise
     work (bias, batch norm, ReLU, pooling, softmax), `flops_backward` the gradient by the input (absent for the
     first layer) and by the weights, plus element-wise work.
-    `input_elements`, `output_elements`: elements of the layer's input and output; `stored_elements`: elements
-    that must be kept from the forward to the backward pass.
+    `input_elements`, `output_elements`: elements of the layer's input and output.
     """
 
     name: str
@@ -114,7 +134,6 @@ class LayerFigures:
     flops_backward: int
     input_elements: int
     output_elements: int
-    stored_elements: int
     frozen: bool = False
     passes_back: bool = True
 
@@ -136,177 +155,106 @@ class LayerFigures:
         return bytes_per_element * (batch * activations + 2 * self.parameters)
 
 
-@lru_cache(maxsize=64)
-def figures(net: Net) -> tuple[LayerFigures, ...]:
-    """Every layer's figures, in order.
+class _Written(NamedTuple):
+    """A net as a graph, and which of its operators each layer is."""
 
-    Raises ImageTooSmallError when a layer has nothing left to work on.
-    """
-    shape: tuple[int, ...] = (net.image_size, net.image_size, net.channels)
-    rows: list[LayerFigures] = []
+    graph: Graph
+    layers: tuple[range, ...]
+
+
+@lru_cache(maxsize=64)
+def _written(net: Net) -> _Written:
+    builder = GraphBuilder(net.name, Shape(net.image_size, net.image_size, net.channels))
     counts: dict[str, int] = {}
-    is_trained_below = False
+    layers: list[range] = []
+    place = builder.image
     for number, layer in enumerate(net.layers):
         kind = type(layer).__name__.lower()
         counts[kind] = counts.get(kind, 0) + 1
-        row = _one(layer, f"{kind}{counts[kind]}", shape, first=not is_trained_below)
-        frozen = number < net.frozen
-        if frozen or not (is_trained_below or row.parameters):
-            # Nothing below has a gradient, so the backward pass ends above this layer.
-            row = replace(row, flops_backward=0, stored_elements=0)
-        row = replace(row, frozen=frozen, passes_back=is_trained_below)
-        is_trained_below = is_trained_below or (not frozen and row.parameters > 0)
-        rows.append(row)
-        shape = row.output_shape
-    return tuple(rows)
+        builder.freeze(frozen=number < net.frozen)
+        first = len(builder.operators)
+        place = _write(builder, layer, place, f"{kind}{counts[kind]}")
+        layers.append(range(first, len(builder.operators)))
+    return _Written(builder.graph(), tuple(layers))
+
+
+def _write(b: GraphBuilder, layer: Layer, place: int, name: str) -> int:
+    match layer:
+        case Conv():
+            window = Window(layer.kernel, layer.stride, layer.padding.value)
+            return _after(b, layer, b.convolution(place, layer.filters, window, bias=layer.bias, name=name))
+        case MaxPool():
+            return b.pool(place, Window(layer.size, layer.stride, "valid"), name=name)
+        case Flatten():
+            return b.flatten(place)
+        case Dense():
+            place = _after(b, layer, b.dense(place, layer.units, bias=layer.bias))
+            return b.dropout(place, layer.dropout) if layer.dropout else place
+
+
+def _after(b: GraphBuilder, layer: Conv | Dense, place: int) -> int:
+    """Batch norm and the activation."""
+    if layer.batch_norm:
+        place = b.batch_norm(place, scale=layer.batch_norm_scale)
+    return b.activation(place, "softmax" if isinstance(layer, Dense) and layer.softmax else "relu")
+
+
+def graph_of(net: Net) -> Graph:
+    """The net as a graph of operators; frozen layers are frozen operators.
+
+    Raises ImageTooSmallError when a layer has nothing left to work on.
+    """
+    return _written(net).graph
+
+
+@lru_cache(maxsize=64)
+def figures(net: Net) -> tuple[LayerFigures, ...]:
+    """Every layer's figures, in order: those of its operators together.
+
+    Raises ImageTooSmallError when a layer has nothing left to work on.
+    """
+    graph, layers = _written(net)
+    counts: dict[str, int] = {}
+    found: list[LayerFigures] = []
+    for number, (layer, places) in enumerate(zip(net.layers, layers, strict=True)):
+        kind = type(layer).__name__.lower()
+        counts[kind] = counts.get(kind, 0) + 1
+        rows = [graph.figures[place] for place in places]
+        shape = rows[-1].operator.shape
+        found.append(
+            LayerFigures(
+                name=f"{kind}{counts[kind]}",
+                kind=kind,
+                output_shape=tuple(shape) if kind in ("conv", "maxpool") else (shape.elements,),
+                parameters=sum(row.parameters for row in rows),
+                moving_statistics=sum(row.statistics for row in rows),
+                macs=sum(row.macs for row in rows),
+                flops_forward=sum(row.flops_forward for row in rows),
+                flops_backward=sum(row.flops_backward for row in rows),
+                input_elements=rows[0].input_elements,
+                output_elements=rows[-1].output_elements,
+                frozen=number < net.frozen,
+                passes_back=rows[0].passes_back,
+            )
+        )
+    return tuple(found)
 
 
 def parameters(net: Net) -> int:
     """Trainable parameters of the net; Keras' `count_params()` is this plus `moving_statistics`."""
-    return sum(row.parameters for row in figures(net))
+    return graph_of(net).parameters
 
 
 def moving_statistics(net: Net) -> int:
     """Batch norm's running means and variances: kept with the model, not trained, counted apart."""
-    return sum(row.moving_statistics for row in figures(net))
+    return graph_of(net).statistics
 
 
 def trained_parameters(net: Net) -> int:
     """Parameters of the layers that are not frozen."""
-    return sum(row.trained_parameters for row in figures(net))
+    return graph_of(net).trained_parameters
 
 
 def macs(net: Net) -> int:
     """Multiply-accumulates of one image's forward pass, convolutions and dense layers."""
-    return sum(row.macs for row in figures(net))
-
-
-def _one(layer: Layer, name: str, shape: tuple[int, ...], *, first: bool) -> LayerFigures:
-    match layer:
-        case Conv():
-            return _conv(layer, name, shape, first=first)
-        case MaxPool():
-            return _pool(layer, name, shape)
-        case Flatten():
-            return _flatten(name, shape)
-        case Dense():
-            return _dense(layer, name, shape, first=first)
-
-
-def _conv(layer: Conv, name: str, shape: tuple[int, ...], *, first: bool) -> LayerFigures:
-    height, width, channels = shape
-    out = (_side(layer, height, name), _side(layer, width, name), layer.filters)
-    outputs = out[0] * out[1] * out[2]
-    weights = layer.kernel**2 * channels * layer.filters
-    multiply_accumulates = weights * out[0] * out[1]
-    return _weighted(
-        layer,
-        name,
-        "conv",
-        _Weighted(
-            shape=shape,
-            out=out,
-            outputs=outputs,
-            weights=weights,
-            units=layer.filters,
-            macs=multiply_accumulates,
-            first=first,
-        ),
-    )
-
-
-def _dense(layer: Dense, name: str, shape: tuple[int, ...], *, first: bool) -> LayerFigures:
-    weights = shape[0] * layer.units
-    return _weighted(
-        layer,
-        name,
-        "dense",
-        _Weighted(
-            shape=shape,
-            out=(layer.units,),
-            outputs=layer.units,
-            weights=weights,
-            units=layer.units,
-            macs=weights,
-            first=first,
-        ),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Weighted:
-    shape: tuple[int, ...]
-    out: tuple[int, ...]
-    outputs: int
-    weights: int
-    units: int
-    macs: int
-    first: bool
-
-
-def _weighted(layer: Conv | Dense, name: str, kind: str, work: _Weighted) -> LayerFigures:
-    per_unit = int(layer.bias) + (1 + int(layer.batch_norm_scale) if layer.batch_norm else 0)
-    # Bias one add, batch norm a subtract-multiply-add pair, activation one compare: per output element.
-    element_wise = work.outputs * (int(layer.bias) + (4 if layer.batch_norm else 0) + 1)
-    gradients = 1 if work.first else 2
-    # Batch norm keeps its input beside the activation that follows it; dropout keeps a mask.
-    kept_count = 1 + int(layer.batch_norm) + (1 if isinstance(layer, Dense) and layer.dropout else 0)
-    return LayerFigures(
-        name=name,
-        kind=kind,
-        output_shape=work.out,
-        parameters=work.weights + work.units * per_unit,
-        moving_statistics=2 * work.units if layer.batch_norm else 0,
-        macs=work.macs,
-        flops_forward=2 * work.macs + element_wise,
-        flops_backward=2 * work.macs * gradients + 2 * element_wise,
-        input_elements=_elements(work.shape),
-        output_elements=work.outputs,
-        stored_elements=work.outputs * kept_count,
-    )
-
-
-def _pool(layer: MaxPool, name: str, shape: tuple[int, ...]) -> LayerFigures:
-    height, width, channels = shape
-    if min(height, width) < layer.size:
-        raise ImageTooSmallError(f"the image is {height} px a side when it reaches {name}, which halves it")
-    out = ((height - layer.size) // layer.stride + 1, (width - layer.size) // layer.stride + 1, channels)
-    return _unweighted(name, "maxpool", shape, out, flops=_elements(out) * layer.size**2)
-
-
-def _flatten(name: str, shape: tuple[int, ...]) -> LayerFigures:
-    return _unweighted(name, "flatten", shape, (_elements(shape),), flops=0)
-
-
-def _unweighted(name: str, kind: str, shape: tuple[int, ...], out: tuple[int, ...], *, flops: int) -> LayerFigures:
-    reshaped = kind == "flatten"
-    return LayerFigures(
-        name=name,
-        kind=kind,
-        output_shape=out,
-        parameters=0,
-        moving_statistics=0,
-        macs=0,
-        flops_forward=flops,
-        flops_backward=flops,
-        input_elements=0 if reshaped else _elements(shape),
-        output_elements=0 if reshaped else _elements(out),
-        stored_elements=0 if reshaped else _elements(out),
-    )
-
-
-def _side(layer: Conv, side: int, name: str) -> int:
-    if layer.padding is Padding.SAME:
-        return -(-side // layer.stride)
-    if side < layer.kernel:
-        raise ImageTooSmallError(
-            f"the image is {side} px a side when it reaches {name}, whose kernel is {layer.kernel}"
-        )
-    return (side - layer.kernel) // layer.stride + 1
-
-
-def _elements(shape: tuple[int, ...]) -> int:
-    product = 1
-    for side in shape:
-        product *= side
-    return product
+    return graph_of(net).macs

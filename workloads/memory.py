@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workloads.layers import figures, trained_parameters
+from workloads.graph import Graph
+from workloads.layers import graph_of
+from workloads.liveness import group_outputs, groups, kept_elements
 
 if TYPE_CHECKING:
-    from workloads.layers import LayerFigures, Net
+    from workloads.layers import Net
 
 GIB = 1024**3
 
@@ -57,7 +59,7 @@ class Footprint:
 
 
 def footprint(
-    net: Net, batch: int, precision: str, optimizer: str, *, xla: bool = False, accumulate: bool = False
+    net: Net | Graph, batch: int, precision: str, optimizer: str, *, xla: bool = False, accumulate: bool = False
 ) -> Footprint:
     """What a training step over `batch` images keeps on one device at its peak. `optimizer` is its state's name
     (OptimizerSpec.state).
@@ -66,20 +68,19 @@ def footprint(
     moment; ReLU and flatten work in place of their input where a framework can. That is the least a step takes, and
     what frameworks that free as they go come near to. With `xla` (always so on JAX) the step is planned as a whole
     beforehand and may take more; the figures are fitted to what XLA reports in fp32.
-    Of a frozen layer (`Net.frozen`) only the weights are kept: it has no gradient and no optimizer state, and its
+    Of a frozen layer only the weights are kept: it has no gradient and no optimizer state, and its
     outputs are freed as the next layer has read them.
     Mixed precision keeps 4-byte weights beside a 2-byte copy, and 2-byte activations. With `accumulate` the sum of the
     gradients of earlier batches is kept too, in 4 bytes each.
     """
-    rows = figures(net)
-    weights = sum(row.parameters for row in rows)
-    trained = sum(row.trained_parameters for row in rows)
+    graph = _graph(net)
+    weights, trained = graph.parameters, graph.trained_parameters
     wide = _ACTIVATION_BYTES[precision]
-    kept_count = _kept_elements(net, rows)
+    kept_count = kept_elements(graph)
     if xla and optimizer.split("+")[0] not in _XLA_LEAN:
-        kept_count = max(kept_count, _planned_elements(rows))
+        kept_count = max(kept_count, _planned_elements(graph))
     return Footprint(
-        weights=4 * weights + 4 * sum(row.moving_statistics for row in rows) + (2 * weights if wide == 2 else 0),
+        weights=4 * weights + 4 * graph.statistics + (2 * weights if wide == 2 else 0),
         gradients=wide * trained + (4 * trained if accumulate else 0),
         optimizer=4 * trained * _slots(optimizer),
         activations=wide * batch * kept_count,
@@ -93,7 +94,7 @@ def is_tight(allocated_bytes: float, usable_gib: float) -> bool:
     return allocated_bytes > TIGHT_FROM * usable_gib * GIB
 
 
-def largest_batch(net: Net, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False) -> int:
+def largest_batch(net: Net | Graph, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False) -> int:
     """The most images a device can train at once of whose memory so much is usable; 0 where not even one fits."""
     room = usable_gib * GIB
     one, two = (footprint(net, batch, precision, optimizer, xla=xla).allocated for batch in (1, 2))
@@ -109,7 +110,7 @@ class Accumulation:
 
 
 def accumulation(
-    net: Net, batch: int, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False
+    net: Net | Graph, batch: int, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False
 ) -> Accumulation | None:
     """The fewest equal parts in which one device can train `batch` images; None where not even single ones fit.
 
@@ -118,11 +119,15 @@ def accumulation(
     """
     if batch <= largest_batch(net, usable_gib, precision, optimizer, xla=xla):
         return Accumulation(micro_batch=batch, steps=1)
-    sum_gib = 4 * trained_parameters(net) / GIB
+    sum_gib = 4 * _graph(net).trained_parameters / GIB
     most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, xla=xla)
     fitting = (part for part in range(min(most, batch // 2), 0, -1) if batch % part == 0)
     part = next(fitting, None)
     return None if part is None else Accumulation(micro_batch=part, steps=batch // part)
+
+
+def _graph(net: Net | Graph) -> Graph:
+    return net if isinstance(net, Graph) else graph_of(net)
 
 
 def _slots(optimizer: str) -> int:
@@ -131,27 +136,10 @@ def _slots(optimizer: str) -> int:
     return _SLOTS[name] + (1 if average else 0)
 
 
-def _planned_elements(rows: tuple[LayerFigures, ...]) -> int:
+def _planned_elements(graph: Graph) -> int:
     """Elements that XLA's plan of the step holds at once, for one image.
 
     No step with frozen layers was compiled; their outputs are taken not to be held (assumed).
     """
-    outputs = sum(row.output_elements for row in rows if not row.frozen)
-    return int(_XLA_OUTPUTS * outputs + _XLA_LARGEST * max(row.output_elements for row in rows))
-
-
-def _kept_elements(net: Net, rows: tuple[LayerFigures, ...]) -> int:
-    """Elements at the fullest moment of the backward pass, for one image.
-
-    It goes from the last layer to the first and frees what it has passed: while a layer is worked on there are the
-    outputs kept up to it, the gradient of its output, and (but for the first) the gradient of its input.
-    """
-    kept_count = net.image_size**2 * net.channels
-    fullest = 0
-    for index, row in enumerate(rows):
-        if index and index == net.frozen:
-            kept_count += rows[index - 1].output_elements  # what the first trained layer computes its gradient from
-        kept_count += row.stored_elements
-        passed = row.input_elements if row.passes_back or row.frozen else 0
-        fullest = max(fullest, kept_count + row.output_elements + passed)
-    return fullest
+    largest = max(group.outputs for group in groups(graph))
+    return int(_XLA_OUTPUTS * sum(group_outputs(graph)) + _XLA_LARGEST * largest)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from workloads.terms import IMAGENET, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
+from workloads.terms import IMAGENET, LAYER_LISTS, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
 from workloads.values import Number, Value, refuse_all
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ Width = Annotated[int, Field(strict=True, ge=1, le=65_536)]
 Classes = Annotated[int, Field(strict=True, ge=2, le=1_000_000)]
 ImageSize = Annotated[int, Field(strict=True, ge=1, le=MAX_IMAGE_SIZE_PX)]
 Step = Annotated[int, Field(strict=True, ge=1, le=65_536)] | Literal["M"]
+_VGGS = LAYER_LISTS - {Preset.MNIST_CNN}
 
 
 class ModelSpec(Value):
@@ -61,11 +62,12 @@ class ModelSpec(Value):
         if (self.preset is None) == (self.layers is None):
             yield "give either preset or layers, one of the two"
         values = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
-        for name in (name for name, there in values.items() if there and self.preset is Preset.MNIST_CNN):
-            yield f"the preset mnist-cnn is fixed; {name} is for VGG nets"
+        is_fixed = self.preset is not None and self.preset not in _VGGS
+        for name in (name for name, there in values.items() if there and is_fixed):
+            yield f"the preset {self.preset} is fixed; {name} is for VGG nets"
         if self.freeze is not None and self.weights is None:
             yield "freeze needs weights: layers that begin at random have to be trained"
-        if self.weights is not None and self.preset is Preset.MNIST_CNN:
-            yield "the preset mnist-cnn has no blocks to begin with; weights is for VGG nets"
+        if self.weights is not None and is_fixed:
+            yield f"the preset {self.preset} has no blocks to begin with; weights is for VGG nets"
         elif self.weights == IMAGENET and (self.preset not in (Preset.VGG16, Preset.VGG19) or self.batch_norm):
             yield "weights: imagenet are published for the presets vgg16 and vgg19 without batch norm"

@@ -95,6 +95,29 @@ class Preset(Term):
     VGG16 = "vgg16"
     VGG19 = "vgg19"
     MNIST_CNN = "mnist-cnn"
+    RESNET18 = "resnet18"
+    RESNET34 = "resnet34"
+    RESNET50 = "resnet50"
+    RESNET101 = "resnet101"
+    RESNET152 = "resnet152"
+    MOBILENET_V2 = "mobilenet_v2"
+    MOBILENET_V3_LARGE = "mobilenet_v3_large"
+    EFFICIENTNET_B0 = "efficientnet_b0"
+    EFFICIENTNET_B1 = "efficientnet_b1"
+    EFFICIENTNET_B2 = "efficientnet_b2"
+    EFFICIENTNET_B3 = "efficientnet_b3"
+    INCEPTION_V3 = "inception_v3"
+    DENSENET121 = "densenet121"
+    DENSENET169 = "densenet169"
+    DENSENET201 = "densenet201"
+    SQUEEZENET1_1 = "squeezenet1_1"
+    CONVNEXT_TINY = "convnext_tiny"
+    ALEXNET = "alexnet"
+    LENET = "lenet"
+
+
+LAYER_LISTS = frozenset({Preset.VGG11, Preset.VGG13, Preset.VGG16, Preset.VGG19, Preset.MNIST_CNN})
+"""Presets that are lists of layers. The others are graphs, as published (`workloads.networks`)."""
 
 
 class DataName(Term):

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from workloads.data_folder.check import Report
+    from workloads.graph import Graph
     from workloads.job_changes import Change
-    from workloads.layers import Net
 
 _MOST_DECODED = 500
 """Images that are decoded for their size and channels, spread over the folder; plan data check decodes all."""
@@ -109,22 +109,20 @@ def _size(report: Report, preset: str) -> int:
     return size
 
 
-def _net(preset: str, size: int, classes: int, channels: int) -> Net | None:
+def _net(preset: str, size: int, classes: int, channels: int) -> Graph | None:
     """The net for such images; None where they are too small for it, or the preset is none."""
     from workloads.job import DataSpec, ModelSpec, TrainingJob
-    from workloads.layers import figures
 
     try:
         model = ModelSpec.model_validate({"preset": preset, "image_size": size, "classes": classes})
         data = DataSpec.model_validate({"path": ".", "channels": channels})
         job = TrainingJob(name="job", model=model, data=data, epochs=1, global_batch_size=1)
-        figures(job.net())
+        return job.graph()
     except ValueError:
         return None
-    return job.net()
 
 
-def _batch(net: Net | None, images: int, usual: int) -> int:
+def _batch(net: Graph | None, images: int, usual: int) -> int:
     """The usual batch, or the largest power of two below it that a small GPU and this computer train at once and that
     leaves an epoch of ten steps."""
     from pricing.catalog import find_device

@@ -36,7 +36,7 @@ def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, pl
     """The fewest equal parts of the batch that fit so much usable memory; None where none do, or too many would."""
     job = work.job
     parts = accumulation(
-        work.net,
+        work.graph,
         job.global_batch_size // device_count,
         usable_gib,
         job.precision,

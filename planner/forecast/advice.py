@@ -15,7 +15,6 @@ from planner.throughput.values import Basis
 from pricing.devices import cores_of, device_text
 from pricing.money import format_usd, from_micro, to_micro
 from workloads.durations import format_duration
-from workloads.layers import moving_statistics
 from workloads.terms import Objective, Precision
 
 if TYPE_CHECKING:
@@ -58,9 +57,7 @@ def advice(findings: Findings) -> tuple[str, ...]:
     They name devices and rows as the table does. None contradicts another: what a job gains by a change is told of the
     change, never that the job is right as it is.
     """
-    in_parts = parts_text(
-        findings.in_parts, findings.choice.rejections, normed=moving_statistics(findings.job.net()) > 0
-    )
+    in_parts = parts_text(findings.in_parts, findings.choice.rejections, normed=findings.job.graph().statistics > 0)
     if not findings.choice.candidates:
         return tuple(line for line in (in_parts, findings.retired) if line)
     best = findings.choice.candidates[0]

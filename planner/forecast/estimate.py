@@ -26,7 +26,6 @@ from pricing.cost import RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
 from pricing.offers import Market
 from workloads.hold_out import test_every
-from workloads.layers import figures, moving_statistics, parameters
 from workloads.memory import footprint
 from workloads.pretrained import published_weights, weights_address
 from workloads.terms import DataName, Framework
@@ -37,8 +36,8 @@ if TYPE_CHECKING:
     from pricing.cost import ProviderRates
     from pricing.money import Billing
     from pricing.offers import Rental
+    from workloads.graph import Graph
     from workloads.job import TrainingJob
-    from workloads.layers import Net
     from workloads.runtimes import ChosenSoftware
 
 # Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
@@ -71,9 +70,9 @@ class Workload:
 
     def __init__(self, job: TrainingJob) -> None:
         self.job = job
-        self.net = job.net()
+        self.graph = job.graph()
         self.images = trained_images(job)
-        self.evaluation_speedup = evaluation_speedup(self.net)
+        self.evaluation_speedup = evaluation_speedup(self.graph)
         self.least_disk_bytes = least_disk_bytes(job)
         self._usage: dict[str, RunUsage] = {}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
@@ -81,7 +80,7 @@ class Workload:
         self.validated_images = self.validations * validation_images(job) or images_tested_between(job)
         self.earliest_share = job.validation.earliest_end(job.epochs) / job.epochs
         self.download_seconds = fetch_seconds(job)
-        self.model_bytes = 4 * (parameters(self.net) + moving_statistics(self.net))
+        self.model_bytes = _model_bytes(job)
         self.bucket_bytes = bucket_bytes(job)
         self.checkpoint_bytes = (2 + more_weights(job)) * self.model_bytes
         self.checkpoints = Checkpoints(
@@ -153,7 +152,7 @@ class Workload:
         job, xla = self.job, planned or uses_xla(self.job)
         if (share, xla) not in self._bytes:
             need = footprint(
-                self.net, share, job.precision, job.optimizer.state, xla=xla, accumulate=job.accumulate > 1
+                self.graph, share, job.precision, job.optimizer.state, xla=xla, accumulate=job.accumulate > 1
             )
             self._bytes[share, xla] = need.allocated
         return self._bytes[share, xla]
@@ -253,13 +252,12 @@ def apply_feed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tupl
     return fed, expected.input_bound
 
 
-def evaluation_speedup(net: Net) -> float:
+def evaluation_speedup(graph: Graph) -> float:
     """How many images are evaluated in the time in which one is trained: a step goes forward once and back twice. With
     frozen layers it goes back less, by the FLOPs of each layer."""
-    if not net.frozen:
+    if graph.trained_parameters == graph.parameters:
         return EVALUATION_SPEEDUP
-    rows = figures(net)
-    return 1 + sum(row.flops_backward for row in rows) / sum(row.flops_forward for row in rows)
+    return 1 + graph.flops_backward / graph.flops_forward
 
 
 def rented_time(work: Workload, around: Allowances, throughput: Throughput) -> RunTime:
@@ -373,8 +371,8 @@ def least_disk_bytes(job: TrainingJob) -> int:
 
 
 def _model_bytes(job: TrainingJob) -> int:
-    net = job.net()
-    return 4 * (parameters(net) + moving_statistics(net))
+    graph = job.graph()
+    return 4 * (graph.parameters + graph.statistics)
 
 
 def _gigabytes(size: float) -> Decimal:

@@ -23,7 +23,6 @@ from pricing.devices import CPU_DEVICE, cores_of
 from pricing.networks import network_of
 from pricing.offers import Market, Rental
 from providers.registry import CLUSTER
-from workloads.layers import trained_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -162,7 +161,7 @@ def on_several(
         text = f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
         return LeftOut(computed, text)
     fed, input_bound = apply_feed(computed, alone.feed, on_cpu=rental.device == CPU_DEVICE)
-    gradient_bytes = _GRADIENT_BYTES * trained_parameters(work.net)
+    gradient_bytes = _GRADIENT_BYTES * work.graph.trained_parameters
     network = network_of_rental(rental)
     together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network)
     per_device, memory = job.micro_batch_size // parts, alone.memory

@@ -46,7 +46,6 @@ from providers.registry import (
     rates_told_by,
     vendor,
 )
-from workloads.layers import macs
 from workloads.nearest import nearest_names, other_word, same_name
 
 if TYPE_CHECKING:
@@ -139,6 +138,7 @@ def make_plan(
 
     Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
+    _refuse_unpredicted(job)
     job = _sized(job, settings)
     try:
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
@@ -151,6 +151,15 @@ def make_plan(
             return _plan(job, query, settings, source, now)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
+
+
+def _refuse_unpredicted(job: TrainingJob) -> None:
+    """Raises BadInputError for a network whose speed nobody can tell yet."""
+    if not job.is_layer_list:
+        raise BadInputError(
+            f"the speed of {job.model.preset} is not predicted yet: that of VGG nets and of lists of layers is",
+            "take model.preset vgg16, or give model.layers",
+        )
 
 
 def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
@@ -191,7 +200,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         lines = advice(
             Findings(
                 job=job,
-                macs=macs(job.net()),
+                macs=job.graph().macs,
                 choice=choice,
                 machine=machine,
                 on_same=_again(predictor, world),

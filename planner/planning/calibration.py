@@ -155,7 +155,7 @@ def calibrated(
     if prediction is None:
         return answer
     factor = row.idle_images_per_second / prediction.images_per_second
-    same = base.net.layers == work.net.layers and base.job.global_batch_size == work.job.global_batch_size
+    same = _is_same_network(base.job, work.job) and base.job.global_batch_size == work.job.global_batch_size
     spread = SAME_NET_SPREAD if same else SHAPE_SPREAD
     rate = answer.images_per_second * factor
     return replace(
@@ -168,6 +168,12 @@ def calibrated(
         evidence=evidence_of(row),
         note=f"two seconds of training here did {factor:.2f} times what the model says",
     )
+
+
+def _is_same_network(one: TrainingJob, other: TrainingJob) -> bool:
+    if one.is_layer_list and other.is_layer_list:
+        return one.net().layers == other.net().layers  # whatever the size of its images
+    return one.graph().digest == other.graph().digest
 
 
 def is_fresh(row: Calibration, now: datetime | None) -> bool:

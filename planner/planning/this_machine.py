@@ -76,7 +76,7 @@ def shape_of(job: TrainingJob) -> str:
     Seed, epochs, learning rate and names are left out.
     """
     parts = {
-        "net": [asdict(layer) | {"kind": type(layer).__name__} for layer in job.net().layers],
+        "net": _network(job),
         "image": [job.image_size, job.channels],
         "batch": [job.global_batch_size, job.accumulate],
         "precision": job.precision,
@@ -86,13 +86,19 @@ def shape_of(job: TrainingJob) -> str:
         # How many images there are, and their bytes, change nothing of the speed.
         "data": job.model_dump(mode="json", include={"data"})["data"] | {"images": None, "size_bytes": None},
     }
-    if job.net().frozen:
+    if job.is_layer_list and job.net().frozen:
         parts["frozen"] = job.net().frozen
     if job.augment != AugmentSpec():
         parts["augment"] = job.augment.model_dump(mode="json")
     if job.validation.every_epochs is not None:
         parts["validated_every"] = job.validation.every_epochs
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _network(job: TrainingJob) -> object:
+    if not job.is_layer_list:
+        return job.graph().digest
+    return [asdict(layer) | {"kind": type(layer).__name__} for layer in job.net().layers]
 
 
 def trained_job(job: TrainingJob) -> str:
@@ -323,7 +329,7 @@ def predicted_on(
     job, (device, count) = work.job, on
     answer = predictor.predict(
         Question(
-            net=work.net,
+            net=work.job.net(),
             device=device.name if device else THIS_MACHINE,
             device_count=count,
             interconnect=device.interconnect if device else None,

@@ -18,7 +18,6 @@ from providers.cloud.images import table as table_of_images
 from providers.registry import CLOUDS, is_estimated_only, is_simulated
 from workloads.addresses import shown_address
 from workloads.durations import format_duration
-from workloads.layers import macs, parameters, trained_parameters
 from workloads.pretrained import weights_text
 from workloads.terms import Framework, Objective
 
@@ -129,9 +128,10 @@ _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 
 def _heading(plan: Plan) -> list[str]:
     job = plan.job
-    net = job.net()
-    trained = f", {trained_parameters(net) / 1e6:.1f} M of them trained" if net.frozen else ""
-    size = f"{parameters(net) / 1e6:.1f} M parameters{trained}, {2 * macs(net) / 1e9:.2f} GFLOPs forward"
+    graph = job.graph()
+    is_frozen = graph.trained_parameters < graph.parameters
+    trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
+    size = f"{graph.parameters / 1e6:.1f} M parameters{trained}, {2 * graph.macs / 1e9:.2f} GFLOPs forward"
     return [_job_line(job, f" ({size})"), *_weights(job), _limits(job)]
 
 
@@ -140,7 +140,7 @@ def _job_line(job: TrainingJob, size: str = "") -> str:
     data = job.data.name or job.data.path or shown_address(str(job.data.url))
     framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""
     return (
-        f"{job.name}: {job.net().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "
+        f"{job.name}: {job.graph().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "
         f"batch {job.global_batch_size}, {job.precision}{', xla' if job.xla else ''}{framework}"
     )
 

@@ -181,7 +181,11 @@ def _validation_lines(plan: Plan) -> list[str]:
     job = plan.job
     work = Workload(job)
     lines = []
-    share = f"each {1 / work.evaluation_speedup:.0%} of a training step" if work.net.frozen else _A_THIRD
+    share = (
+        f"each {1 / work.evaluation_speedup:.0%} of a training step"
+        if work.graph.trained_parameters < work.graph.parameters
+        else _A_THIRD
+    )
     if work.validations:
         images = validation_images(job)
         assumed = "" if job.known_data else " (assumed: one for every nine that are trained)"
@@ -249,7 +253,7 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     planned = uses_xla(job) or device_kind(offer.device) == "tpu"
     memory_need = ranked.candidate.estimate.memory
     in_parts = job.accumulate > 1
-    need = footprint(job.net(), share, job.precision, job.optimizer.state, xla=planned, accumulate=in_parts)
+    need = footprint(job.graph(), share, job.precision, job.optimizer.state, xla=planned, accumulate=in_parts)
     parts = {
         "weights": need.weights, "gradients": need.gradients, "optimizer": need.optimizer,
         "activations": need.activations, "workspace": need.workspace,

@@ -19,7 +19,6 @@ from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
 from workloads.addresses import shown_address
-from workloads.layers import parameters
 from workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
 
 if TYPE_CHECKING:
@@ -164,7 +163,7 @@ class Here:
 def needed_bytes(job: TrainingJob) -> int:
     """Disk that a run takes for checkpoints, model and a data set it downloads."""
     data_set = job.known_data
-    checkpoints = parameters(job.net()) * _BYTES_PER_VALUE * _SLOTS * _COPIES
+    checkpoints = job.graph().parameters * _BYTES_PER_VALUE * _SLOTS * _COPIES
     return LEAST_DISK_BYTES + checkpoints + (2 * data_set.download_bytes if data_set else 0)
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
-from workloads.layers import macs, moving_statistics, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,7 +76,7 @@ class Trainer(Protocol):
 def images_per_second(job_json: str, machine: MachineType) -> float:
     """How fast a machine trains a job."""
     job = _job(job_json)
-    speed = machine.giga_macs_per_second * 1e9 / (_BACKWARD * macs(job.net()))
+    speed = machine.giga_macs_per_second * 1e9 / (_BACKWARD * job.graph().macs)
     if job.precision in (Precision.AMP_FP16, Precision.AMP_BF16):
         speed *= machine.mixed_precision_factor
     return min(speed, _MOST_IMAGES_PER_SECOND)
@@ -85,8 +84,8 @@ def images_per_second(job_json: str, machine: MachineType) -> float:
 
 def model_bytes(job_json: str) -> int:
     """The size of a job's trained model, as 4-byte weights."""
-    net = _job(job_json).net()
-    return 4 * (parameters(net) + moving_statistics(net))
+    graph = _job(job_json).graph()
+    return 4 * (graph.parameters + graph.statistics)
 
 
 class Simulated:
@@ -333,8 +332,8 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
         "images": schedule.images,
         "epochs": job.epochs,
         "steps": step,
-        "parameters": parameters(job.net()),
-        "moving_statistics": moving_statistics(job.net()),
+        "parameters": job.graph().parameters,
+        "moving_statistics": job.graph().statistics,
         "images_per_second": end["images_per_second"],
         "train_seconds": end["train_seconds"],
         **_versions(job),

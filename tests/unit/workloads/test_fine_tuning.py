@@ -168,7 +168,7 @@ def test_the_heading_says_what_the_run_begins_with(tmp_path: Path) -> None:
 
 
 def test_an_evaluation_costs_more_of_a_step_that_goes_back_less() -> None:
-    whole, frozen = (evaluation_speedup(fine_tuned(freeze=freeze).net()) for freeze in (None, "block5"))
+    whole, frozen = (evaluation_speedup(fine_tuned(freeze=freeze).graph()) for freeze in (None, "block5"))
     assert whole == 3
     assert 1 < frozen < 1.2
 

@@ -106,7 +106,7 @@ def test_sides_of_one_pixel_count_for_all() -> None:
 def test_an_image_that_vanishes_is_told_with_where() -> None:
     b = GraphBuilder("net", Shape(4, 4, 3))
     x = b.pool(b.image, Window(3, 3, "valid"))
-    with pytest.raises(ImageTooSmallError, match="1 px a side when it reaches max_pool_2, which spans 2"):
+    with pytest.raises(ImageTooSmallError, match="1 px a side when it reaches max_pool_2, which needs 2"):
         b.pool(x, Window(2, 2, "valid"))
 
 

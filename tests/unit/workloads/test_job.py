@@ -26,6 +26,7 @@ from workloads.job import (
 )
 from workloads.jobfile import read_job
 from workloads.layers import figures, moving_statistics, parameters
+from workloads.terms import Preset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -290,7 +291,8 @@ def test_the_schema_describes_what_people_must_choose_from() -> None:
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert schema["additionalProperties"] is False
     assert schema["required"] == ["name", "model", "data", "epochs", "global_batch_size"]
-    assert schema["$defs"]["Preset"]["enum"] == ["vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn"]
+    assert schema["$defs"]["Preset"]["enum"] == list(Preset)
+    assert schema["$defs"]["Preset"]["enum"][:6] == ["vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn", "resnet18"]
 
 
 def test_the_examples_that_are_promised_are_there() -> None:

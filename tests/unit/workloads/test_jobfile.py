@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from workloads.job import TrainingJob
 from workloads.jobfile import MAX_BYTES, JobFileError, parse_job, read_job
+from workloads.terms import Preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PRESETS = f"the {len(Preset)} names that are known"
 GOOD = """\
 name: tiny
 model: {preset: vgg16}
@@ -72,7 +74,7 @@ def test_the_values_together_are_looked_at_although_one_of_them_is_wrong() -> No
         "the key 'global_batch_size' is missing",
         "the schedule plateau needs validation.every_epochs: how often it looks whether to fall",
         "line 1: name: 'A b' does not serve as a name",
-        "line 2: model.preset: 'vgg61' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
+        f"line 2: model.preset: 'vgg61' is not one of {PRESETS}",
         "line 2: model.image_size is needed: the data set does not tell its own",
         "line 2: model.classes is needed: the data set does not tell its own",
         "line 3: there is no key 'chanels' in data",
@@ -174,8 +176,38 @@ WRONG_LINES = [
     ),
     (
         "{preset: vgg16}",
+        "{preset: resent50}",
+        f"job.yaml:2: model.preset: 'resent50' is not one of {PRESETS}",
+        "did you mean 'resnet50'?",
+    ),
+    (
+        "{preset: vgg16}",
+        "{preset: squeeze_excite}",
+        f"job.yaml:2: model.preset: 'squeeze_excite' is not one of {PRESETS}",
+        "",
+    ),
+    (
+        "{preset: vgg16}",
+        "{preset: ResNet-50, dense: [10]}",
+        "job.yaml:2: model: the preset resnet50 is fixed; dense is for VGG nets",
+        "",
+    ),
+    (
+        "{preset: vgg16}",
+        "{preset: mobilenet_v2, weights: imagenet}",
+        "job.yaml:2: model: the preset mobilenet_v2 has no blocks to begin with; weights is for VGG nets",
+        "",
+    ),
+    (
+        "{preset: vgg16}",
+        "{preset: inception_v3}",
+        "job.yaml:2: the image is 1 px a side when it reaches",
+        "",
+    ),
+    (
+        "{preset: vgg16}",
         "{preset: vgg61}",
-        "job.yaml:2: model.preset: 'vgg61' is not one of 'vgg11', 'vgg13', 'vgg16', 'vgg19' or 'mnist-cnn'",
+        f"job.yaml:2: model.preset: 'vgg61' is not one of {PRESETS}",
         "did you mean 'vgg16'?",
     ),
     ("", "precision: mixed_float16", "job.yaml:6: precision: 'mixed_float16' is not", "did you mean 'amp_fp16'?"),
@@ -249,7 +281,7 @@ WRONG_LINES = [
     (
         "{preset: vgg16}",
         "\n  preset: vgg16\n  image_size: 31",
-        "job.yaml:4: the image is 1 px a side when it reaches maxpool5, which halves it; "
+        "job.yaml:4: the image is 1 px a side when it reaches maxpool5, which needs 2; "
         "give a larger model.image_size or fewer M",
         "",
     ),

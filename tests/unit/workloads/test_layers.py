@@ -89,31 +89,31 @@ TINY = Net(
 )
 EMPTY = LayerFigures(
     name="", kind="", output_shape=(), parameters=0, moving_statistics=0, macs=0, flops_forward=0, flops_backward=0,
-    input_elements=0, output_elements=0, stored_elements=0,
+    input_elements=0, output_elements=0,
 )  # fmt: skip
 BY_HAND = [
     # 3x3x2x3 weights, scale and shift for 3 filters; 25 places; bn 4 and ReLU 1 per output; no gradient by the image.
     replace(
         EMPTY, name="conv1", kind="conv", output_shape=(5, 5, 3), parameters=54 + 6, moving_statistics=6,
         macs=54 * 25, flops_forward=2 * 1350 + 5 * 75, flops_backward=2 * 1350 + 2 * 5 * 75,
-        input_elements=50, output_elements=75, stored_elements=150, passes_back=False,
+        input_elements=50, output_elements=75, passes_back=False,
     ),
     # 3x3x3x4 weights and 4 biases; 5 px by 2 with padding are 3; bias 1 and ReLU 1 per output; two gradients.
     replace(
         EMPTY, name="conv2", kind="conv", output_shape=(3, 3, 4), parameters=108 + 4, macs=108 * 9,
         flops_forward=2 * 972 + 2 * 36, flops_backward=4 * 972 + 2 * 2 * 36,
-        input_elements=75, output_elements=36, stored_elements=36,
+        input_elements=75, output_elements=36,
     ),
     # The third row and column are left over.
     replace(
         EMPTY, name="maxpool1", kind="maxpool", output_shape=(1, 1, 4), flops_forward=16, flops_backward=16,
-        input_elements=36, output_elements=4, stored_elements=4,
+        input_elements=36, output_elements=4,
     ),
     replace(EMPTY, name="flatten1", kind="flatten", output_shape=(4,)),
     replace(
         EMPTY, name="dense1", kind="dense", output_shape=(5,), parameters=20 + 5, macs=20,
         flops_forward=2 * 20 + 2 * 5, flops_backward=4 * 20 + 2 * 2 * 5,
-        input_elements=4, output_elements=5, stored_elements=5,
+        input_elements=4, output_elements=5,
     ),
 ]  # fmt: skip
 
@@ -126,7 +126,7 @@ def test_each_layer_of_a_tiny_net_is_as_worked_out_by_hand(index: int) -> None:
 def test_frozen_layers_go_forward_only_and_the_first_trained_one_passes_no_gradient_on() -> None:
     conv1, conv2, pool, flatten, dense = figures(replace(TINY, frozen=3))
     for row, whole in zip((conv1, conv2, pool), BY_HAND[:3], strict=True):
-        assert (row.frozen, row.passes_back, row.flops_backward, row.stored_elements) == (True, False, 0, 0)
+        assert (row.frozen, row.passes_back, row.flops_backward) == (True, False, 0)
         assert (row.parameters, row.flops_forward, row.macs) == (whole.parameters, whole.flops_forward, whole.macs)
         assert (row.trained_parameters, row.bytes_backward(8, 4)) == (0, 0)
     assert not flatten.passes_back
@@ -144,15 +144,6 @@ def test_bytes_moved_by_hand() -> None:
     conv = figures(TINY)[0]
     assert conv.bytes_forward(batch=2, bytes_per_element=4) == 4 * (2 * (50 + 75) + 60)
     assert conv.bytes_backward(batch=2, bytes_per_element=4) == 4 * (2 * (2 * 50 + 2 * 75) + 2 * 60)
-
-
-def test_dropout_keeps_a_mask_and_batch_norm_its_input() -> None:
-    def stored(layer: Dense) -> int:
-        return figures(Net(name="n", image_size=2, channels=1, layers=(Flatten(), layer)))[1].stored_elements
-
-    assert stored(Dense(units=10)) == 10
-    assert stored(Dense(units=10, dropout=0.4)) == 20
-    assert stored(Dense(units=10, dropout=0.4, batch_norm=True)) == 30
 
 
 @pytest.mark.parametrize(

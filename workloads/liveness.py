@@ -1,0 +1,155 @@
+"""Which values of a network are in memory at once in a training step of one image: by what its backward pass needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from workloads.graph import MATRIX_KINDS, NORM_KINDS, Kind, needs
+
+if TYPE_CHECKING:
+    from workloads.graph import Graph, OperatorFigures
+
+_FOLLOWERS = NORM_KINDS | {Kind.ACTIVATION, Kind.SOFTMAX, Kind.DROPOUT, Kind.SCALE}
+_NO_GROUP = frozenset({Kind.INPUT, Kind.FLATTEN})
+_IN_PLACE = frozenset({Kind.SOFTMAX, Kind.DROPOUT, Kind.FLATTEN})
+_IN_PLACE_FUNCTIONS = frozenset({"relu", "relu6", "leaky_relu", "linear", ""})
+
+
+@dataclass(slots=True)
+class Group:
+    """Operators that are worked on as one: one with the norms and activations that nothing but it feeds.
+
+    `outputs` are the elements of the last one's output (0: a view of another's), `inputs` those that the first reads,
+    `kept` those that the backward pass needs of what the group computes. `sources` are the groups whose outputs it
+    reads; `shares_gradient`: their gradients are that of its output, as those of a sum are.
+    """
+
+    places: list[int]
+    outputs: int = 0
+    inputs: int = 0
+    kept: int = 0
+    has_backward: bool = False
+    passes_back: bool = False
+    shares_gradient: bool = False
+    frozen: bool = False
+    sources: list[int] = field(default_factory=list)
+
+
+@lru_cache(maxsize=256)
+def groups(graph: Graph) -> tuple[Group, ...]:
+    """The groups of a network, in order; its input is in none."""
+    rows, consumers = graph.figures, graph.consumers
+    found: list[Group] = []
+    group_of: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        if row.kind is Kind.INPUT:
+            continue
+        before = row.operator.inputs[0]
+        follows = row.kind in _FOLLOWERS and consumers[before] == (place,) and rows[before].kind not in _NO_GROUP
+        if follows:
+            group_of[place] = group_of[before]
+            found[group_of[before]].places.append(place)
+        else:
+            group_of[place] = len(found)
+            found.append(Group(places=[place]))
+    kept = _kept_storages(graph)
+    for group in found:
+        _fill(group, rows, kept)
+        group.sources = [group_of[before] for before in rows[group.places[0]].operator.inputs if before in group_of]
+    return tuple(found)
+
+
+def _fill(group: Group, rows: tuple[OperatorFigures, ...], kept: dict[int, int]) -> None:
+    first, last = rows[group.places[0]], rows[group.places[-1]]
+    group.outputs, group.inputs = last.output_elements, first.input_elements
+    group.kept = sum(kept.get(place, 0) for place in group.places)
+    group.has_backward = any(rows[place].has_backward for place in group.places)
+    group.passes_back = first.passes_back
+    group.frozen = all(rows[place].operator.frozen for place in group.places)
+    shapes = {*first.input_shapes, first.operator.shape}
+    is_sum = first.kind is Kind.ADD and len(shapes) == 1
+    group.shares_gradient = is_sum and all(_is_in_place(rows[place]) for place in group.places[1:])
+
+
+def _kept_storages(graph: Graph) -> dict[int, int]:
+    """Elements that the backward pass needs, by the operator that computes them."""
+    rows = graph.figures
+    storage = list(range(len(rows)))
+    kept: dict[int, int] = {}
+    for place, row in enumerate(rows):
+        if _is_in_place(row):
+            storage[place] = storage[row.operator.inputs[0]]
+        if not row.has_backward:
+            continue
+        wanted = needs(row.operator)
+        is_matrix = row.kind in MATRIX_KINDS or row.kind is Kind.SCALE
+        if wanted.inputs or (is_matrix and row.is_trained):
+            for before in row.operator.inputs:
+                kept[storage[before]] = rows[storage[before]].operator.shape.elements
+        if wanted.output:
+            kept[storage[place]] = rows[storage[place]].operator.shape.elements
+        if wanted.mask:
+            kept[place] = kept.get(place, 0) + row.operator.shape.elements
+    return kept
+
+
+def _is_in_place(row: OperatorFigures) -> bool:
+    """Whether its output takes the place of its input, or is a view of it."""
+    return row.kind in _IN_PLACE or (row.kind is Kind.ACTIVATION and row.operator.function in _IN_PLACE_FUNCTIONS)
+
+
+@lru_cache(maxsize=256)
+def kept_elements(graph: Graph) -> int:
+    """Elements at the fullest moment of the backward pass.
+
+    It goes from the last group to the first and frees what it has passed: while a group is worked on there are the
+    values kept up to it, the gradient of its output, the gradients of what it reads (unless nothing below is trained),
+    and the gradients that wait for groups further down. What is frozen below all that is trained passes in the forward
+    pass, with its inputs and outputs alone.
+    """
+    all_groups = groups(graph)
+    kept_count = graph.input_shape.elements
+    fullest = 0
+    kept_up_to: list[int] = []
+    for group in all_groups:
+        if not group.has_backward:
+            fullest = max(fullest, kept_count + group.outputs + group.inputs)
+        kept_count += group.kept
+        kept_up_to.append(kept_count)
+    waiting = _Gradients(all_groups)
+    for number in range(len(all_groups) - 1, -1, -1):
+        if all_groups[number].has_backward:
+            fullest = max(fullest, kept_up_to[number] + waiting.elements_while(number))
+    return fullest
+
+
+class _Gradients:
+    """The gradients that wait for the groups whose outputs they are of.
+
+    That of a sum is the gradient of each of its terms: it is there once.
+    """
+
+    def __init__(self, all_groups: tuple[Group, ...]) -> None:
+        self._groups = all_groups
+        self._of: dict[int, int] = {}
+        """The group in whose backward pass the gradient of a group's output was made."""
+
+    def elements_while(self, number: int) -> int:
+        """Elements of all gradients while a group is worked on; after it, those of what it reads wait."""
+        group = self._groups[number]
+        own = self._of.pop(number, number)
+        sizes = {maker: self._groups[of].outputs for of, maker in self._of.items()}
+        sizes[own] = group.outputs
+        passed = group.inputs if group.passes_back and not group.shares_gradient else 0
+        for source in group.sources:
+            if self._groups[source].has_backward:
+                # A gradient that waits already is added to, in its place.
+                self._of.setdefault(source, own if group.shares_gradient else -1 - source)
+        return sum(sizes.values()) + passed
+
+
+def group_outputs(graph: Graph) -> tuple[int, ...]:
+    """Elements of the output of each group that is not frozen."""
+    return tuple(group.outputs for group in groups(graph) if not group.frozen)

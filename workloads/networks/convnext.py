@@ -1,0 +1,36 @@
+"""ConvNeXt-T as keras.applications has it (Liu et al., arXiv:2201.03545)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workloads.graph import Kind
+from workloads.graph_builder import Window
+
+if TYPE_CHECKING:
+    from workloads.graph_builder import GraphBuilder
+
+_STAGES = ((3, 96), (3, 192), (9, 384), (3, 768))
+
+
+def convnext_tiny(b: GraphBuilder, classes: int) -> None:
+    """Stages of 3, 3, 9 and 3 blocks of 96 to 768 channels. Pixels of 0 to 255 of colour images are scaled in the
+    network, as in Keras."""
+    x = b.image
+    if b.shape(x).channels == 3:
+        x = b.add_operator(Kind.FIXED_SCALE, x, function="normalization")
+    for stage, (blocks, channels) in enumerate(_STAGES):
+        if stage:
+            x = b.convolution(b.layer_norm(x), channels, Window(2, 2, "valid"))
+        else:
+            x = b.layer_norm(b.convolution(x, channels, Window(4, 4, "valid")))
+        for _ in range(blocks):
+            x = _block(b, x, channels)
+    x = b.layer_norm(b.global_pool(x))
+    b.activation(b.dense(x, classes), "softmax")
+
+
+def _block(b: GraphBuilder, x: int, channels: int) -> int:
+    y = b.layer_norm(b.depthwise(x, Window(7)))
+    y = b.dense(b.activation(b.dense(y, 4 * channels), "gelu"), channels)
+    return b.add(x, b.add_operator(Kind.SCALE, y))
