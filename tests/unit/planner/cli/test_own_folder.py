@@ -104,7 +104,8 @@ REFUSED = [
     (("--data", "one"), "one cannot be trained on: there is 1 class (a)", "plan data check one lists every problem"),
     (("--data", "flowers", "--dataset", "mnist"), "--data and --dataset name two sets of images", ""),
     (("--data", "flowers", "--recipe", "vgg16-imagenet"), "a recipe has a model, data, epochs and a batch", ""),
-    (("--data", "flowers", "--model", "resnet"), "--model: there is no 'resnet'", "known: vgg11"),
+    (("--data", "flowers", "--model", "resnet"), "--model: there is no 'resnet'", "did you mean resnet50?"),
+    (("--data", "flowers", "--model", "whisper"), "--model: there is no 'whisper'", "known: vgg11"),
 ]
 
 
