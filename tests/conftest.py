@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests.faults.seeds import seed_now
+from tests.later import go_ahead
 from tests.suites import SUITES, Command, suite_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ SHARED_VARIABLE = "TRAINPLAN_SHARED"
 # The same examples on every machine, and no verdict on how fast it is.
 settings.register_profile("suite", derandomize=True, deadline=None, database=None)
 settings.load_profile("suite")
+go_ahead()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,6 @@ from pricing.obtainability import Obtainability
 from pricing.offers import Offer, PriceGrade
 from providers.base import Check, Preflight, PreflightState, SetupStep, VendorRequest
 from providers.cloud.obtainability import place_of
-from tests.builders import TODAY
 from tests.doubles.fake_provider import FakeProvider
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class FakeCloud(FakeProvider):
                 usd_per_hour=Decimal(usd),
                 planning_usd_per_hour=Decimal(usd),
                 price_grade=PriceGrade.OBSERVED,
-                price_as_of=TODAY,
+                price_as_of=self.clock.now().date(),
             )
             for zone, usd in prices.items()
         ]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
-BOTH = (*JOB, "--region", "us-central1")
+BOTH = (*JOB, "--region", "us-central1", "--include-retired")
+"""Google ends its T4 on a day that comes."""
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from planner.clock import SystemClock
 from planner.runs.targets import agreed
 from providers import registry
 from providers.base import Check, EndKind, PreflightState
@@ -41,7 +42,7 @@ def aws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCloud]:
     for name in ("gcp", "azure", "sim"):
         monkeypatch.delitem(registry.FACTORIES, name, raising=False)
     monkeypatch.setitem(registry.FACTORIES, "aws", fake_cloud.FACTORY)
-    made = FakeCloud(FakeClock(), [done_at_once], tidy=True)
+    made = FakeCloud(FakeClock(SystemClock().now()), [done_at_once], tidy=True)
     fake_cloud.CLOUDS.append(made)
     yield made
     fake_cloud.CLOUDS.remove(made)
@@ -161,7 +162,7 @@ def test_a_dry_run_is_at_live_prices_and_asks_nothing(aws: FakeCloud) -> None:
 def test_a_cloud_that_does_not_let_us_in_is_left_out(
     aws: FakeCloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Google would be cheaper, and its keys are of nobody."""
+    """Google would be cheaper, and its keys are of nobody; it ends its T4 on a day that comes."""
     nobody = Check(name="identity", state=PreflightState.REFUSED, detail="the keys are of nobody", fix="sign in")
     gcp = FakeCloud(FakeClock(), name="gcp", judge=lambda _: (nobody,))
 
@@ -172,12 +173,12 @@ def test_a_cloud_that_does_not_let_us_in_is_left_out(
     monkeypatch.setitem(registry.FACTORIES, "gcp", f"{fake_cloud.__name__}:make_gcp")
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")
     (tmp_path / "job.yaml").write_text(JOB.replace("regions: [us-east-1]", "regions: [us-east-1, us-central1]"))
-    said = launch("--json")
+    said = launch("--json", "--allow-retired")
     assert (said.code, said.error) == (0, "")
     assert "gcp: left out: identity: the keys are of nobody (sign in)\n" in said.err
     assert (len(aws.received), gcp.received) == (1, [])
     aws.judge = lambda _: (nobody,)
-    again = launch("--fresh")
+    again = launch("--fresh", "--allow-retired")
     nobody_text = "identity: the keys are of nobody (sign in)"
     assert again.code == 4
     assert sorted(again.error.split("; ")) == [f"aws: {nobody_text}", f"gcp: {nobody_text}"]
