@@ -161,7 +161,7 @@ def _delta(before: float | None, after: float | None) -> Delta | None:
 def _best(plan: Plan, key: Callable[[Candidate], Any]) -> Figures | None:
     """The candidate with the lowest key; of equal ones the first in rank."""
     rank, best = min(enumerate(plan.ranking, start=1), key=lambda pair: key(pair[1]), default=(0, None))
-    return None if best is None else _of_offer(plan, rank, best)
+    return None if best is None else of_offer(plan, rank, best)
 
 
 def _same_offer(before: Plan, after: Plan) -> Pair:
@@ -170,8 +170,8 @@ def _same_offer(before: Plan, after: Plan) -> Pair:
     offer = before.ranking[0]
     for rank, candidate in enumerate(after.ranking, start=1):
         if _identity(candidate) == _identity(offer):
-            return Pair(_of_offer(before, 1, offer), _of_offer(after, rank, candidate))
-    return Pair(_of_offer(before, 1, offer), reasons=_reasons(after, offer))
+            return Pair(of_offer(before, 1, offer), of_offer(after, rank, candidate))
+    return Pair(of_offer(before, 1, offer), reasons=_reasons(after, offer))
 
 
 def _identity(candidate: Candidate) -> tuple[str, str, str, str, int]:
@@ -188,7 +188,8 @@ def _reasons(plan: Plan, offer: Candidate) -> tuple[Reason, ...]:
     return tuple(reason for reason in REASON_TEXTS if reason in (later or reasons))
 
 
-def _of_offer(plan: Plan, rank: int, candidate: Candidate) -> Figures:
+def of_offer(plan: Plan, rank: int, candidate: Candidate) -> Figures:
+    """A candidate of a plan with its rank, as one side of a pair. Needs the plan's prices."""
     estimate, place, _, _ = candidate
     rental, rate = estimate.rental, place.planning_micro_usd_per_hour
     spread = plan.prices[place.row_id].stamp.spread

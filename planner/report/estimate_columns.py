@@ -77,7 +77,7 @@ class EstimateColumn(NamedTuple):
 
 def speed_text(throughput: Throughput) -> str:
     """`735 (600-900)`: images per second in three digits and their 80 % interval in two."""
-    return f"{_rounded(throughput.images_per_second)} ({two_digits(throughput.low)}-{two_digits(throughput.high)})"
+    return f"{rounded(throughput.images_per_second)} ({two_digits(throughput.low)}-{two_digits(throughput.high)})"
 
 
 def speed_json(throughput: Throughput) -> dict[str, Any]:
@@ -93,7 +93,7 @@ SPEED: Mapping[str, Callable[[Throughput], Any]] = {
 }
 
 
-def _rounded(value: float) -> str:
+def rounded(value: float) -> str:
     """Three significant digits, as many as an estimate bears."""
     if value >= 100:
         return f"{float(f'{value:.3g}'):,.0f}"

@@ -54,7 +54,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     below += _named_lines(plan)
     below += [f"advice: {line}" for line in plan.advice[:1]]
     return joined(
-        [[_job_line(plan.job), _limits(plan.job)], [ranking], [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)]]
+        [[job_line(plan.job), _limits(plan.job)], [ranking], [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)]]
     )
 
 
@@ -132,10 +132,10 @@ def _heading(plan: Plan) -> list[str]:
     is_frozen = graph.trained_parameters < graph.parameters
     trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
     size = f"{graph.parameters / 1e6:.1f} M parameters{trained}, {2 * graph.macs / 1e9:.2f} GFLOPs forward"
-    return [_job_line(job, f" ({size})"), *_weights(job), _limits(job)]
+    return [job_line(job, f" ({size})"), *_weights(job), _limits(job)]
 
 
-def _job_line(job: TrainingJob, size: str = "") -> str:
+def job_line(job: TrainingJob, size: str = "") -> str:
     """The job in a line. With the `size` of its net all is said; without, TensorFlow goes without saying."""
     data = job.data.name or job.data.path or shown_address(str(job.data.url))
     framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""

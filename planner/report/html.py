@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from planner.report.page import Cell, Column, Table
+from planner.report.page import Cell, Table
 from workloads.terminal_text import visible
 
 if TYPE_CHECKING:
@@ -85,53 +86,63 @@ def pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
     return tag("dl", *(joined([tag("dt", name), tag("dd", content)]) for name, content in rows))
 
 
-def table(
-    rows: Table,
-    caption: str,
-    *,
-    id_: str | None = None,
-    row_attributes: Sequence[str] = (),
-) -> Markup:
-    """A table in a box of its own that scrolls, with the keyboard too.
+def table(rows: Table, caption: str, *, id_: str | None = None, row_attributes: Sequence[str] = ()) -> Markup:
+    """A table in a box of its own that scrolls, with the keyboard too. It has at most 12 columns.
 
     `row_attributes` are the values of the attribute `data-r` of each row, which scripts read. Ends of rows and cells
-    are left out, as HTML allows: in thousands of rows they are a fifth of the page.
+    are left out, as HTML allows, and classes of the table say which columns stand to the right, and which wrap since
+    they may shrink: in thousands of rows all that is a third of the page.
     """
-    head = joined(tag("th", column.title, scope="col", class_=_side(column)) for column in rows.columns)
+    head = joined(tag("th", column.title, scope="col") for column in rows.columns)
     values = [*row_attributes] or [""] * len(rows.rows)
-    body = "\n".join(_row(rows.columns, row, value) for row, value in zip(rows.rows, values, strict=True))
+    body = "".join(_row(row, value) for row, value in zip(rows.rows, values, strict=True))
+    places = list(enumerate(rows.columns, start=1))
+    classes = [f"r{place}" for place, column in places if column.right]
+    classes += [f"w{place}" for place, column in places if column.shrinks]
     inner = tag(
         "table",
         tag("caption", caption),
         Markup(f"<thead><tr>{head}</thead>\n<tbody>{body}</tbody>"),
         id_=id_,
+        class_=" ".join(classes) or None,
     )
     return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
-def _side(column: Column) -> str | None:
-    return "right" if column.right else None
+def _row(cells: Sequence[Content], value: str) -> str:
+    return f"<tr{_attribute('data-r', value)}>" + "".join(map(_cell, cells))
 
 
-def _row(columns: Sequence[Column], cells: Sequence[Content], value: str) -> str:
-    attribute = f' data-r="{html.escape(value)}"' if value else ""
-    return f"<tr{attribute}>" + "".join(_cell(column, cell) for column, cell in zip(columns, cells, strict=True))
-
-
-def _cell(column: Column, cell: Content) -> str:
-    side = " class=right" if column.right else ""
+def _cell(cell: Content) -> str:
     if isinstance(cell, Cell):
-        side = f' class="{"right " if column.right else ""}{cell.tone}"'
-        return f"<td{side}>{escaped(cell.text)}"
-    return f"<td{side}>{escaped(cell)}"
+        return f"<td{_attribute('class', cell.tone)}>{escaped(cell.text)}"
+    return f"<td>{escaped(cell)}"
 
 
-def document(title: str, blocks: Iterable[Content], *, scripts: Sequence[str] = (), connects: bool = False) -> str:
-    """A whole page. `scripts` names files of planner/report/assets; `connects`: it may ask its own server (plan serve).
+def _attribute(name: str, value: str) -> str:
+    """An attribute with its value, in quotes where it needs them; nothing without a value."""
+    if not value:
+        return ""
+    return f" {name}={value}" if _PLAIN.fullmatch(value) else f' {name}="{html.escape(visible(value))}"'
 
-    The title is the heading too.
+
+_PLAIN = re.compile(r"[A-Za-z0-9.,-]+")
+
+
+def document(
+    title: str,
+    blocks: Iterable[Content],
+    *,
+    scripts: Sequence[str] = (),
+    styles: Sequence[str] = (),
+    connects: bool = False,
+) -> str:
+    """A whole page; the title is the heading too.
+
+    `scripts`, and `styles` beside that of all pages, name files of planner/report/assets. `connects`: it may ask its
+    own server (plan serve).
     """
-    style = asset("page.css")
+    style = "".join(asset(name) for name in ("page.css", *styles))
     sources = [asset(name) for name in scripts]
     head = joined(
         [

@@ -36,8 +36,8 @@ class Axis(NamedTuple):
 class Spot(NamedTuple):
     """A point, with the ends of its intervals (None: none), and the text that hovering and the keyboard tell.
 
-    `row` is the place of its row in the page's table, from 0. `style` is a class of the page's style: front, other,
-    actual, estimated, bad.
+    `row` is the place of its row in the page's table `rows`, from 0; the script takes a text that is "" from there.
+    `style` is a class of the page's style: front, other, actual, estimated, bad. `name` stands beside it.
     """
 
     x: float
@@ -51,8 +51,10 @@ class Spot(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Points joined by straight lines, or by steps; a dot with a name stands in the legend. `style` as above, or
-    series-1 to series-4."""
+    """Points joined by straight lines, or by steps; one with a name stands in the legend.
+
+    `style` is a class as above, or series-1 to series-4.
+    """
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -85,7 +87,7 @@ def chart(title: str, x: Axis, y: Axis, spots: Sequence[Spot] = (), lines: Seque
         *(_spot(spot, x, y) for spot in sorted(spots, key=lambda spot: (spot.style != "other", -spot.x))),
     ]
     picture = tag("svg", *planes, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="group", aria_label=title, class_="chart")
-    caption = [title, *([" ", _legend(lines)] if lines else [])]
+    caption = [title, *([" ", _legend(lines)] if any(line.name for line in lines) else [])]
     return tag("figure", picture, tag("p", class_="tip", role="status"), tag("figcaption", *caption))
 
 
@@ -111,7 +113,9 @@ def _grid(x: Axis, y: Axis) -> Markup:
     parts.append(tag("path", d=f"M{LEFT} {TOP}V{bottom}H{right}", class_="axis"))
     parts.append(tag("text", x.title, x=(LEFT + right) / 2, y=HEIGHT - 10, class_="x title"))
     middle = (TOP + bottom) / 2
-    parts.append(tag("text", y.title, x=0, y=0, class_="x title", transform=f"translate(16 {middle:g}) rotate(-90)"))
+    parts.append(
+        tag("text", y.title, x=0, y=0, class_="x title turned", transform=f"translate(16 {middle:g}) rotate(-90)")
+    )
     return tag("g", *parts, aria_hidden="true")
 
 
@@ -132,20 +136,20 @@ def _spot(spot: Spot, x: Axis, y: Axis) -> Markup:
     at, value = _x(x, spot.x), _y(y, spot.y)
     ends = ""
     if spot.x_ends is not None:
-        ends += f"M{_x(x, spot.x_ends[0]):g} {value:g}H{_x(x, spot.x_ends[1]):g}"
+        ends += f"M{_x(x, spot.x_ends[0]):.0f} {value:g}H{_x(x, spot.x_ends[1]):.0f}"
     if spot.y_ends is not None:
-        ends += f"M{at:g} {_y(y, spot.y_ends[0]):g}V{_y(y, spot.y_ends[1]):g}"
+        ends += f"M{at:g} {_y(y, spot.y_ends[0]):.0f}V{_y(y, spot.y_ends[1]):.0f}"
     return tag(
         "g",
-        tag("title", spot.text),
+        tag("title", spot.text) if spot.text else None,
         tag("path", d=ends) if ends else None,
         tag("circle", cx=at, cy=value, r=4),
         tag("text", spot.name, x=at + 7, y=value - 6) if spot.name else None,
         class_=f"spot {spot.style}",
-        role="img",
+        role="img" if spot.text else None,
         data_row=spot.row,
     )
 
 
 def _legend(lines: Sequence[Line]) -> Markup:
-    return joined((tag("span", line.name, class_=f"key {line.style}") for line in lines), " ")
+    return joined((tag("span", line.name, class_=f"key {line.style}") for line in lines if line.name), " ")

@@ -41,7 +41,12 @@ _CLASSES = (
 
 def run_page(report: RunDocument) -> str:
     """The whole page in one file."""
-    return document(f"Run {report['run']['run_id']}: {report['run']['job_name']}", run_blocks(report), scripts=SCRIPTS)
+    return document(
+        f"Run {report['run']['run_id']}: {report['run']['job_name']}",
+        run_blocks(report),
+        scripts=SCRIPTS,
+        styles=["run.css"],
+    )
 
 
 def run_blocks(report: RunDocument) -> list[Content]:

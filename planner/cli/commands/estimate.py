@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from planner.cli import job_options, options, planning, typed
+from planner.cli import job_options, options, planning
 from planner.cli.counted_images import with_counted_images
+from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import AskedJob
 from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
 from planner.errors import BadInputError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from planner.planning.check import Judged
     from planner.report.page import Page
     from planner.settings import Settings
+    from workloads.job import TrainingJob
 
 DEFAULT_ROWS = 15
 
@@ -75,12 +77,20 @@ def command(
     notes: Annotated[
         bool, typer.Option("--notes", help="At a terminal, also show the chart and every note on the rows")
     ] = False,
+    levers: Annotated[
+        bool, typer.Option("--levers", help="Show what one change of the job or of the offer would save")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the answer as a page for a browser: one file")
+    ] = None,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Read the job, plan, print."""
-    if as_json and explain_row is not None:
-        raise BadInputError("--explain and --json cannot be combined", "give one of the two")
+    document = DocumentForm(as_json, html, levers, limit, wide)
+    if document.is_wanted and explain_row is not None:
+        name = "json" if as_json else "html" if html is not None else "levers"
+        raise BadInputError(f"--explain and --{name} cannot be combined", "give one of the two")
     values = {
         **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
         **{"image_size": image_size, "framework": framework, "xla": xla},
@@ -89,7 +99,7 @@ def command(
     asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
-    form = _Form(limit, explain_row, every, check, notes, wide, as_json, plot)
+    form = _Form(limit, explain_row, every, check, notes, wide, document, plot)
     query = PlanQuery(
         providers=tuple(provider or ()),
         regions=tuple(region or ()),
@@ -97,9 +107,9 @@ def command(
         markets=options.markets(market),
         include_retired=include_retired,
         assume_available=assume_available,
-        every_place=as_json or every,
+        every_place=document.is_wanted or every,
         limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
-        prices=as_json or plot is not None,
+        prices=document.is_wanted or plot is not None,
         nodes=options.nodes(nodes),
         catalog=catalog,
     )
@@ -107,14 +117,16 @@ def command(
         from planner.cli import compare
 
         beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
-        compare.refuse_beside({**beside, "notes": notes})
+        compare.refuse_beside({**beside, "notes": notes, "levers": levers, "html": html})
         other = compare.second_job(asked_job, comparison, values)
         if other.job.data.images is None:  # A number that was typed to compare with need not be that of the folder.
             other = other._replace(job=with_counted_images(other.job))
         other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
         compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
         return
-    plan = _answered(asked_job._replace(job=job), query, settings, form, may_ask=not as_json and catalog is None)
+    plan = _answered(
+        asked_job._replace(job=job), query, settings, form, may_ask=not document.is_wanted and catalog is None
+    )
     if not plan.ranking and not planning.is_answered_here(plan, query):
         raise nothing_left(plan, is_shown=not as_json)
 
@@ -128,14 +140,14 @@ class _Form(NamedTuple):
     check: bool
     notes: bool
     wide: bool
-    as_json: bool
+    document: DocumentForm
     plot: Path | None
 
     def rows_looked_up(self, screen: Screen) -> int | None:
-        """How many rows are looked up in full; None: all. Of the JSON those alone that are asked about."""
+        """How many rows are looked up in full; None: all. Of the document those alone that are asked about."""
         fitting = screen.terminal.lines if screen.terminal is not None and not self.check else DEFAULT_ROWS
         rows = self.limit or fitting
-        if self.as_json:
+        if self.document.is_wanted:
             return rows if self.check else 0
         return None if self.every and not self.limit else max(rows, self.explain_row or 0)
 
@@ -156,8 +168,13 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
         plan = _scored(plan, full_query, settings, now)
     judged = _judged(plan, settings) if form.check else None
     regions = _regions_to_ask_about(plan, settings) if may_ask else {}
-    if form.as_json:
-        sys.stdout.write(_json(plan, judged, form.limit, asked_job) + "\n")
+    if form.document.is_wanted:
+        from planner.cli.estimate_document import answer_with_document
+
+        def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> Plan:
+            return planning.planned(changed, full_query._replace(limit=0, nodes=tuple(nodes)), settings, now)[0]
+
+        answer_with_document(plan, judged, form.document, asked_job, plan_of)
     else:
         show(_page(plan, form, judged, asked_job.page, regions), wide=form.wide)
     if form.plot is not None and plan.ranking:
@@ -197,13 +214,6 @@ def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
     from planner.planning.check import judge_rows
 
     return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
-
-
-def _json(plan: Plan, judged: Mapping[int, Judged] | None, limit: int | None, asked_job: AskedJob) -> str:
-    from planner.report.estimate_json import Beside, estimate_json
-    from planner.throughput.table import cited
-
-    return estimate_json(plan, Beside(judged, limit, asked_job.differences, typed.whole(), cited))
 
 
 def _page(

@@ -10,6 +10,18 @@ for (const figure of document.querySelectorAll("figure")) {
   const shown = () =>
     [...chart.querySelectorAll(".spot:not([hidden])")].sort((one, other) => atX(one) - atX(other));
 
+  // A point of a table's row is told as that row tells it; where, device and market speak for themselves.
+  const titles = [...document.querySelectorAll("#rows th")].map((head) => head.textContent);
+  for (const spot of chart.querySelectorAll(".spot")) {
+    const row = rows[Number(spot.dataset.row ?? NaN)];
+    if (!row || spot.querySelector("title")) continue;
+    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    const [rank, ...texts] = [...row.cells].map((cell, index) => (index < 4 ? "" : `${titles[index]} `) + cell.textContent);
+    title.textContent = `row ${rank}: ${texts.join("; ")}`;
+    spot.prepend(title);
+    spot.setAttribute("role", "img");
+  }
+
   const clear = () => {
     for (const marked of document.querySelectorAll(".chosen")) marked.classList.remove("chosen");
   };

@@ -1,0 +1,77 @@
+"""What `plan estimate` makes of the document that --json prints: that text, the page of --html, --levers."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from planner.cli import typed
+from planner.cli.screen import show
+from planner.errors import ThisMachineError
+from planner.home.files import persons_files
+from planner.report.estimate_json import Beside, estimate_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from planner.cli.document_form import DocumentForm
+    from planner.cli.job_options import AskedJob
+    from planner.forecast.plan import Plan
+    from planner.planning.check import Judged
+    from workloads.job import TrainingJob
+
+
+def answer_with_document(
+    plan: Plan,
+    judged: Mapping[int, Judged] | None,
+    form: DocumentForm,
+    asked_job: AskedJob,
+    plan_of: Callable[[TrainingJob, Sequence[int]], Plan],
+) -> None:
+    """Print and write what is wanted of it; `plan_of` plans a changed job as `plan` was. Raises ThisMachineError."""
+    document = _document(plan, judged, form, asked_job, plan_of)
+    if form.html is not None:
+        from planner.report.estimate_html import estimate_html
+
+        _write(estimate_html(document), form.html)
+    if form.as_json:
+        import json
+
+        sys.stdout.write(json.dumps(document) + "\n")
+        return
+    if form.levers:
+        from planner.report.estimate_page import job_line
+        from planner.report.levers import levers_page
+
+        show([*asked_job.page, *levers_page(document["levers"], job_line(plan.job))], wide=form.wide)
+    if form.html is not None:
+        from planner.report.estimate_html import answer
+
+        text = f"{form.html}: {len(document['candidates']):,} offers, {form.html.stat().st_size / 1e3:,.0f} kB"
+        show([answer(document), text] if not form.levers else [text])
+
+
+def _document(
+    plan: Plan,
+    judged: Mapping[int, Judged] | None,
+    form: DocumentForm,
+    asked_job: AskedJob,
+    plan_of: Callable[[TrainingJob, Sequence[int]], Plan],
+) -> dict[str, Any]:
+    from planner.throughput.table import cited
+
+    levers = None
+    if form.levers or form.html is not None:
+        from planner.report.levers import lever_rows
+
+        levers = lever_rows(plan, plan_of)
+    return estimate_document(plan, Beside(judged, form.limit, asked_job.differences, typed.whole(), cited, levers))
+
+
+def _write(page: str, target: Path) -> None:
+    try:
+        with persons_files():
+            target.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ThisMachineError(f"cannot write {target}: {error.strerror}") from None

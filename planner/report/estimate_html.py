@@ -1,0 +1,399 @@
+"""The page of an estimate (`plan estimate --html`), made from its JSON document alone: neither can say what the other
+does not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.forecast.choose import LONGEST
+from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.report.estimate_chart import Kind, cost_chart, kind_of
+from planner.report.estimate_columns import market_cell, rounded
+from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
+from planner.report.levers import levers_table
+from planner.report.page import Column, Table
+from pricing.devices import device_text, machines_text
+from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
+from workloads.durations import format_duration, parse_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+Row = dict[str, Any]
+"""A candidate of the JSON (docs/estimate.md lists its keys)."""
+
+
+def estimate_html(estimate: Mapping[str, Any]) -> str:
+    """The whole page of an estimate's JSON document."""
+    job, rows = estimate["job"], estimate["candidates"]
+    title = f"{job['name']}: what training takes and costs"
+    blocks: list[Content] = [
+        tag("p", answer(estimate), class_="answer"),
+        tag("p", _job_line(job), class_="muted"),
+        tag("p", f"changed: {_changes(estimate['changed'])}", class_="muted") if estimate["changed"] else None,
+    ]
+    if rows:
+        grounds = _Grounds.of(rows)
+        blocks += [
+            section("Cost against time", _filters(estimate), cost_chart(rows)),
+            section("Offers", tag("div", _offers(rows, grounds), class_="long"), _more(estimate)),
+            _advice(estimate),
+            section("What a change would save", *_levers(estimate)),
+            section("Where the figures come from", *_grounds(estimate, grounds)),
+        ]
+    else:
+        blocks.append(_advice(estimate))
+    blocks += [
+        section("Several machines", _several(estimate["several_machines"])),
+        section("What this estimate cannot see", bullets(estimate["cannot_see"])),
+        section("Offers that were rejected", _rejections(estimate["rejections"])),
+        section("How this page was made", _made(estimate)),
+    ]
+    return document(title, blocks, scripts=["rows.js", "chart.js"] if rows else [])
+
+
+def answer(estimate: Mapping[str, Any]) -> str:
+    """The estimate in a sentence."""
+    rows, job = estimate["candidates"], estimate["job"]
+    if not rows:
+        return f"No offer fits {job['name']}."
+    first = rows[0]
+    where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}"
+    return (
+        f"{_FIRST.get(job['objective'], 'First')}: {where}, {duration(first['total_seconds'])} for "
+        f"{usd(first['cost_usd'])}. Eight times of ten it takes {ends_of_time(first)} and costs {ends_of_cost(first)}."
+    )
+
+
+_FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Least time times cost"}
+
+
+def duration(seconds: float) -> str:
+    """`2d 01h`."""
+    return format_duration(timedelta(seconds=seconds))
+
+
+def usd(value: float) -> str:
+    """`$18.35`."""
+    return format_usd(Decimal(str(value)))
+
+
+def ends_of_time(row: Row) -> str:
+    """`1d 06h to 3d 03h`: the 80 % interval."""
+    return f"{duration(row['total_low_seconds'])} to {duration(row['total_high_seconds'])}"
+
+
+def ends_of_cost(row: Row) -> str:
+    """`$12 to $35`: the 80 % interval."""
+    return f"${two_digits(row['cost_low_usd'])} to ${two_digits(row['cost_high_usd'])}"
+
+
+def device(row: Row) -> str:
+    """`4 x TPU v5e`."""
+    return device_text(row["device"], row["device_count"], row["device_fraction"], row["vcpus"])
+
+
+def _market(row: Row) -> str:
+    return "on spot" if row["market"] == "spot" else "on demand"
+
+
+def _job_line(job: Mapping[str, Any]) -> str:
+    model, data = job["model"], job["data"]
+    net = model.get("preset") or "a net of its own layers"
+    size = f" at {model['image_size']} px" if model.get("image_size") else ""
+    pieces = [
+        f"{net} on {data.get('name') or data.get('path') or data.get('url') or 'its data'}{size}",
+        f"{job['epochs']:,} epochs",
+        f"batch {job['global_batch_size']:,}",
+        str(job["precision"]),
+        *(["xla"] if job["xla"] else []),
+        *([f"in {job['accumulate']} parts"] if job.get("accumulate", 1) > 1 else []),
+    ]
+    limits = job["constraints"]
+    pieces += [f"within {limits['deadline']}"] if limits.get("deadline") else []
+    pieces += [f"for ${limits['budget_usd']} at most"] if limits.get("budget_usd") else []
+    return ", ".join(pieces)
+
+
+def _changes(changed: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(f"{row['key']} {row['from']} → {row['to']}" for row in changed)
+
+
+def _filters(estimate: Mapping[str, Any]) -> Markup:
+    """The form; a script shows it, since without one it does nothing."""
+    rows, limits = estimate["candidates"], estimate["job"]["constraints"]
+    longest = parse_duration(limits["deadline"]) if limits.get("deadline") else LONGEST
+    devices = sorted({row["device"] for row in rows}, key=str.lower)
+    fields = [
+        _select("cloud", "provider", sorted({row["provider"] for row in rows})),
+        _select("market", "market", [name for name in ("on_demand", "spot") if any(r["market"] == name for r in rows)]),
+        _select("device", "device", devices),
+        _input("deadline", "for example 8h"),
+        _input("budget", "for example $20"),
+        tag("label", "every place", tag("input", type="checkbox", name="every")),
+        tag("button", "show all", type="reset"),
+    ]
+    return tag(
+        "div",
+        tag(
+            "form", *fields, id_="filters", hidden=True, data_longest=str(longest.total_seconds()),
+            data_most=str(limits.get("budget_usd") or ""), data_kinds=json.dumps(_kinds(rows)),
+        ),
+        tag("p", f"{len(rows):,} offers", id_="count", class_="muted", role="status"),
+        class_="screen-only",
+    )  # fmt: skip
+
+
+def _select(label: str, name: str, values: Sequence[str]) -> Markup:
+    options = [tag("option", "any", value=""), *(tag("option", value, value=value) for value in values)]
+    return tag("label", label, tag("select", *options, name=name))
+
+
+def _input(name: str, hint: str) -> Markup:
+    return tag("label", name, tag("input", name=name, placeholder=hint, autocomplete="off", size="12"))
+
+
+_COLUMNS = (
+    Column("#", right=True),
+    Column("where"),
+    Column("device"),
+    Column("market"),
+    Column("time (80 %)", right=True),
+    Column("cost (80 %)", right=True),
+    Column("$/h", right=True),
+    Column("price"),
+    Column("images/s (80 %)", right=True),
+    Column("speed"),
+    Column("instance"),
+)
+
+
+def _offers(rows: Sequence[Row], grounds: _Grounds) -> Markup:
+    kinds = {kind: place for place, kind in enumerate(_kinds(rows))}
+    cells, values = [_cells(row, grounds) for row in rows], [_values(row, kinds) for row in rows]
+    return table(Table(_COLUMNS, cells), "Offers by rank", id_="rows", row_attributes=values)
+
+
+def _kinds(rows: Iterable[Row]) -> list[Kind]:
+    return list(dict.fromkeys(kind_of(row) for row in rows))
+
+
+def _values(row: Row, kinds: Mapping[Kind, int]) -> str:
+    """What the filters read of a row, exactly: seconds, millionths of a dollar, and which of the kinds it is."""
+    return f"{row['total_seconds']},{to_micro(Decimal(str(row['cost_usd'])))},{kinds[kind_of(row)]}"
+
+
+def _cells(row: Row, grounds: _Grounds) -> list[Any]:
+    speed = f"{rounded(row['images_per_second'])} ({two_digits(row['images_per_second_low'])}-"
+    low, high = duration(row["total_low_seconds"]), duration(row["total_high_seconds"])
+    cost = format_usd_interval(*(Decimal(str(row[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
+    return [
+        str(row["rank"]),
+        f"{row['provider']} {row['region']}",
+        device(row),
+        market_cell(row["market"], row["remarks"]),
+        f"{duration(row['total_seconds'])} ({low}-{high})",
+        cost.replace(" ", "* ", 1) if row["unproven"] else cost,
+        f"{row['planning_usd_per_hour']:.3f}",
+        grounds.price_text(row),
+        f"{speed}{two_digits(row['images_per_second_high'])})",
+        grounds.speed_text(row),
+        machines_text(row["instance_type"], row["machines"]),
+    ]
+
+
+def _more(estimate: Mapping[str, Any]) -> Markup:
+    rows, count = estimate["candidates"], estimate["candidate_count"]
+    lines: list[Content] = []
+    if count > len(rows):
+        lines.append(f"The first {len(rows):,} of {count:,} offers (--limit).")
+    if any(row["unproven"] for row in rows):
+        lines.append("* ranked at more than its cost: no run of its image and driver is known.")
+    lines.append(f"{estimate['prices'].capitalize()}.")
+    on_paper = tag("span", " On paper: the first 20.", class_="print-only")
+    return tag("p", joined(lines, " "), on_paper, class_="muted")
+
+
+def _advice(estimate: Mapping[str, Any]) -> Markup:
+    lines: list[Content] = [*estimate["own_prices"], *estimate["advice"]]
+    here = estimate["this_machine"]
+    if here is not None:
+        lines.append(f"this machine ({here['name']}): {_own(here)}")
+    lines += [f"{one['name']} (no offer here; one of your own): {_own(one)}" for one in estimate["named_devices"]]
+    return section("Advice", bullets(lines))
+
+
+def _own(machine: Mapping[str, Any]) -> str:
+    if machine["total_seconds"] is None or machine["images_per_second"] is None:
+        return f"no, {machine['reason']}"
+    cost = machine.get("cost_usd")
+    speed = f"{rounded(machine['images_per_second'])} images/s, {machine['basis']}"
+    return f"{duration(machine['total_seconds'])}{'' if cost is None else f', {usd(cost)}'} at {speed}"
+
+
+def _levers(estimate: Mapping[str, Any]) -> list[Content]:
+    rows = estimate["levers"]
+    if not rows:
+        return []
+    levers = levers_table(rows)
+    # A browser has room for the change; what wraps is the offer, or why there is none.
+    columns = [column._replace(shrinks=column is levers.columns[-1]) for column in levers.columns]
+    return [table(levers._replace(columns=columns), "What a change would save"), paragraphs([LEVERS_TEXT])]
+
+
+LEVERS_TEXT = (
+    "Each line changes one thing and shows the offer that then comes first, against the first one now. Same work: the "
+    "same model comes out. Other work: another one does. Noise: within, where the 80 % intervals overlap and the "
+    "machines differ; same machine, where an error of its speed is in both, so that the difference is surer than the "
+    "intervals."
+)
+
+
+class _Grounds(NamedTuple):
+    """What prices and speeds rest on, each told once: in the order in which rows come to it."""
+
+    prices: dict[tuple[Any, ...], list[Row]]
+    speeds: dict[tuple[Any, ...], list[Row]]
+
+    @classmethod
+    def of(cls, rows: Iterable[Row]) -> _Grounds:
+        prices: dict[tuple[Any, ...], list[Row]] = {}
+        speeds: dict[tuple[Any, ...], list[Row]] = {}
+        for row in rows:
+            prices.setdefault(_price_key(row), []).append(row)
+            speeds.setdefault(_speed_key(row), []).append(row)
+        return cls(prices, speeds)
+
+    def price_text(self, row: Row) -> str:
+        """`listed 2026-07-20 P3`: the last is the mark of the ground below the table."""
+        word = "own rate" if row["own_rate"] else row["price_grade"]
+        return f"{word} {row['price_as_of'] or 'undated'} {_mark('P', self.prices, _price_key(row))}"
+
+    def speed_text(self, row: Row) -> str:
+        """`modelled S1`, likewise."""
+        bound = ", input-bound" if row["input_bound"] else ""
+        return f"{row['basis']}{bound} {_mark('S', self.speeds, _speed_key(row))}"
+
+
+def _mark(letter: str, grounds: Mapping[tuple[Any, ...], Any], key: tuple[Any, ...]) -> str:
+    return f"{letter}{list(grounds).index(key) + 1}"
+
+
+def _price_key(row: Row) -> tuple[Any, ...]:
+    return row["price_source"], row["price_grade"], row["planned_as"], row["own_rate"]
+
+
+def _speed_key(row: Row) -> tuple[Any, ...]:
+    return row["basis"], tuple(row["speed_evidence"])
+
+
+def _grounds(estimate: Mapping[str, Any], grounds: _Grounds) -> list[Content]:
+    measurements = {one["id"]: one for one in estimate["measurements"]}
+    price_columns = (
+        Column(""), Column("price"), Column("read"), Column("told by", shrinks=True), Column("planned as"),
+        Column("rows", right=True),
+    )  # fmt: skip
+    prices = [_price_ground(index, *pair) for index, pair in enumerate(grounds.prices.items(), start=1)]
+    speed_columns = (
+        Column(""), Column("speed"), Column("devices", shrinks=True), Column("rests on", shrinks=True),
+        Column("rows", right=True),
+    )  # fmt: skip
+    speeds = [_speed_ground(index, *pair, measurements) for index, pair in enumerate(grounds.speeds.items(), start=1)]
+    return [
+        table(Table(price_columns, prices), "Where prices come from"),
+        tag("p", PRICE_TEXT, class_="muted"),
+        table(Table(speed_columns, speeds), "Where speeds come from"),
+        tag("p", SPEED_TEXT, class_="muted"),
+    ]
+
+
+PRICE_TEXT = (
+    "observed: read from the market; listed: from the vendor's list; derived: computed from another place; estimated: "
+    "a share of the on-demand price that the vendor gives in steps; stale: too old, or without a date. Planned as "
+    "listed: as the source says it; drifted: with what spot prices change by since; share: a share of the on-demand "
+    "price; outlier: replaced by the lower quartile of the regions, since nobody had a machine at it."
+)
+SPEED_TEXT = (
+    "measured: this net, device, precision and batch were measured; scaled: this device was measured in another "
+    "configuration; modelled: this device was not measured. A and B: how fully the source states its measurement."
+)
+
+
+def _price_ground(index: int, key: tuple[Any, ...], rows: Sequence[Row]) -> list[Any]:
+    source, grade, planned_as, own_rate = key
+    days = sorted({row["price_as_of"] for row in rows if row["price_as_of"]})
+    read = "undated" if not days else days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    word = f"own rate ({own_rate})" if own_rate else grade
+    return [f"P{index}", word, read, source or "-", planned_as, f"{len(rows):,}"]
+
+
+def _speed_ground(
+    index: int, key: tuple[Any, ...], rows: Sequence[Row], measurements: Mapping[str, Mapping[str, Any]]
+) -> list[Any]:
+    basis, evidence = key
+    devices = list(dict.fromkeys(row["device"] for row in rows))
+    return [
+        f"S{index}",
+        basis,
+        _some(devices, 6),
+        "; ".join(_evidence_texts(evidence, measurements)),
+        f"{len(rows):,}",
+    ]
+
+
+def _some(names: Sequence[str], most: int) -> str:
+    more = len(names) - most
+    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _evidence_texts(evidence: Iterable[str], measurements: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The measurements by source: `lambda_tf (A, 2020-11-01, github:...): lambda_tf-0216`; a sentence as it is."""
+    by_source: dict[str, list[str]] = {}
+    for id_ in evidence:
+        one = measurements.get(id_)
+        about = (
+            f"{one['source']} ({one['quality']}, {one['measured_on'] or 'undated'}, {one['address']})" if one else ""
+        )
+        by_source.setdefault(about, []).append(id_)
+    return [f"{about}: {_some(ids, 4)}" if about else ", ".join(ids) for about, ids in by_source.items()]
+
+
+def _several(groups: Sequence[Mapping[str, Any]]) -> Markup | None:
+    if not groups:
+        return None
+    columns = (
+        Column("row", right=True), Column("machines", right=True), Column("instance"), Column("time", right=True),
+        Column("cost (80 %)", right=True), Column("worth it"),
+    )  # fmt: skip
+    return table(Table(columns, [_group_cells(group) for group in groups]), "Several machines")
+
+
+def _group_cells(group: Mapping[str, Any]) -> list[str]:
+    first = [str(group["rank"]), str(group["machines"]), group["instance_type"]]
+    if group["total_seconds"] is None:
+        return [*first, "-", "-", f"no: {group['left_out']}"]
+    cost = format_usd_interval(*(Decimal(str(group[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
+    return [*first, duration(group["total_seconds"]), cost, {None: "", True: "yes", False: "no"}[group["is_worth_it"]]]
+
+
+def _rejections(rejections: Iterable[Mapping[str, Any]]) -> Markup:
+    counts: Counter[str] = Counter()
+    for row in rejections:
+        counts[row["reason"]] += row["count"]
+    return bullets([f"{counts[reason]:,}: {REASON_TEXTS[reason]}" for reason in Reason if counts[reason]])
+
+
+def _made(estimate: Mapping[str, Any]) -> Markup:
+    made = estimate["made_by"]
+    return pairs(
+        [
+            ("command", tag("code", made["command"])),
+            ("version", f"trainplan {made['version']}"),
+            ("made", estimate["made_at"]),
+            ("the same as data", "the command with --json prints the document that this page was made from"),
+        ]
+    )
