@@ -20,7 +20,7 @@ from tests.faults.all_points import (
 )
 from tests.faults.cases import CASES
 from tests.faults.clouds import NAMES, cloud_of
-from tests.faults.last_caught import caught_at, keep, names_of, read
+from tests.faults.last_caught import caught_at, keep, names_of
 from tests.faults.planted import ChosenDefect, against_defects, defects_of, tell_caught
 from tests.faults.seeds import Seed, seed_now
 
@@ -71,15 +71,10 @@ def _part(trials: Sequence[Trial], options: argparse.Namespace) -> Sequence[Tria
 
 
 def _wanted(options: argparse.Namespace) -> list[ChosenDefect]:
-    if options.defects not in (["all"], ["recorded"], ["drawn"]):
+    if options.defects not in (["all"], ["drawn"]):
         return [ChosenDefect.parse(text) for text in options.defects]
-    known = defects_of(options.provider)
-    if options.defects == ["all"]:
-        return [ChosenDefect(one.name) for one in known]
-    # A defect without a recorded point is searched for at every point, which takes minutes: `make faults` does that.
-    names = {row.defect for row in read() if row.provider == options.provider}
-    recorded = [ChosenDefect(one.name) for one in known if one.name in names]
-    return recorded if options.defects == ["recorded"] else some(recorded, DRAWN, _seed(options).number)
+    every = [ChosenDefect(known.name) for known in defects_of(options.provider)]
+    return every if options.defects == ["all"] else some(every, DRAWN, _seed(options).number)
 
 
 def _notices(began: Sequence[Verdict], cloud: MakeCloud, options: argparse.Namespace, over: Spread) -> bool:
@@ -108,10 +103,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, help="the commit's, where neither this nor TRAINPLAN_FAULTS_SEED is given")
     parser.add_argument("--workers", type=int, default=WORKERS)
     parser.add_argument(
-        "--defects",
-        nargs="+",
-        default=[],
-        help="all, recorded, drawn (a tenth of the recorded), or names; 'name @ case': in that case only",
+        "--defects", nargs="+", default=[], help="all, drawn (a tenth), or names; 'name @ case': in that case only"
     )
     parser.add_argument(
         "--keep",

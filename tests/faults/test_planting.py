@@ -43,6 +43,16 @@ def test_every_defect_changes_something_into_what_takes_the_same_calls() -> None
     assert int(last.split()[0]) > 100
 
 
+@pytest.mark.sample
+@pytest.mark.parametrize("provider", NAMES)
+def test_every_defect_has_a_point_where_it_is_tried_first(provider: str) -> None:
+    """Without one it is searched for at every point, which takes minutes."""
+    recorded = {row.defect for row in read() if row.provider == provider}
+    assert [one.name for one in defects_of(provider) if one.name not in recorded] == [], (
+        f"python -P -m tests.faults --provider {provider} --share 0 --defects NAME --keep writes them"
+    )
+
+
 def _raises() -> None:
     raise RuntimeError("it does not fit")
 
