@@ -52,7 +52,7 @@ $(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
 	    $(BIN)/python -m pip install --quiet --no-deps --require-hashes -r $(LOCK) && \
 	    $(BIN)/python -m pip install --quiet --no-deps --no-build-isolation -e .; \
 	else \
-	    $(BIN)/python -m pip install --quiet -e '.[dev,train-cpu,train-jax]'; \
+	    $(BIN)/python -m pip install --quiet -e '.[dev,train-cpu,train-jax,convert]'; \
 	fi
 	$(BIN)/python -m compileall -q $(PACKAGES)
 	@touch $@ $(VENV)/.plan

@@ -16,7 +16,7 @@ from scripts.pins import Environment, as_text, resolved
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "ci.txt"
-EXTRAS = ("dev", "train-cpu", "train-jax")
+EXTRAS = ("dev", "train-cpu", "train-jax", "convert")
 """What `make set-up` installs."""
 PYTHONS = ("3.11", "3.12", "3.13")
 BESIDES = ("pip", "editables")

@@ -130,3 +130,12 @@ class DataName(Term):
     CIFAR100 = "cifar100"
     IMAGENET = "imagenet"
     SYNTHETIC = "synthetic"
+
+
+class ExportFormat(Term):
+    """What a kept model is written as, for a place without Keras."""
+
+    SAVEDMODEL = "savedmodel"
+    ONNX = "onnx"
+    TFLITE = "tflite"
+    TFLITE_INT8 = "tflite_int8"

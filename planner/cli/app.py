@@ -28,6 +28,7 @@ COMMANDS = {
     "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",
     "predict": "Name the classes of images with the model of a run",
+    "convert": "Write the model of a run for a phone, a browser or another program",
     "board": "Show the curves of a run in TensorBoard",
     "stop": "End a run; its newest checkpoint is kept",
     "report": "Show what a run took, cost and reached, as text or a page of HTML",

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import BadInputError, ThisMachineError
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.values import IMAGE_SUFFIXES
+from workloads.exported.record import MODULES, RECORD, RecordError, read_record
 from workloads.extras import install_hint
-from workloads.terms import Framework
+from workloads.terms import ExportFormat, Framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,9 +29,14 @@ _MOST_METRICS_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptModel:
-    """A model as a run has left it: `size` is the height and width of its images in pixels."""
+    """A model as a run has left it: `size` is the height and width of its images in pixels. `accuracy` is the share of
+    its held-out images that the run's own test found right; None where nothing says so. `format`: it is the exported
+    file of that format in `folder`; None: model.keras."""
 
     folder: Path
+    job_name: str = ""
+    accuracy: float | None = None
+    format: ExportFormat | None = None
     size: int
     channels: int
     framework: Framework
@@ -64,6 +70,7 @@ def kept_model(folder: Path) -> KeptModel:
         if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
             raise ValueError("class_names is no list of names")
         framework = Framework(metrics["framework"])
+        job_name, accuracy = str(metrics.get("name", "")), metrics.get("hold_out_accuracy")
     except OSError as error:
         raise ThisMachineError(
             f"cannot read {folder / _METRICS}: {error.strerror}", "it is written beside the model"
@@ -71,7 +78,35 @@ def kept_model(folder: Path) -> KeptModel:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         message = f"{folder / _METRICS} does not say what the model takes: {error!r}"
         raise ThisMachineError(message, "only the trainer of this product writes it so") from None
-    return KeptModel(folder=folder, size=height, channels=channels, framework=framework, class_names=tuple(names))
+    return KeptModel(
+        folder=folder,
+        job_name=job_name,
+        accuracy=float(accuracy) if isinstance(accuracy, int | float) else None,
+        size=height,
+        channels=channels,
+        framework=framework,
+        class_names=tuple(names),
+    )
+
+
+def exported_model(folder: Path) -> KeptModel:
+    """The exported file in a folder, as its export.json describes it. Raises ThisMachineError."""
+    try:
+        record = read_record(folder)
+    except RecordError as error:
+        raise ThisMachineError(str(error), "plan convert writes it beside the file that it exports") from None
+    height, width, channels = record.input.shape
+    if height != width or height < 1:
+        raise ThisMachineError(f"{folder / RECORD} says that images have {height} x {width} pixels", "they are square")
+    return KeptModel(
+        folder=folder,
+        job_name=record.job_name,
+        format=record.format,
+        size=height,
+        channels=channels,
+        framework=Framework.TENSORFLOW,
+        class_names=record.class_names,
+    )
 
 
 def image_paths(named: Iterable[Path]) -> list[str]:
@@ -97,8 +132,9 @@ def predictions(
 
     Raises ThisMachineError where no framework is there, or the model cannot be loaded.
     """
+    path = model.folder if model.format else model.folder / _MODEL
     question = {
-        "model": str(model.folder / _MODEL),
+        "model": str(path),
         "framework": _framework(model, say),
         "size": model.size,
         "channels": model.channels,
@@ -109,12 +145,18 @@ def predictions(
     process = subprocess.run(command, input=json.dumps(question), capture_output=True, text=True, check=False)
     if process.returncode:
         *_, last = ["it said nothing", *process.stderr.strip().splitlines()]
-        raise ThisMachineError(f"{model.folder / _MODEL} could not be asked: {last.removeprefix('error: ')}")
+        raise ThisMachineError(f"{path} could not be asked: {last.removeprefix('error: ')}")
     return [_prediction(model, json.loads(line)) for line in process.stdout.splitlines()]
 
 
 def _framework(model: KeptModel, say: Callable[[str], None]) -> Framework:
-    """The run's own framework where this Python has it, else another: the file is Keras', whatever trained it."""
+    """The run's own framework where this Python has it, else another: the file is Keras', whatever trained it.
+
+    An exported file has none: what opens it has to be there. Raises ThisMachineError.
+    """
+    if model.format is not None:
+        _refuse_lack(model.format)
+        return model.framework
     there = [framework for framework in (model.framework, *Framework) if find_spec(framework) is not None]
     if not there:
         raise ThisMachineError(
@@ -124,6 +166,13 @@ def _framework(model: KeptModel, say: Callable[[str], None]) -> Framework:
     if there[0] is not model.framework:
         say(f"the model was trained with {model.framework}, which this Python has not: {there[0]} is asked instead")
     return Framework(there[0])
+
+
+def _refuse_lack(format: ExportFormat) -> None:
+    module = MODULES[format]
+    if find_spec(module) is None:
+        extra = "train-cpu" if format is ExportFormat.SAVEDMODEL else "convert"
+        raise ThisMachineError(f"a file of the format {format} is opened with {module}", install_hint(extra))
 
 
 def _prediction(model: KeptModel, answer: dict[str, Any]) -> Prediction:

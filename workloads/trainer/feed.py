@@ -117,6 +117,11 @@ def hold_out_batches(keras: Any, images: Images, batch_size: int, group: Process
     return HoldOut()
 
 
+def read_rows(images: Images, rows: Order) -> Batch:
+    """These images, in this order. Raises BadInputError where one cannot be read, and for TFRecords."""
+    return _reader(images)(rows)
+
+
 def _batches(count: int, schedule: Schedule, reader: Callable[[Order], Batch]) -> Iterator[Batch]:
     for order in epoch_orders(count, schedule):
         for batch in order.reshape(-1, schedule.fed_batch_size):

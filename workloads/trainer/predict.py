@@ -1,7 +1,8 @@
 """What a finished run's model says of images: `python -m workloads.trainer.predict` answers one question on stdin.
 
-The question is a JSON object: `model` (the path of model.keras), `framework`, `size` and `channels` of the model's
-images, `paths` of those to look at, `most` classes for each. The answers are lines of JSON on stdout, one for each
+The question is a JSON object: `model` (the path of model.keras, or the folder of an exported file, whose export.json is
+read; Keras is not loaded then), `framework`, `size` and `channels` of the model's images, `paths` of those to look at,
+`most` classes for each. The answers are lines of JSON on stdout, one for each
 path: `path` and either `scores`, pairs of a label and its probability, the likeliest first, or `error`.
 """
 
@@ -10,13 +11,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
 
+from workloads.exported.record import RecordError, read_record
 from workloads.job import Framework
 from workloads.trainer.backend import load
 from workloads.trainer.errors import BadInputError
+from workloads.trainer.exports.loaders import FileError, open_file
 from workloads.trainer.images import FileImages, Pixels, pixels_of_file
 
 _BATCH = 32
@@ -66,13 +70,29 @@ def _likeliest(scores: Any, most: int) -> Sequence[tuple[int, float]]:
     return [(int(label), float(scores[label])) for label in order]
 
 
-def _loaded(question: Question) -> Any:
+def _loaded(question: Question) -> Model:
+    """Raises BadInputError."""
+    return _exported(Path(question["model"])) if Path(question["model"]).is_dir() else _kept(question)
+
+
+def _exported(folder: Path) -> Model:
+    try:
+        record = read_record(folder)
+        return open_file(folder, record.format, record.output)
+    except ModuleNotFoundError as error:
+        raise BadInputError(f"{error.name} is not installed") from error
+    except (RecordError, FileError) as error:
+        raise BadInputError(str(error)) from error
+
+
+def _kept(question: Question) -> Model:
     keras = load(Framework(question["framework"])).keras
     try:
-        return keras.models.load_model(question["model"], compile=False)
+        model = keras.models.load_model(question["model"], compile=False)
     # What Keras raises for a file that is none of its models, or of another version's, is listed nowhere.
     except Exception as error:
         raise BadInputError(f"the model cannot be loaded: {' '.join(str(error).split())[:500]}") from error
+    return lambda pixels: model.predict(pixels, verbose=0)
 
 
 def main() -> int:
@@ -85,7 +105,7 @@ def main() -> int:
     except BadInputError as error:
         sys.stderr.write(f"error: {error}\n")
         return 2
-    for answer in answers(question, lambda pixels: model.predict(pixels, verbose=0)):
+    for answer in answers(question, model):
         replies.write(json.dumps(answer) + "\n")
         replies.flush()
     return 0

@@ -14,7 +14,8 @@ from planner.cli import build, completion, options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table
-from planner.runs.predictions import MOST_CLASSES, image_paths, kept_model, predictions
+from planner.runs.predictions import MOST_CLASSES, exported_model, image_paths, kept_model, predictions
+from workloads.exported.record import record_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,7 @@ def command(
         str,
         typer.Argument(
             metavar="RUN",
-            help="A run, the beginning of its id, or a folder with its model",
+            help="A run, the beginning of its id, a folder with its model, or a file that plan convert has written",
             autocompletion=completion.runs,
         ),
     ],
@@ -46,7 +47,8 @@ def command(
     """Name the likeliest classes of images. They are read as the run read its own: upright, and the middle of them."""
     if as_csv and as_json:
         raise BadInputError("--csv and --json are two formats", "give one of them")
-    model = kept_model(_folder(name))
+    exported = record_folder(Path(name))
+    model = exported_model(exported) if exported else kept_model(_folder(name))
     told = predictions(model, image_paths(images), _tell)
     if as_json:
         sys.stdout.write(json.dumps({"model_folder": str(model.folder), "images": list(map(_json, told))}) + "\n")

@@ -1,0 +1,1 @@
+"""Writes a kept model in other formats, checks the files against it, and opens them (see workloads.exported)."""
