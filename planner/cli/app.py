@@ -35,6 +35,7 @@ COMMANDS = {
     "history": "List past runs with estimated and actual time and cost",
     "sweep": "Find and delete resources that runs have left",
     "burn": "List what bills in the accounts, whoever created it",
+    "bill": "Show what the vendor has billed, beside the receipts",
     "measure": "Measure a job's throughput on this machine, in a short run",
     "devices": "List the known accelerators",
     "prices": "Show, read, accept and check prices",

@@ -19,6 +19,7 @@ from providers.aws.alarm import AwsAlarm
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.doctor import examine
 from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
+from providers.aws.invoice import ASKING_COSTS, AwsInvoice
 from providers.aws.listing import Listing
 from providers.aws.obtainability import PlacementScores
 from providers.aws.preflight import checks, denial
@@ -54,10 +55,13 @@ from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer
     from providers.base import Check, LaunchRequest, RunStore, SetupStep, VendorRequest
     from providers.cloud.alarm import Alarm
+    from providers.cloud.invoice import Invoice
 
 LISTING_LAG = timedelta(minutes=2)
 """How long after a create EC2 may not show it: "a few minutes" at most, says its page on eventual consistency."""
@@ -284,6 +288,13 @@ class AwsProvider:
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
         return AwsAlarm(self.standing_resources).steps(wanted)
+
+    def asking_costs(self) -> str:
+        return ASKING_COSTS
+
+    def invoice(self, begin: date, end: date) -> Invoice:
+        """What was billed (providers.cloud.invoice.Invoices)."""
+        return AwsInvoice(self.account).told(begin, end)
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         AwsSetUp(self.standing_resources, self.patience.sleep).carry_out(step, report)

@@ -33,6 +33,7 @@ API = {
     "authorization": "2022-04-01",
     "compute": "2026-04-01",
     "consumption": "2024-08-01",
+    "costs": "2025-03-01",
     "identity": "2023-01-31",
     "network": "2024-05-01",
     "policy": "2022-06-01",

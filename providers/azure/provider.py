@@ -14,6 +14,7 @@ from providers.azure.account import Account
 from providers.azure.alarm import AzureAlarm
 from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.deadline import end_of, timer_of
+from providers.azure.invoice import AzureInvoice
 from providers.azure.launch import VIEW, Launcher, Pace
 from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
 from providers.azure.obtainability import PlacementScores
@@ -30,6 +31,8 @@ from providers.cloud.server_time import ServerClock
 from providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.azure.setup import AzureSetUp
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
         VendorRequest,
     )
     from providers.cloud.alarm import Alarm
+    from providers.cloud.invoice import Invoice
     from providers.stores.store import ObjectStore
 
 LISTING_LAG = timedelta(seconds=30)
@@ -176,6 +180,13 @@ class AzureProvider:
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
         return AzureAlarm(self.account, self.now).steps(wanted)
+
+    def asking_costs(self) -> str:
+        return ""
+
+    def invoice(self, begin: date, end: date) -> Invoice:
+        """What was billed (providers.cloud.invoice.Invoices)."""
+        return AzureInvoice(self.account).told(begin, end, self.now())
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         self._set_up().carry_out(step, report)

@@ -21,6 +21,7 @@ from providers.gcp.alarm import GoogleAlarm
 from providers.gcp.api import GoogleApi
 from providers.gcp.compute import Machines
 from providers.gcp.doctor import custom_role, examine
+from providers.gcp.invoice import GoogleInvoice
 from providers.gcp.listing import LISTS
 from providers.gcp.obtainability import CapacityAdvice
 from providers.gcp.part import GcpPart
@@ -35,6 +36,7 @@ from providers.stores.store import run_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import date
 
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
         VendorRequest,
     )
     from providers.cloud.alarm import Alarm
+    from providers.cloud.invoice import Invoice
     from providers.gcp.request import GoogleResolution
     from providers.stores.store import ObjectStore
 
@@ -177,6 +180,13 @@ class GcpProvider:
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
         return GoogleAlarm(self._stands()).steps(wanted)
+
+    def asking_costs(self) -> str:
+        return ""
+
+    def invoice(self, begin: date, end: date) -> Invoice:
+        """What was billed (providers.cloud.invoice.Invoices)."""
+        return GoogleInvoice(self.account, self.account.settings.billing_export).told(begin, end, self.now())
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         self._set_up().carry_out(step, report)

@@ -36,12 +36,14 @@ OPTIONS = (
     "mirrors",
     "endpoint",
     "machine_endpoint",
+    "billing_export",
 )
 MACHINE_ACCOUNT = "trainplan-machine"
 """The service account that machines have, in the project, where the person names none: `plan setup gcp` makes it."""
 NETWORK = "trainplan"
 """The network of machines where the person names none: `plan setup gcp` makes it. A project's `default` lets SSH in."""
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_TABLE = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]\.[A-Za-z0-9_]{1,1024}\.[A-Za-z0-9_]{1,1024}")
 _EMAIL = re.compile(r"[a-z0-9][a-z0-9.-]*@[a-z0-9.-]+\.gserviceaccount\.com")
 
 
@@ -53,7 +55,8 @@ class GcpSettings:
     `service_account` "": `trainplan-machine` of the project. `regions` are those in which machines may be rented, none:
     any. `endpoint`: where something answers that speaks like all
     of Google (a test double), None for Google; `machine_endpoint` is where machines find it, None for the same.
-    `home` is the state folder, where refreshed prices are, None for the shipped ones.
+    `home` is the state folder, where refreshed prices are, None for the shipped ones. `billing_export` is the table
+    PROJECT.DATASET.TABLE that the billing account is exported to, "" for none.
     """
 
     project: str | None = None
@@ -65,6 +68,7 @@ class GcpSettings:
     machine_endpoint: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     home: Path | None = None
+    billing_export: str = ""
 
     @classmethod
     def of(cls, settings: ProviderSettings) -> GcpSettings:
@@ -81,6 +85,7 @@ class GcpSettings:
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
             environment=settings.environment,
             home=settings.home,
+            billing_export=_fits(options, "billing_export", _TABLE, "PROJECT.DATASET.TABLE"),
         )
 
 

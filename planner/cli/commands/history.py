@@ -33,6 +33,7 @@ _COLUMNS = (
     Column("images/s", right=True, rank_of_need=5),
     Column("accuracy", right=True, rank_of_need=3),
     Column("cost", right=True),
+    Column("billed", right=True, rank_of_need=6),
 )
 SHOWN = 50
 """Runs that are shown without --all, the newest first."""
@@ -106,7 +107,18 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         _number(receipt.get("actual_images_per_second"), ",.0f"),
         _number(receipt.get("accuracy"), ".2%"),
         _number(receipt.get("actual_usd"), ".2f", "$"),
+        _billed(receipt),
     )
+
+
+def _billed(receipt: Record) -> str:
+    """What plan bill was told last; a + where the vendor may still add to it."""
+    parts, currency = receipt.get("billed"), receipt.get("billed_currency")
+    if not isinstance(parts, dict) or not parts:
+        return "-"
+    amount = sum(value for value in parts.values() if isinstance(value, int | float))
+    more = "" if receipt.get("billed_whole") else "+"
+    return f"${amount:.2f}{more}" if currency == "USD" else f"{amount:.2f} {currency}{more}"
 
 
 def _off(receipt: Record) -> float | None:

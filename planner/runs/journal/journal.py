@@ -192,6 +192,15 @@ class Journal:
                 pack_run(db, run_id)
             _log(db, run_id, now, "receipt", "")
 
+    def save_billed(self, run_id: RunId, billed: dict[str, Any], now: datetime) -> None:
+        """What the vendor has billed, beside the receipt that is there. The run counts in the month of that receipt."""
+        with self._write() as db:
+            row = db.execute("SELECT receipt_json FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if row is not None and row[0] is not None:
+                receipt = json.dumps({**json.loads(row[0]), **billed})
+                db.execute("UPDATE runs SET receipt_json = ? WHERE run_id = ?", (receipt, run_id))
+                _log(db, run_id, now, "billed", "")
+
     def run(self, name: str) -> Run:
         """The run of that id, or of the one id that starts with `name`. Raises BadInputError for none or several."""
         query = "SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id"

@@ -76,6 +76,8 @@ class AzureServer:
                 world.change(**{name: _rule(name, value) for name, value in steering.items()})
             case "advance":
                 world.advance(world.now + timedelta(seconds=steering["seconds"]))
+            case "costs":
+                world.costs = steering["rows"]
             case "script":
                 world.life.physics.play(Script.model_validate(steering))
             case "bucket":

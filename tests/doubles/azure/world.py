@@ -53,6 +53,7 @@ class World:
         self.past_rights: list[Right] = []
         self.roles: dict[str, dict[str, Any]] = {}
         self.budgets: dict[str, dict[str, Any]] = {}
+        self.costs: list[list[Any]] = []
         self.operations: dict[str, Operation] = {}
         self.timers: list[Timer] = []
         self.calls: list[dict[str, Any]] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.doubles.google.world import Call, World
 
-DOCUMENTS = ("billingbudgets.v1", "monitoring.v3")
+DOCUMENTS = ("billingbudgets.v1", "monitoring.v3", "bigquery.v2")
 ACCOUNT = "billingAccounts/000000-111111-222222"
 MOST_CHANNELS = 5
 
@@ -29,6 +29,10 @@ class Budgets:
     channels: dict[str, dict[str, Any]] = field(default_factory=dict)
     currency: str = "EUR"
     page: int = 2
+    costs: list[dict[str, str]] = field(default_factory=list)
+    """Rows of the export as the query of `plan bill` groups them; in pages."""
+    asked: dict[str, Any] = field(default_factory=dict)
+    """The query that was asked last."""
 
 
 def _budget_name(call: Call) -> str:
@@ -114,6 +118,32 @@ def _delete_channel(world: World, call: Call) -> dict[str, Any]:
     return {}
 
 
+def _query(world: World, call: Call) -> dict[str, Any]:
+    table = _budgets(world)
+    table.asked = call.body
+    if call.body.get("useLegacySql") is not False:
+        raise RefusedError(400, "invalidQuery", "Named parameters are not supported in legacy SQL.")
+    return _results(table, 0)
+
+
+def _more_results(world: World, call: Call) -> dict[str, Any]:
+    return _results(_budgets(world), int(call.query["pageToken"]))
+
+
+def _results(table: Budgets, begin: int) -> dict[str, Any]:
+    names = ("run_id", "service", "sku", "currency", "cost")
+    rows = [{"f": [{"v": row[name]} for name in names]} for row in table.costs[begin : begin + table.page]]
+    more = begin + table.page < len(table.costs)
+    return {
+        "kind": "bigquery#queryResponse",
+        "jobComplete": True,
+        "jobReference": {"projectId": "p", "jobId": "job_1", "location": "EU"},
+        "schema": {"fields": [{"name": name, "type": "STRING"} for name in names]},
+        "rows": rows,
+        **({"pageToken": str(begin + table.page)} if more else {}),
+    }
+
+
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     "billingbudgets.billingAccounts.budgets.list": _list,
     "billingbudgets.billingAccounts.budgets.create": _create,
@@ -122,4 +152,6 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
     "monitoring.projects.notificationChannels.list": _list_channels,
     "monitoring.projects.notificationChannels.create": _create_channel,
     "monitoring.projects.notificationChannels.delete": _delete_channel,
+    "bigquery.jobs.query": _query,
+    "bigquery.jobs.getQueryResults": _more_results,
 }

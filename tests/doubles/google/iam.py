@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
 SERVICES = (
     *("compute", "storage", "iam", "cloudresourcemanager", "serviceusage", "tpu", "cloudtasks", "cloudbilling"),
-    *("billingbudgets", "monitoring"),
+    *("billingbudgets", "monitoring", "bigquery"),
 )
 _PAGE = 40
 CLIENT_BASED = ("cloudresourcemanager", "serviceusage", "iam", "cloudbilling")

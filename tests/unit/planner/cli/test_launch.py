@@ -378,6 +378,7 @@ def test_history_shows_estimated_against_actual(provider: FakeProvider) -> None:
     lines = plan("history").out.splitlines()
     assert lines[0].split() == [
         "run", "job", "where", "started", "outcome", "estimated", "actual", "off", "images/s", "accuracy", "cost",
+        "billed",
     ]  # fmt: skip
     assert " succeeded " in lines[1]
     assert " 97.50% " in lines[1]

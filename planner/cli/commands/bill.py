@@ -1,0 +1,151 @@
+"""`plan bill`: what the vendor has billed for a run, or in a month, beside receipts and estimates."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, date, timedelta
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+
+from planner.cli import build, completion, options
+from planner.cli.ask import confirm
+from planner.cli.screen import show
+from planner.errors import BadInputError, from_provider
+from planner.report.bill_page import BilledRun, billed_run, month_page, run_page
+from planner.runs.journal.journal import Journal
+from planner.settings import Settings
+from providers.base import RunId
+from providers.cloud.invoice import Invoice, Invoices
+from providers.errors import ProviderError
+
+_MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
+
+
+def command(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="The run (default: a month)", autocompletion=completion.runs)
+    ] = None,
+    month: Annotated[
+        str | None, typer.Option("--month", metavar="YYYY-MM", help="The month (default: this one, in UTC)")
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help="Of a month: whose bill", autocompletion=completion.clouds)
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where asking costs")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Ask the vendor what was billed; nothing in the account is changed."""
+    if run is not None and (month is not None or provider is not None):
+        raise BadInputError("a run has its own days and provider", "leave out --month and --provider, or the run")
+    settings = options.settings()
+    with build.journal(settings) as journal:
+        if run is not None:
+            _of_run(journal, settings, RunId(run), yes=yes, as_json=as_json)
+        else:
+            _of_month(journal, settings, provider, month, yes=yes, as_json=as_json)
+
+
+def _of_run(journal: Journal, settings: Settings, run_id: RunId, *, yes: bool, as_json: bool) -> None:
+    run = journal.run(run_id)
+    receipt: Mapping[str, Any] = journal.receipt(run_id) or {}
+    now = build.clock().now().astimezone(UTC)
+    last = max((attempt.ended_at or now for attempt in run.attempts), default=now).astimezone(UTC)
+    begin = run.created_at.astimezone(UTC).date()
+    invoice = _invoice(run.provider, settings, begin, min(last, now).date() + timedelta(days=1), yes=yes)
+    found = billed_run(run_id, run.job_name, receipt, invoice)
+    if receipt and found.billed:
+        kept = {
+            "billed": {str(part): float(amount) for part, amount in found.billed.items()},
+            "billed_currency": invoice.currency,
+            "billed_whole": invoice.is_whole,
+        }
+        journal.save_billed(run_id, kept, now)
+    if as_json:
+        sys.stdout.write(json.dumps(_json(invoice, run.provider, [found])) + "\n")
+    else:
+        show(run_page(found, invoice))
+
+
+def _of_month(
+    journal: Journal, settings: Settings, provider: str | None, month: str | None, *, yes: bool, as_json: bool
+) -> None:
+    begin, end = _days_of(month)
+    names = [name for name in build.provider_names(provider) if provider or build.is_used(name, settings)]
+    clouds = [name for name in names if isinstance(build.provider(name, settings), Invoices)]
+    if len(clouds) != 1:
+        known = ", ".join(clouds) or "none is signed in to"
+        raise BadInputError("a month's bill is that of one provider", f"--provider NAME ({known})")
+    invoice = _invoice(clouds[0], settings, begin, end, yes=yes)
+    summaries = {str(one.run_id): one for one in journal.summaries(lambda _: None, None)}
+    runs = []
+    for run_id in invoice.run_ids:
+        summary = summaries.get(run_id)
+        name, receipt = (summary.job_name, summary.receipt) if summary else ("of another computer", {})
+        runs.append(billed_run(run_id, name, receipt, invoice))
+    if as_json:
+        sys.stdout.write(json.dumps(_json(invoice, clouds[0], runs)) + "\n")
+    else:
+        show(month_page(runs, invoice))
+
+
+def _invoice(name: str, settings: Settings, begin: date, end: date, *, yes: bool) -> Invoice:
+    cloud = build.provider(name, settings)
+    if not isinstance(cloud, Invoices):
+        raise BadInputError(f"nobody sends a bill for what runs at {name}", "plan history has receipts")
+    if cloud.asking_costs() and not yes:
+        confirm(
+            f"{cloud.asking_costs()}; ask?",
+            hint="--yes does not ask",
+            left_alone="nothing was asked",
+        )
+    try:
+        return cloud.invoice(begin, end)
+    except ProviderError as error:
+        raise from_provider(error) from error
+
+
+def _days_of(month: str | None) -> tuple[date, date]:
+    """The first day of the month, and the day after its last that has begun."""
+    today = build.clock().now().astimezone(UTC).date()
+    if month is None:
+        begin = today.replace(day=1)
+    elif _MONTH.fullmatch(month):
+        begin = date.fromisoformat(f"{month}-01")
+    else:
+        raise BadInputError(f"--month {month!r} is no month", "write it as 2026-11")
+    if begin > today:
+        raise BadInputError(f"the month {begin:%Y-%m} has not begun", "a month that has, such as " + f"{today:%Y-%m}")
+    following = (begin + timedelta(days=32)).replace(day=1)
+    return begin, min(following, today + timedelta(days=1))
+
+
+def _json(invoice: Invoice, provider: str, runs: list[BilledRun]) -> dict[str, object]:
+    return {
+        "provider": provider,
+        "begin": invoice.begin.isoformat(),
+        "end": invoice.end.isoformat(),
+        "currency": invoice.currency,
+        "complete": invoice.is_whole,
+        "whole_until": invoice.whole_until.isoformat(),
+        "runs": [
+            {
+                "run_id": run.run_id,
+                "job_name": run.job_name,
+                "estimated_usd": _float(run.estimated_usd),
+                "receipt_usd": None if run.receipt is None else {k: float(v) for k, v in run.receipt.items()},
+                "billed": {str(part): float(amount) for part, amount in run.billed.items()},
+            }
+            for run in runs
+        ],
+        "without_label": {str(part): float(amount) for part, amount in invoice.by_part("").items()},
+        "notes": list(invoice.notes),
+    }
+
+
+def _float(amount: Decimal | None) -> float | None:
+    return None if amount is None else float(amount)

@@ -1,0 +1,79 @@
+"""What AWS has billed: Cost Explorer, by the tag of a run and the type of usage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from providers.aws.account import Account
+from providers.base import LABEL_RUN
+from providers.cloud.invoice import Invoice, InvoiceLine, Part
+from providers.errors import BadRequestError
+
+ASKING_COSTS = "AWS takes one cent for each page of costs"
+"""Prices of AWS Cost Management: 0.01 USD for each paginated request of Cost Explorer's API."""
+REGION = "us-east-1"
+_PARTS = (
+    (re.compile(r"(BoxUsage|SpotUsage|DedicatedUsage|UnusedBox)"), Part.COMPUTE),
+    (re.compile(r"EBS:"), Part.DISK),
+    (re.compile(r"(PublicIPv4|ElasticIP|IdleAddress)"), Part.ADDRESS),
+    (re.compile(r"(DataTransfer|-Bytes$|-Out-|-In-)"), Part.TRANSFER),
+    (re.compile(r"(TimedStorage|Requests-)"), Part.STORAGE),
+    (re.compile(r"^(NoUsageType|)$"), Part.TAX),
+)
+"""By the name of the usage type, without the region's code that stands before it. That taxes have none is assumed."""
+_NOT_ACTIVE = (
+    f"no cost has the tag {LABEL_RUN}: it has to be switched on (console: Billing, Cost allocation tags), which counts "
+    "from a day later on, and not for what was billed before"
+)
+
+
+@dataclass(frozen=True)
+class AwsInvoice:
+    """Asks Cost Explorer."""
+
+    account: Account
+
+    def told(self, begin: date, end: date) -> Invoice:
+        """Raises ProviderError."""
+        lines: list[InvoiceLine] = []
+        whole_until, currency = end, "USD"
+        for day in self._days(begin, end):
+            if day.get("Estimated"):
+                whole_until = min(whole_until, date.fromisoformat(day["TimePeriod"]["Start"]))
+            for group in day.get("Groups", ()):
+                metric = group["Metrics"]["UnblendedCost"]
+                currency = str(metric["Unit"])
+                tag, usage_type = group["Keys"]
+                amount = Decimal(str(metric["Amount"]))
+                run_id = str(tag).partition("$")[2]
+                lines.append(InvoiceLine(run_id=run_id, part=part_of(usage_type), amount=amount, what=str(usage_type)))
+        notes = [_NOT_ACTIVE] if lines and not any(line.run_id for line in lines) else []
+        return Invoice(
+            begin=begin, end=end, currency=currency, lines=tuple(lines), whole_until=whole_until, notes=tuple(notes)
+        )
+
+    def _days(self, begin: date, end: date) -> list[dict[str, Any]]:
+        if end <= begin:
+            raise BadRequestError(f"costs from {begin} up to {end}: no day lies between", hint="a later end")
+        asked: dict[str, Any] = {
+            "TimePeriod": {"Start": begin.isoformat(), "End": end.isoformat()},
+            "Granularity": "DAILY",
+            "Metrics": ["UnblendedCost"],
+            "GroupBy": [{"Type": "TAG", "Key": LABEL_RUN}, {"Type": "DIMENSION", "Key": "USAGE_TYPE"}],
+        }
+        days: list[dict[str, Any]] = []
+        while True:
+            page = self.account.api.call("ce", REGION, "GetCostAndUsage", asked)
+            days += page.get("ResultsByTime", ())
+            if not page.get("NextPageToken"):
+                return days
+            asked = {**asked, "NextPageToken": page["NextPageToken"]}
+
+
+def part_of(usage_type: str) -> Part:
+    """The part of a receipt that a usage type belongs to (`USW2-BoxUsage:g4dn.xlarge`)."""
+    return next((part for pattern, part in _PARTS if pattern.search(usage_type)), Part.OTHER)

@@ -1,0 +1,76 @@
+"""What a vendor has billed, by the label of a run: the vendor's own service for costs tells it, days later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+
+class Part(StrEnum):
+    """What was paid for. The first four are the parts of a receipt (planner.runs.run.BilledUsd)."""
+
+    COMPUTE = "compute"
+    DISK = "disk"
+    ADDRESS = "address"
+    TRANSFER = "transfer"
+    STORAGE = "storage"
+    TAX = "tax"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvoiceLine:
+    """`run_id` is "" for what has no label of a run; `what` is how the vendor calls it."""
+
+    run_id: str
+    part: Part
+    amount: Decimal
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invoice:
+    """Lines of the days from `begin` up to but without `end`, in `currency`. `whole_until`: the vendor may still add to
+    costs from that day on. `notes` are what the vendor does not tell by label, and why."""
+
+    begin: date
+    end: date
+    currency: str
+    lines: tuple[InvoiceLine, ...]
+    whole_until: date
+    notes: Sequence[str] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is added any more, as far as the vendor says."""
+        return self.whole_until >= self.end
+
+    def by_part(self, run_id: str) -> dict[Part, Decimal]:
+        """What one run was billed, or what has no label (""); parts of 0 are left out."""
+        found: dict[Part, Decimal] = {}
+        for line in self.lines:
+            if line.run_id == run_id and line.amount:
+                found[line.part] = found.get(line.part, line.amount * 0) + line.amount
+        return found
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs that something was billed for, in the order of the lines."""
+        return tuple(dict.fromkeys(line.run_id for line in self.lines if line.run_id))
+
+
+@runtime_checkable
+class Invoices(Protocol):
+    """What some providers can do besides: tell what was billed."""
+
+    def asking_costs(self) -> str:
+        """What the vendor charges for the question, in words; "" where it is free."""
+        ...
+
+    def invoice(self, begin: date, end: date) -> Invoice:
+        """What was billed from the day `begin` up to but without `end` (UTC). Raises ProviderError."""
+        ...

@@ -1,0 +1,105 @@
+"""What Cost Explorer tells, read by run and part; the question is held against botocore's model of it."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import botocore.session
+import pytest
+from botocore.validate import ParamValidator
+
+from providers.aws.account import Account
+from providers.aws.invoice import AwsInvoice, part_of
+from providers.aws.settings import AwsSettings
+from providers.cloud.invoice import Part
+from providers.errors import BadRequestError
+from tests.doubles.clock import NOON
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BEGIN, END = date(2026, 11, 20), date(2026, 11, 22)
+
+
+class CostExplorer:
+    """Answers page by page."""
+
+    home = "eu-west-1"
+
+    def __init__(self, *pages: list[dict[str, Any]]) -> None:
+        self.pages = pages
+        self.asked: list[Mapping[str, Any]] = []
+        self._shape = (
+            botocore.session.get_session().get_service_model("ce").operation_model("GetCostAndUsage").input_shape
+        )
+
+    def call(self, service: str, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        assert (service, region, operation) == ("ce", "us-east-1", "GetCostAndUsage")
+        report = ParamValidator().validate(dict(parameters), self._shape)
+        assert not report.has_errors(), report.generate_report()
+        self.asked.append(parameters)
+        number = len(self.asked)
+        more = {"NextPageToken": str(number)} if number < len(self.pages) else {}
+        return {"ResultsByTime": self.pages[number - 1], **more}
+
+
+def day(start: str, *rows: tuple[str, str, str], estimated: bool = False) -> dict[str, Any]:
+    groups = [
+        {"Keys": [f"trainplan-run${run}", usage], "Metrics": {"UnblendedCost": {"Amount": usd, "Unit": "USD"}}}
+        for run, usage, usd in rows
+    ]
+    return {"TimePeriod": {"Start": start, "End": "x"}, "Total": {}, "Groups": groups, "Estimated": estimated}
+
+
+def told(*pages: list[dict[str, Any]]) -> tuple[Any, CostExplorer]:
+    explorer = CostExplorer(*pages)
+    account = Account(explorer, AwsSettings(), lambda: NOON)  # type: ignore[arg-type]
+    return AwsInvoice(account).told(BEGIN, END), explorer
+
+
+def test_costs_are_told_by_run_and_part_over_all_pages() -> None:
+    invoice, explorer = told(
+        [day("2026-11-20", ("r1", "EUW1-SpotUsage:g4dn.xlarge", "0.4"), ("r1", "EUW1-EBS:VolumeUsage.gp3", "0.02"))],
+        [day("2026-11-21", ("r1", "EUW1-SpotUsage:g4dn.xlarge", "0.1"), ("", "NoUsageType", "0.05"))],
+    )
+    assert invoice.by_part("r1") == {Part.COMPUTE: Decimal("0.5"), Part.DISK: Decimal("0.02")}
+    assert invoice.by_part("") == {Part.TAX: Decimal("0.05")}
+    assert (invoice.run_ids, invoice.is_whole, invoice.notes) == (("r1",), True, ())
+    assert len(explorer.asked) == 2
+    assert explorer.asked[1]["NextPageToken"] == "1"
+
+
+def test_an_estimated_day_is_not_yet_whole() -> None:
+    invoice, _ = told([day("2026-11-20"), day("2026-11-21", ("r1", "BoxUsage:t3.small", "1"), estimated=True)])
+    assert (invoice.is_whole, invoice.whole_until) == (False, date(2026, 11, 21))
+
+
+def test_a_tag_that_is_switched_off_is_told() -> None:
+    invoice, _ = told([day("2026-11-20", ("", "BoxUsage:t3.small", "1"))])
+    assert "Cost allocation tags" in invoice.notes[0]
+
+
+def test_no_day_is_no_question() -> None:
+    explorer = CostExplorer([])
+    with pytest.raises(BadRequestError, match="no day"):
+        AwsInvoice(Account(explorer, AwsSettings(), lambda: NOON)).told(END, END)  # type: ignore[arg-type]
+    assert explorer.asked == []
+
+
+@pytest.mark.parametrize(
+    ("usage_type", "part"),
+    [
+        ("BoxUsage:p3.2xlarge", Part.COMPUTE),
+        ("USW2-DedicatedUsage:p3.2xlarge", Part.COMPUTE),
+        ("EBS:SnapshotUsage", Part.DISK),
+        ("USE1-PublicIPv4:InUseAddress", Part.ADDRESS),
+        ("EUW1-USE1-AWS-Out-Bytes", Part.TRANSFER),
+        ("DataTransfer-Out-Bytes", Part.TRANSFER),
+        ("TimedStorage-ByteHrs", Part.STORAGE),
+        ("Lambda-GB-Second", Part.OTHER),
+    ],
+)
+def test_usage_types_are_parts(usage_type: str, part: Part) -> None:
+    assert part_of(usage_type) is part
