@@ -55,7 +55,7 @@ def day(start: str, *rows: tuple[str, str, str], estimated: bool = False) -> dic
 
 def told(*pages: list[dict[str, Any]]) -> tuple[Any, CostExplorer]:
     explorer = CostExplorer(*pages)
-    account = Account(explorer, AwsSettings(), lambda: NOON)  # type: ignore[arg-type]
+    account = Account(explorer, AwsSettings(), lambda: NOON)
     return AwsInvoice(account).told(BEGIN, END), explorer
 
 
@@ -84,7 +84,7 @@ def test_a_tag_that_is_switched_off_is_told() -> None:
 def test_no_day_is_no_question() -> None:
     explorer = CostExplorer([])
     with pytest.raises(BadRequestError, match="no day"):
-        AwsInvoice(Account(explorer, AwsSettings(), lambda: NOON)).told(END, END)  # type: ignore[arg-type]
+        AwsInvoice(Account(explorer, AwsSettings(), lambda: NOON)).told(END, END)
     assert explorer.asked == []
 
 
