@@ -131,7 +131,8 @@ class LaunchRequest:
 
     `job` is what is trained: launch writes it to the run directory as the trainer reads it (`TrainingJob.to_json`);
     folders in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
-    `max_steps` ends training after so many steps (a measuring run), else None. `vcpus` and `memory_gib` limit the
+    `max_steps` ends training after so many steps (a measuring run), else None; `until_steady` ends it sooner, once its
+    rate is known well enough (a pilot). `vcpus` and `memory_gib` limit the
     container where the provider can; None is no limit. `zone` is None where the provider may choose. `resolution` is
     what `Resolver.resolve` looked up (an image, a network). `calls` are the calls as the journal keeps them: launch
     sends these, byte for byte, and translates anew only where there are none. `data` are data set files; a machine
@@ -144,6 +145,7 @@ class LaunchRequest:
     job: TrainingJob
     deadline: datetime
     max_steps: int | None = None
+    until_steady: bool = False
     vcpus: int | None = None
     memory_gib: float | None = None
     zone: str | None = None

@@ -363,7 +363,6 @@ def request_for(
     clock: Clock,
     *,
     client: str = "",
-    max_steps: int | None = None,
     data: tuple[File, ...] = (),
     key: Callable[[Run], str] = lambda _: "",
 ) -> MakeRequest:
@@ -379,7 +378,8 @@ def request_for(
             offer=target.offer,
             job=job,
             deadline=attempt_deadline(run, target, clock.now()),
-            max_steps=max_steps,
+            max_steps=run.max_steps,
+            until_steady=run.until_steady,
             vcpus=target.offer.vcpus,
             memory_gib=target.offer.memory_gib,
             zone=target.zone,

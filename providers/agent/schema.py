@@ -64,6 +64,10 @@ def _is_rate(value: object) -> bool:
     return value is None or _is_seconds(value)
 
 
+def _is_truth(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_instant(value: object) -> bool:
     return instant(value) is not None
 
@@ -77,7 +81,9 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("hold_out_images", "hold_out_trained_on"), _is_count),
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),
-    "images_per_second": _is_rate,
+    **dict.fromkeys(("images_per_second", "data_images_per_second", "half_width", "checkpoint_seconds"), _is_rate),
+    "windows": _is_count,
+    "input_bound": _is_truth,
     **dict.fromkeys(("seconds", "train_seconds", "others_share"), _is_seconds),
 }
 _NEEDED_FIELDS = {

@@ -204,6 +204,7 @@ def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
         start_step=newest_checkpoint(rules.marks(run), job_json),
         deadline=_trains_until(machine),
         max_steps=number(machine.user_data.get("max_steps")),
+        until_steady="until_steady" in machine.user_data,
         run_key=machine.user_data.get("run_key", ""),
     )
 

@@ -14,7 +14,7 @@ from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from providers.sim.catalogue import MachineType
 
@@ -34,6 +34,10 @@ _BACKWARD = 3
 _UNKNOWN_IMAGES = 10_000
 _REPORTS = 200
 """An attempt reports about so often, but not oftener than every few seconds."""
+_STEADY_SECONDS, _STEADY_STEPS = 16.0, 12
+"""Four windows of a pilot, the first of which does not count."""
+_DATA_FACTOR = 4
+"""How many times as fast as it trains a pilot's host hands over images."""
 _LEAST_REPORT_SECONDS = 5.0
 _HEARTBEAT_SECONDS = 20.0
 """As the agent of a rented machine has it (providers/agent/status.py)."""
@@ -129,6 +133,8 @@ class Simulated:
                 yield _event(course, at, "phase", name="evaluate", seconds=_EVALUATE_SECONDS)
                 yield from _output(at, schedule, step)
                 yield _event(course, at, "phase", name="save", seconds=_SAVE_SECONDS)
+            elif course.until_steady:
+                yield from _written(at, {"measurement.json": json.dumps(_pilot_figures(schedule)).encode()})
         yield schedule.end_event(at, ending.state, step)
         yield _status(course, at, ending.state, step, schedule.epoch_of(step))
         yield _console(at, f"{ending.state} at step {step}")
@@ -152,7 +158,11 @@ class _Schedule:
     def last_step(self) -> int:
         if self.course.max_steps is None:
             return self.total_steps
-        return min(self.total_steps, self.course.start_step + self.course.max_steps)
+        steps = self.course.max_steps
+        if self.course.until_steady:
+            # What the trainer of a rented machine takes where all its windows agree (workloads/trainer/steady.py).
+            steps = min(steps, 1 + max(_STEADY_STEPS, math.ceil(_STEADY_SECONDS / self.step_seconds)))
+        return min(self.total_steps, self.course.start_step + steps)
 
     def trained_at(self, step: int) -> datetime:
         """When this step of the whole run is done."""
@@ -260,6 +270,7 @@ class _Schedule:
             step=step,
             epoch=self.epoch_of(step),
             images_per_second=round(self.course.images_per_second, 2),
+            **(_pilot_figures(self) if self.course.until_steady and state == "done" else {}),
             hold_out_accuracy=None,  # no net was trained
             hold_out_images=_hold_out(self.job),
             train_seconds=self.trained_seconds(step),
@@ -338,7 +349,24 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
         "train_seconds": end["train_seconds"],
         **_versions(job),
     }
-    files = {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()}
+    yield from _written(at, {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()})
+
+
+def _pilot_figures(schedule: _Schedule) -> dict[str, object]:
+    """What a pilot tells beside its rate: its windows agree, and images come as fast as they are wanted."""
+    weights = model_bytes(schedule.course.job_json)
+    return {
+        "windows": 3,
+        "half_width": 0.0,
+        "data_images_per_second": round(_DATA_FACTOR * schedule.course.images_per_second, 2),
+        "input_bound": False,
+        "checkpoint_seconds": _CHECKPOINT_SECONDS,
+        "checkpoint_bytes": 2 * weights,
+    }
+
+
+def _written(at: datetime, files: Mapping[str, bytes]) -> Iterator[Write]:
+    """The output of a run, with the manifest of it."""
     for name, data in files.items():
         yield Write(at=at, path=f"output/{name}", data=data)
     rows = [

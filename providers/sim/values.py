@@ -78,6 +78,7 @@ class Course:
     start_step: int = 0
     deadline: datetime | None = None
     max_steps: int | None = None
+    until_steady: bool = False
     run_key: str = field(default="", repr=False)
 
 

@@ -128,12 +128,18 @@ def _script(request: LaunchRequest, settings: SlurmSettings) -> str:
         "deadline": f"{request.deadline.timestamp():.0f}",
         "grace_seconds": str(GRACE_SECONDS),
         "most_losses": str(MOST_LOSSES),
-        "max_steps": "" if request.max_steps is None else f"--max-steps {request.max_steps}",
+        "max_steps": _steps(request),
         "container": " ".join(settings.container),
         "python": settings.python,
     }
     lines = (f"{key}={shlex.quote(value)}" for key, value in values.items())
     return "\n".join(("#!/bin/sh", *lines, _body()))
+
+
+def _steps(request: LaunchRequest) -> str:
+    if request.max_steps is None:
+        return ""
+    return f"--max-steps {request.max_steps}{' --until-steady' if request.until_steady else ''}"
 
 
 @cache

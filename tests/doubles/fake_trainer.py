@@ -19,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     for option in ("--job", "--run-dir", "--attempt", "--data-dir", "--deadline-unix", "--max-steps"):
         parser.add_argument(option)
+    parser.add_argument("--until-steady", action="store_true")
     asked = parser.parse_args()
     run_dir = Path(asked.run_dir)
     stop = threading.Event()

@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--max-seconds", type=float, help="end a measuring run so many seconds behind its first step, however few steps"
     )
+    parser.add_argument(
+        "--until-steady",
+        action="store_true",
+        help="end a measuring run as soon as windows along it agree, and measure data and checkpoint too: a pilot",
+    )
     parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
     return parser
 
@@ -102,11 +107,14 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             deadline_unix=options.deadline_unix,
             max_steps=options.max_steps,
             max_seconds=options.max_seconds,
+            until_steady=options.until_steady,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"
         if limits.max_seconds is not None and not group.is_alone:
             raise BadInputError("--max-seconds is for one process; several measure by --max-steps")
+        if limits.until_steady and limits.max_steps is None:
+            raise BadInputError("--until-steady is for a measuring run: --max-steps says how long it may last")
         setting = Setting(
             run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock, group=group
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import platform
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
@@ -21,6 +22,7 @@ from workloads.trainer.event_file import EVENT_FILE, event_file
 from workloads.trainer.feed import Schedule, even_hold_out_batch, hold_out_batch, hold_out_batches, training_batches
 from workloads.trainer.images import ArrayImages, Images
 from workloads.trainer.output import plain_model, write_output
+from workloads.trainer.pilot import pilot_figures
 from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, restore, state_arrays, stop_between
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
@@ -29,7 +31,7 @@ from workloads.trainer.usage import usage_lines
 from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 
 def train(job: TrainingJob, setting: Setting) -> None:
@@ -47,11 +49,13 @@ def train(job: TrainingJob, setting: Setting) -> None:
     try:
         _fit(ready, setting, watch)
     except StepsDone:
-        _end(ready, setting, watch, began)
+        is_pilot = setting.limits.until_steady
+        figures = pilot_figures(ready, setting, watch, _training_feed(ready, ready.schedule)) if is_pilot else {}
+        _end(ready, setting, watch, began, _Ended(figures=figures))
         return
     except (TrainingStopped, DeadlineReached) as reason:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
-        _end(ready, setting, watch, began, state=state)
+        _end(ready, setting, watch, began, _Ended(state))
         raise
     except DivergedError as error:
         _keep_last_good(ready, setting, watch, began, error)
@@ -238,7 +242,7 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float, failure:
     with setting.progress.phase("save"):
         figures = _metrics(ready, watch, result) | ({} if failure is None else {"failure": failure})
         if ready.group.rank:  # rank 0 alone writes
-            _end(ready, setting, watch, began, result=result)
+            _end(ready, setting, watch, began, _Ended(result=result))
             return
         try:
             write_output(
@@ -246,7 +250,7 @@ def _finish(ready: Ready, setting: Setting, watch: Watch, began: float, failure:
             )
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
-    _end(ready, setting, watch, began, result=result)
+    _end(ready, setting, watch, began, _Ended(result=result))
 
 
 def _stop_alone(setting: Setting) -> None:
@@ -352,22 +356,23 @@ def _others(ready: Ready, watch: Watch) -> dict[str, float]:
     return {} if share is None else {"others_share": round(share, 3)}
 
 
-def _end(
-    ready: Ready,
-    setting: Setting,
-    watch: Watch,
-    began: float,
-    *,
-    state: State = State.DONE,
-    result: HoldOutResult | None = None,
-) -> None:
+class _Ended(NamedTuple):
+    """How an attempt ends; `result` is that of the test of the hold-out, `figures` those of a pilot."""
+
+    state: State = State.DONE
+    result: HoldOutResult | None = None
+    figures: Mapping[str, object] = MappingProxyType({})
+
+
+def _end(ready: Ready, setting: Setting, watch: Watch, began: float, ended: _Ended) -> None:
+    state, result, figures = ended
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     setting.progress.event(
         "end",
         state=state.value,
         step=watch.step,
         epoch=epoch,
-        images_per_second=round(watch.meter.images_per_second, 2),
+        **{"images_per_second": round(watch.meter.images_per_second, 2), **figures},
         hold_out_accuracy=result.accuracy if result else None,
         **({} if result is None or result.top5 is None else {"hold_out_top5": result.top5}),
         **({} if result is None or result.most_frequent is None else {"hold_out_most_frequent": result.most_frequent}),

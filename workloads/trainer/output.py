@@ -39,6 +39,14 @@ def write_output(folder: Path, serving_model: Any, metrics: dict[str, object], r
     write_atomically(folder / MANIFEST, json.dumps(rows, indent=1, allow_nan=False))
 
 
+def write_figures(folder: Path, name: str, text: str) -> None:
+    """Write the figures of a pilot, which leaves no model, and the manifest of them. Raises OSError where the disk is
+    full."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / name, text)
+    write_atomically(folder / MANIFEST, json.dumps([_row(folder / name)], indent=1))
+
+
 def plain_model(ready: Ready) -> Any:
     """The model as it is kept: in float32, for one device of one process, whatever it was trained with.
 

@@ -14,6 +14,7 @@ from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStop
 from workloads.trainer.meter import Meter
 from workloads.trainer.process_group import ALONE
 from workloads.trainer.progress import Clock, Progress, State
+from workloads.trainer.steady import Windows
 
 if TYPE_CHECKING:
     from workloads.trainer.averages import Averages
@@ -41,12 +42,13 @@ class StepsDone(Exception):
 class Limits:
     """When to write a checkpoint and when to end early. `deadline_unix` in seconds since 1970; `max_steps` counts
     the steps of this process, and makes it a measuring run; `max_seconds` are those behind the first step, which
-    compiles, of a measuring run."""
+    compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
     max_steps: int | None = None
     max_seconds: float | None = None
+    until_steady: bool = False
     stop: StopRequest = field(default_factory=StopRequest)
 
 
@@ -74,6 +76,7 @@ class Watch:
     ) -> None:
         self.step = schedule.first_step
         self.meter = Meter(schedule.batch_size, clock.monotonic)
+        self.windows = Windows(self.meter, schedule.batch_size)
         self._schedule = schedule
         self._limits = limits
         self._progress = progress
@@ -104,7 +107,8 @@ class Watch:
             self._end_early(reason)
         self._report_when_due()
         self._checkpoint_when_due()
-        if self.step - self._schedule.first_step == self._limits.max_steps or self._is_measured():
+        is_steady = self._limits.until_steady and self._is_steady()
+        if self.step - self._schedule.first_step == self._limits.max_steps or is_steady or self._is_measured():
             self._land_all()
             raise StepsDone
 
@@ -113,6 +117,16 @@ class Watch:
         or where the system does not tell."""
         first = self._processors_at_first
         return None if first is None else others_share(first, self._clock.processors())
+
+    def _is_steady(self) -> bool:
+        """Whether a pilot's windows agree; ends the window that is due."""
+        if self.windows.is_due(self.step - self._schedule.first_step):
+            self._land_all()
+            rate = self.windows.close()
+            if rate is not None:
+                self._progress.event("window", step=self.step, images_per_second=round(rate, 2))
+        # Several processes would have to end at the same step: they train the steps that they were given.
+        return self.windows.is_enough and self._agreement.is_alone
 
     def _is_measured(self) -> bool:
         """Whether a measuring run has trained for `max_seconds` and for at least two steps, which a rate needs."""

@@ -65,8 +65,9 @@ def command(
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         runner = build.runner(journal, settings, view.show, THIS_MACHINE)
         # Without a folder for the model a run counts as one that only measures.
-        run = replace(runner.draft(job, proposal.targets, proposal.slow_end, None), model_folder="")
-        request = request_for(job, build.clock(), client=build.client(settings).id, max_steps=steps)
+        draft = runner.draft(job, proposal.targets, proposal.slow_end, None)
+        run = replace(draft, model_folder="", max_steps=steps)
+        request = request_for(job, build.clock(), client=build.client(settings).id)
         runner.prepare(request(run, 1, run.targets[0]))
         runner.record(run, job, proposal.record)
         try:

@@ -15,6 +15,7 @@ from providers.sim.training import Write, newest_checkpoint
 from providers.sim.values import Course, Ending
 from tests.doubles.aws import backends, objects
 from tests.doubles.endings import is_sign_of_training
+from tests.doubles.machine_command import measuring_of
 from tests.doubles.needs import Need
 from tests.faults.harness import EndedBy, Work
 
@@ -121,6 +122,8 @@ def boot(world: World, machine: Machine) -> None:
         for name in objects.names(machine.bucket, f"{machine.prefix}/checkpoints/")
         if name.endswith("/complete.json")
     ]
+    told = objects.get(machine.bucket, f"{machine.prefix}/attempts/{attempt.group(1)}/machine/spec.json")
+    measuring = measuring_of(told)
     machine.course = Course(
         run=machine.run or "",
         attempt=int(attempt.group(1)),
@@ -131,6 +134,8 @@ def boot(world: World, machine: Machine) -> None:
         began_at=world.now,
         start_step=newest_checkpoint(marks, job_json),
         deadline=_trains_until(machine, int(attempt.group(1))),
+        max_steps=measuring.max_steps,
+        until_steady=measuring.until_steady,
         run_key=found[1] if (found := _KEY.search(machine.user_data)) else "",
     )
     machine.told_until = world.now

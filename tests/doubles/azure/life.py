@@ -15,6 +15,7 @@ from providers.sim.life import ended_machine
 from providers.sim.training import Simulated, Trainer
 from providers.sim.values import MachineState, SimMachine, Why
 from providers.sim.world import World as Physics
+from tests.doubles.machine_command import measuring_of
 
 if TYPE_CHECKING:
     from tests.doubles.azure.rules import Rules
@@ -40,6 +41,11 @@ class Life:
         spec = self.physics.state.objects.get(f"{read['run']}/attempts/{read['attempt']}/machine/spec.json")
         if spec:
             read["trains_until"] = json.loads(spec)["deadline"]
+        measuring = measuring_of(spec)
+        if measuring.max_steps is not None:
+            read["max_steps"] = str(measuring.max_steps)
+        if measuring.until_steady:
+            read["until_steady"] = "yes"
         asked = {
             "region": _REGION,
             "zone": None,

@@ -23,6 +23,7 @@ from tests.doubles import gcs
 from tests.doubles.endings import is_sign_of_training
 from tests.doubles.google import unknown
 from tests.doubles.google.world import Moment, World
+from tests.doubles.machine_command import measuring_of
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import EndedBy, Work
 
@@ -212,8 +213,7 @@ class Guest:
         if job is None or self.orders is None:
             return
         marks = [data for name, data in self._objects() if re.search(r"/checkpoints/[^/]+/complete\.json$", name)]
-        command = self.spec["command"]
-        steps = command[command.index("--max-steps") + 1] if "--max-steps" in command else None
+        measuring = measuring_of(json.dumps(self.spec).encode())
         self.course = Course(
             run=self.spec["run_id"],
             attempt=self.orders.attempt,
@@ -224,7 +224,8 @@ class Guest:
             began_at=self.world.now,
             start_step=newest_checkpoint(marks, job.decode()),
             deadline=datetime.fromisoformat(self.spec["deadline"]),
-            max_steps=int(steps) if steps else None,
+            max_steps=measuring.max_steps,
+            until_steady=measuring.until_steady,
             run_key=self.orders.run_key,
         )
         self.told_until = self.world.now

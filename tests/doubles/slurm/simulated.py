@@ -268,7 +268,7 @@ class SimulatedCluster:
         job_json = self.files.runs.job_json(job.run)
         assert job_json is not None, "the run directory went while its job began"
         device = TYPES["t4.one"]
-        steps = job.values["max_steps"].removeprefix("--max-steps ")
+        steps = job.values["max_steps"].removesuffix(" --until-steady").removeprefix("--max-steps ")
         one.course = Course(
             run=job.run,
             attempt=job.attempt,
@@ -280,6 +280,7 @@ class SimulatedCluster:
             start_step=newest_checkpoint(self.files.runs.marks(job.run), job_json),
             deadline=job.deadline,
             max_steps=int(steps) if steps else None,
+            until_steady=job.values["max_steps"].endswith("--until-steady"),
         )
         one.told_until = self.now
         self._write(one, self.rules.trainer.begins(one.course))

@@ -153,6 +153,29 @@ def test_a_measuring_run_leaves_its_rate_and_nothing_else(tmp_path: Path) -> Non
     assert not (tmp_path / "checkpoints").exists()
 
 
+@pytest.mark.parametrize("data", ["array", "files"])
+def test_a_pilot_leaves_its_figures_and_no_model(tmp_path: Path, image_folder: Path, data: str) -> None:
+    files = {
+        "data": {"path": str(image_folder), "channels": 1},
+        "model": {"layers": [4, "M"], "image_size": 8, "classes": 3, "dense": []},
+        "global_batch_size": 8,
+    }
+    limits = Limits(checkpoint_every_seconds=600, max_steps=3, until_steady=True)
+    attempt(a_job(epochs=50, **(files if data == "files" else {})), tmp_path, limits=limits)
+    end = events(tmp_path, name="end")[0]
+    assert (end["state"], end["step"], end["windows"], end["half_width"]) == ("done", 3, 0, None)
+    for name in ("images_per_second", "data_images_per_second", "checkpoint_seconds", "checkpoint_bytes"):
+        assert end[name] > 0
+    assert end["input_bound"] is (end["data_images_per_second"] <= 1.1 * end["images_per_second"])
+    kept = json.loads((tmp_path / "output" / "measurement.json").read_text())
+    assert kept == {name: end[name] for name in kept if name in end} | {"window_images_per_second": []}
+    (row,) = json.loads((tmp_path / "output" / "manifest.json").read_text())
+    digest = hashlib.sha256((tmp_path / "output" / "measurement.json").read_bytes()).hexdigest()
+    assert (row["path"], row["sha256"]) == ("measurement.json", digest)
+    assert not (tmp_path / "checkpoints").exists()
+    assert not (tmp_path / ".pilot").exists()
+
+
 def test_a_batch_is_shared_between_devices(tmp_path: Path) -> None:
     attempt(a_job(), tmp_path, devices=two_devices)
     start = events(tmp_path, name="start")[0]

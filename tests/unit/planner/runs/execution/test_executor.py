@@ -108,8 +108,8 @@ def test_the_end_is_on_disk_before_anything_is_deleted(desk: Desk) -> None:
 
 def test_the_request_says_what_the_machine_needs(desk: Desk) -> None:
     job = a_job(constraints={"deadline": "2h"})
-    run = desk.planned(job)
-    request = desk.request(job, max_steps=40, client="me")(run, 3, a_target(zone="a", vcpus=2, memory_gib=4.0))
+    run = replace(desk.planned(job), max_steps=40)
+    request = desk.request(job, client="me")(run, 3, a_target(zone="a", vcpus=2, memory_gib=4.0))
     assert (request.run_id, request.attempt, request.max_steps) == (run.run_id, 3, 40)
     assert (request.vcpus, request.memory_gib, request.zone, request.client) == (2, 4.0, "a", "me")
     assert request.deadline == run.deadline == NOON + timedelta(hours=2)

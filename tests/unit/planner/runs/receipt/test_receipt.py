@@ -406,9 +406,9 @@ def _measured(desk: Desk) -> tuple[Run, OwnMeasurement | None]:
     """As `plan measure` does."""
     desk.scripts(_a_few_steps)
     runner = desk.runner()
-    run = replace(runner.draft(a_job(), [a_target("0")], None, None), model_folder="")
+    run = replace(runner.draft(a_job(), [a_target("0")], None, None), model_folder="", max_steps=40)
     runner.record(run, a_job(), {})
-    return runner.measure(run, desk.request(max_steps=40))
+    return runner.measure(run, desk.request())
 
 
 def test_a_measuring_run_teaches_the_rate_and_brings_nothing_home(desk: Desk) -> None:

@@ -1,0 +1,82 @@
+"""What a pilot measures beside its rate: how fast images come in, and what a checkpoint takes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from workloads.trainer.checkpoint import Checkpoints
+from workloads.trainer.output import write_figures
+from workloads.trainer.prepare import Ready, Setting, state_arrays
+from workloads.trainer.steady import half_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from workloads.trainer.watch import Watch
+
+DATA_SECONDS = 2.0
+"""How long images are fetched without being trained on."""
+MOST_DATA_SECONDS = 10.0
+"""After that the images come so slowly that a longer look tells nothing more."""
+_FIRST_BATCHES = 3
+"""These may have been made ready ahead."""
+BOUND_FACTOR = 1.1
+"""Training no slower than the images come in, by more than this, is held up by them."""
+MEASUREMENT = "measurement.json"
+
+
+def pilot_figures(ready: Ready, setting: Setting, watch: Watch, batches: Iterable[Any]) -> dict[str, object]:
+    """The figures of a pilot whose steps are done, as its last line of progress has them; `batches` are fed as those of
+    the training were. Also written as the output of the run, which a rented machine vouches for."""
+    watch.training_end()
+    windows = watch.windows
+    rate = windows.images_per_second or watch.meter.images_per_second
+    width = half_width(windows.rates)
+    data_rate = _data_images_per_second(ready, setting, batches)
+    figures: dict[str, object] = {
+        "images_per_second": round(rate, 2),
+        "windows": len(windows.rates),
+        "half_width": None if width is None else round(width, 5),
+        "data_images_per_second": None if data_rate is None else round(data_rate, 2),
+        "input_bound": data_rate is not None and data_rate <= BOUND_FACTOR * rate,
+        **_checkpoint(ready, setting, watch),
+    }
+    if not ready.group.rank:  # rank 0 alone writes
+        text = json.dumps({**figures, "window_images_per_second": [round(one, 2) for one in windows.rates]}, indent=1)
+        write_figures(setting.run_dir / "output", MEASUREMENT, text)
+    return figures
+
+
+def _data_images_per_second(ready: Ready, setting: Setting, batches: Iterable[Any]) -> float | None:
+    """Images that are read, decoded and handed over within a second; None where the data ended too soon to tell."""
+    now, size = setting.clock.monotonic, ready.schedule.fed_batch_size
+    opened_at = now()
+    began, count = 0.0, -_FIRST_BATCHES
+    for _ in batches:
+        count += 1
+        if count == 0:
+            began = now()
+        if count > 0 and (now() - began >= DATA_SECONDS or now() - opened_at >= MOST_DATA_SECONDS):
+            break
+    lasting = now() - began
+    return count * size / lasting if count > 0 and lasting > 0 else None
+
+
+def _checkpoint(ready: Ready, setting: Setting, watch: Watch) -> dict[str, object]:
+    """Seconds and bytes of one checkpoint, which is not kept; {} where none could be written."""
+    if ready.group.rank:
+        return {}
+    folder = setting.run_dir / ".pilot"
+    began = setting.clock.monotonic()
+    try:
+        ready.averages.hide()
+        position = ready.position.model_copy(update={"step": watch.step})
+        size = Checkpoints(folder).save(position, state_arrays(ready), ready.validation.history())
+    except OSError as error:
+        setting.progress.warn(f"no checkpoint could be written: {error}")
+        return {}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"checkpoint_seconds": round(setting.clock.monotonic() - began, 3), "checkpoint_bytes": size}
