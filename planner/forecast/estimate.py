@@ -187,7 +187,7 @@ def estimate(
 
     `software` is what it would train with there, `bucket` the region of its bucket ("": that of the machine).
     """
-    feed = work.feed(rental)
+    feed = None if computed.as_fed else work.feed(rental)
     throughput, input_bound = apply_feed(computed, feed, on_cpu=rental.device == CPU_DEVICE)
     timed = work.timed(rental, throughput, rates, bucket)
     return Estimate(

@@ -19,10 +19,11 @@ from planner.forecast.obtainability import Obtainabilities
 from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
 from planner.planning.load import load_since, read_system
 from planner.planning.named_devices import quote_named_devices
+from planner.planning.own_measurements import load_measurements
 from planner.planning.processor import read_cpuinfo
 from planner.planning.ranked_offers import first_of_each, in_full, in_numbers
+from planner.planning.rented_measurements import TaughtPredictor
 from planner.planning.this_machine import Processor, quote_this_machine
-from planner.throughput.predict import Predictor
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Question, Throughput
 from pricing.catalog import Catalog, CatalogError
@@ -186,7 +187,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     # The first of two readings: what other programs take is seen while the plan is made, and nobody waits for it.
     before = read_system()
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
-    predictor = Predictor.open(catalog.devices)
+    predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
     try:
         own = query.own_prices or OwnPrices()
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
@@ -196,7 +197,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         choice = _choose(job, rented, world, filters, query)
         computer = this_machine()
         processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
-        machine = quote_this_machine(job, computer, settings, predictor, catalog.devices, processor)
+        machine = quote_this_machine(job, computer, settings, predictor.plain, catalog.devices, processor)
         lines = advice(
             Findings(
                 job=job,
@@ -213,7 +214,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
         first = partial(first_of_each, choice.candidates, catalog, now)
         names = () if retired else filters.devices  # a device whose machines were retired is told as that
-        named = quote_named_devices(job, names, choice.candidates, predictor, catalog.devices)
+        named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         groups = in_numbers(job, query.nodes, first, world.throughput)
     finally:
         predictor.close()
@@ -255,7 +256,7 @@ def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Sett
     return [row for row in rented if row.rental.provider in names]
 
 
-def _world(predictor: Predictor, settings: Settings, catalog: OfferSource) -> World:
+def _world(predictor: TaughtPredictor, settings: Settings, catalog: OfferSource) -> World:
     world = World(
         devices=catalog.devices,
         rates=catalog.rates,
@@ -285,7 +286,7 @@ def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
     )
 
 
-def _again(predictor: Predictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
+def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
     """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
@@ -438,7 +439,7 @@ def _of_shares(
 
 
 def _asker(
-    job: TrainingJob, predictor: Predictor, devices: Mapping[str, Device]
+    job: TrainingJob, predictor: TaughtPredictor, devices: Mapping[str, Device]
 ) -> Callable[[Rental], Throughput | Reason]:
     net = job.net()
 
@@ -461,6 +462,9 @@ def _asker(
         return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
 
     def ask(rental: Rental) -> Throughput | Reason:
+        measured = predictor.there(job, rental)
+        if measured is not None:
+            return measured
         vcpus = rental.vcpus if rental.device == CPU_DEVICE else None
         answer = answer_for(rental.device, rental.device_count, vcpus)
         if isinstance(answer, Reason) or rental.device_fraction == 1:

@@ -1,4 +1,4 @@
-"""What this machine has been seen to do: measured throughput and overhead, kept by launch and measure."""
+"""What machines have been seen to do: measured throughput and overhead, kept by launch, measure and pilot."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ class OwnMeasurement:
     beside its steps; None where the run was too short to tell. `job` is what was trained, as JSON, from which the
     model tells what it would have predicted. `others` is the share of the processors, 0 to 1, that other programs had
     meanwhile; 0 where the trainer could not tell.
+
+    A rented `machine` is its provider and type (`rented_name`), with the `device`, and how many, that it has; "" for
+    this computer. `half_width` is that of the 80 % interval of the rate, as a share of it (None: too few windows tell),
+    `input_bound` whether its host handed over images no faster than that.
     """
 
     machine: str
@@ -41,6 +45,10 @@ class OwnMeasurement:
     framework: str
     job: str = ""
     others: float = 0.0
+    device: str = ""
+    device_count: int = 1
+    half_width: float | None = None
+    input_bound: bool = False
 
     @property
     def free_share(self) -> float:
@@ -52,6 +60,11 @@ class OwnMeasurement:
     def idle_images_per_second(self) -> float:
         """What it would have been on a machine at rest, if a training uses all the processors that it gets."""
         return self.images_per_second / self.free_share
+
+
+def rented_name(provider: str, instance_type: str) -> str:
+    """The name of a rented machine in a measurement; no fingerprint of a computer has a slash."""
+    return f"{provider}/{instance_type}"
 
 
 def load_measurements(path: Path) -> list[OwnMeasurement]:

@@ -109,7 +109,8 @@ class Measurement:
 class Throughput:
     """A prediction: images per second over all devices, with the bounds of its 80 % interval.
 
-    `evidence` holds the ids of the measurements it rests on, or one sentence where there are none.
+    `evidence` holds the ids of the measurements it rests on, or one sentence where there are none. `as_fed`: it was
+    measured with the images that the machine's own host handed over, and is not held against that again.
     """
 
     images_per_second: float
@@ -118,6 +119,7 @@ class Throughput:
     basis: Basis
     evidence: tuple[str, ...]
     note: str = ""
+    as_fed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

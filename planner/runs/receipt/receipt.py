@@ -266,7 +266,7 @@ def measurement_of(
     rate = float(end["images_per_second"])
     beside = _seconds_beside_steps(story, ending, story.step * batch / rate)
     setup, per_epoch, after = beside if beside else (None, None, None)
-    usual = _usual_epoch(story)
+    usual = None if run.until_steady else _usual_epoch(story)  # a pilot tells the rate of its windows
     if usual is not None and start.get("steps_per_epoch"):
         rate, per_epoch = start["steps_per_epoch"] * batch / usual[0], usual[1]
     return OwnMeasurement(
@@ -280,6 +280,8 @@ def measurement_of(
         run_id=run.run_id,
         framework=framework_text(start),
         others=min(1.0, float(end.get("others_share") or 0.0)),
+        half_width=end.get("half_width"),
+        input_bound=bool(end.get("input_bound")),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.datasets.storage_costs import Stays, rates_of, stays
 from planner.errors import PlanError, StateError, ThisMachineError
-from planner.planning.own_measurements import add_measurement
+from planner.planning.own_measurements import add_measurement, rented_name
 from planner.planning.this_machine import shape_of, trained_job
 from planner.runs.directory.progress import Story, story_of
 from planner.runs.directory.proofs import Vouched
@@ -142,16 +142,37 @@ class Receipts:
             return None
 
     def _learn(self, run: Run, story: Story, ending: Ending) -> None:
-        if not is_here(run.provider) or run.outcome is not Outcome.SUCCEEDED:
+        """Keep what a run on this computer has measured, and what a measuring run has on a rented machine."""
+        if run.outcome is not Outcome.SUCCEEDED or not (is_here(run.provider) or run.max_steps is not None):
             return
-        from providers.hardware import this_machine
-
         try:
             job = recorded_job(self._journal, run.run_id)
         except StateError as error:
             self._listen(Message(f"what this run has measured is not kept: {error.message}"))
             return
-        machine, batch = this_machine().fingerprint, job.global_batch_size
-        row = measurement_of(run, story, ending, machine, shape_of(job), batch=batch)
+        where = _here() if is_here(run.provider) else _rented(run)
+        row = measurement_of(run, story, ending, where.machine, shape_of(job), batch=job.global_batch_size)
         if row is not None:
-            add_measurement(self._settings.measurements, replace(row, job=trained_job(job)))
+            row = replace(row, job=trained_job(job), device=where.device, device_count=where.device_count)
+            add_measurement(self._settings.measurements, row)
+
+
+class _Where(NamedTuple):
+    """On what a run has measured, as OwnMeasurement names it."""
+
+    machine: str
+    device: str = ""
+    device_count: int = 1
+
+
+def _here() -> _Where:
+    from providers.hardware import this_machine
+
+    return _Where(this_machine().fingerprint)
+
+
+def _rented(run: Run) -> _Where:
+    target = run.attempts[-1].target
+    assert target is not None  # what has succeeded was launched somewhere
+    offer = target.offer
+    return _Where(rented_name(offer.provider, offer.instance_type), offer.device, offer.device_count)

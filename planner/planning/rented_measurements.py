@@ -1,0 +1,131 @@
+"""What pilots have measured on rented machines, as an estimate uses it: there as it is, elsewhere for the device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.planning.own_measurements import OwnMeasurement, rented_name
+from planner.planning.this_machine import shape_of
+from planner.throughput.nets import model_key
+from planner.throughput.predict import Predictor
+from planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
+from providers.registry import is_simulated
+from workloads.job import job_from_json
+from workloads.layers import parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from planner.throughput.rates import DeviceRow
+    from planner.throughput.values import Question
+    from pricing.offers import Rental
+    from workloads.job import TrainingJob
+
+REPEAT_FACTOR = 1.07
+"""How far the next run of a measured configuration is off (planner/throughput/own.py)."""
+
+
+class RentedMeasurements:
+    """The newest rate of each job's shape on each rented machine."""
+
+    def __init__(self, rows: Sequence[OwnMeasurement]) -> None:
+        # Oldest first: the newest stays.
+        self._rows = {(row.machine, row.shape): row for row in rows if row.device and row.images_per_second > 0}
+        self._shapes: dict[str, str] = {}
+
+    def of_devices(self) -> list[Measurement]:
+        """What they say of devices wherever they are rented. A rate that the host held down says nothing of the device,
+        nor does a simulated one."""
+        rows = self._rows.values()
+        usable = [row for row in rows if not row.input_bound and not is_simulated(row.machine.partition("/")[0])]
+        measurements = (_of_device(row) for row in usable if row.device != CPU)
+        return [row for row in measurements if row is not None]
+
+    def there(self, job: TrainingJob, rental: Rental) -> Throughput | None:
+        """The rate of this very job on this very machine; None where no pilot told."""
+        machine = rented_name(rental.provider, rental.instance_type)
+        if not any(key[0] == machine for key in self._rows):
+            return None
+        row = self._rows.get((machine, self._shape_of(job)))
+        if row is None or row.device_count != rental.device_count:
+            return None
+        factor = max(REPEAT_FACTOR, 1 + (row.half_width or 0.0))
+        held = "; its host handed over images no faster" if row.input_bound else ""
+        return Throughput(
+            images_per_second=row.images_per_second,
+            low=row.images_per_second / factor,
+            high=row.images_per_second * factor,
+            basis=Basis.MEASURED,
+            evidence=(_name(row),),
+            note=f"measured on such a machine on {row.measured_at:%Y-%m-%d}{held}",
+            as_fed=True,
+        )
+
+    def _shape_of(self, job: TrainingJob) -> str:
+        text = job.to_json()
+        if text not in self._shapes:
+            self._shapes[text] = shape_of(job)
+        return self._shapes[text]
+
+
+def _name(row: OwnMeasurement) -> str:
+    return f"pilot {row.run_id} of {row.measured_at:%Y-%m-%d}"
+
+
+def _of_device(row: OwnMeasurement) -> Measurement | None:
+    """None for a job of another version that cannot be read."""
+    try:
+        job = job_from_json(row.job)
+    except ValueError:
+        return None
+    net = job.net()
+    return Measurement(
+        id=_name(row),
+        model=model_key(net),
+        image_size_px=net.image_size,
+        parameters_million=parameters(net) / 1e6,
+        device=row.device,
+        device_count=row.device_count,
+        precision=str(job.precision),
+        xla=job.xla,
+        batch_per_device=job.micro_batch_size // row.device_count,
+        framework=str(job.framework),
+        images_per_second=row.images_per_second,
+        measured_on=f"{row.measured_at:%Y-%m-%d}",
+    )
+
+
+class TaughtPredictor:
+    """The predictor of the shipped measurements with what pilots of this home have measured."""
+
+    def __init__(self, devices: Mapping[str, DeviceRow], rows: Sequence[OwnMeasurement]) -> None:
+        """Raises MissingTableError where the shipped measurements have not been compiled."""
+        self.plain = Predictor.open(devices)
+        self._rented = RentedMeasurements(rows)
+        self._own = {row.id: row for row in self._rented.of_devices()}
+        self._taught = Predictor.open(devices, own=tuple(self._own.values())) if self._own else None
+
+    def close(self) -> None:
+        """Close the databases of measurements."""
+        self.plain.close()
+        if self._taught is not None:
+            self._taught.close()
+
+    def there(self, job: TrainingJob, rental: Rental) -> Throughput | None:
+        """The measured rate of this very job on this very machine; None where no pilot told."""
+        return self._rented.there(job, rental)
+
+    def predict(self, question: Question) -> Throughput | Unpredicted:
+        """The throughput over all devices, or why none can be told. A pilot of another configuration counts where it
+        tells more than the shipped measurements do."""
+        plain = self.plain.predict(question)
+        if self._taught is None or isinstance(plain, Unpredicted):
+            return plain
+        taught = self._taught.predict(question)
+        if isinstance(taught, Unpredicted) or not self._own.keys() & set(taught.evidence):
+            return plain
+        if taught.basis is not Basis.MEASURED and taught.high / taught.low >= plain.high / plain.low:
+            return plain
+        days = sorted({self._own[name].measured_on for name in taught.evidence if name in self._own})
+        return replace(taught, note=f"{taught.note} of {', '.join(days)}")

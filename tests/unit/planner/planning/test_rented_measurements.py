@@ -1,0 +1,155 @@
+"""What pilots have measured on rented machines, as an estimate uses it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planner.planning.build_plan import PlanQuery, make_plan
+from planner.planning.own_measurements import OwnMeasurement, add_measurement, load_measurements
+from planner.planning.rented_measurements import RentedMeasurements
+from planner.planning.this_machine import shape_of, trained_job
+from planner.settings import Settings
+from planner.throughput.values import Basis
+from tests.builders import a_job, a_rental
+from tests.doubles.clock import NOON
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.forecast.plan import RankedOffer
+    from workloads.job import TrainingJob
+
+JOB = a_job(model={"preset": "vgg16"}, data={"name": "cifar10"}, precision="amp_fp16", global_batch_size=256)
+
+
+def a_pilot(job: TrainingJob = JOB, **changes: Any) -> OwnMeasurement:
+    row = OwnMeasurement(
+        machine="aws/g4dn.xlarge", shape=shape_of(job), images_per_second=5000.0, setup_seconds=None,
+        per_epoch_seconds=None, after_seconds=None, measured_at=NOON, run_id="261121-0badcafe", framework="tensorflow",
+        job=trained_job(job), device="T4", half_width=0.02,
+    )  # fmt: skip
+    return replace(row, **changes)
+
+
+def on(provider: str, instance_type: str, **changes: Any) -> Any:
+    return a_rental(provider=provider, instance_type=instance_type, device="T4", device_count=1, **changes)
+
+
+def test_the_same_job_on_the_same_machine_is_measured_with_its_day() -> None:
+    found = RentedMeasurements([a_pilot()]).there(JOB, on("aws", "g4dn.xlarge"))
+    assert found is not None
+    assert (found.images_per_second, found.basis, found.as_fed) == (5000.0, Basis.MEASURED, True)
+    assert (found.low, found.high) == (pytest.approx(5000 / 1.07), pytest.approx(5000 * 1.07))
+    assert "2026-11-21" in found.note
+    assert found.evidence == ("pilot 261121-0badcafe of 2026-11-21",)
+
+
+def test_a_pilot_of_little_agreement_has_a_wider_interval() -> None:
+    found = RentedMeasurements([a_pilot(half_width=0.2)]).there(JOB, on("aws", "g4dn.xlarge"))
+    assert found is not None
+    assert found.high == pytest.approx(6000)
+
+
+def test_the_newest_pilot_counts() -> None:
+    rows = [a_pilot(), a_pilot(images_per_second=4000.0, measured_at=NOON + timedelta(days=1))]
+    found = RentedMeasurements(rows).there(JOB, on("aws", "g4dn.xlarge"))
+    assert found is not None
+    assert found.images_per_second == 4000.0
+
+
+@pytest.mark.parametrize(
+    ("job", "rental"),
+    [
+        (JOB, on("aws", "g4dn.2xlarge")),
+        (JOB, on("gcp", "g4dn.xlarge")),
+        (a_job(model={"preset": "vgg19"}, data={"name": "cifar10"}), on("aws", "g4dn.xlarge")),
+        (JOB, a_rental(provider="aws", instance_type="g4dn.xlarge", device="T4", device_count=4)),
+    ],
+)
+def test_another_job_or_machine_was_not_measured_there(job: TrainingJob, rental: Any) -> None:
+    assert RentedMeasurements([a_pilot()]).there(job, rental) is None
+
+
+def test_what_says_nothing_of_the_device_is_left_out_of_it() -> None:
+    rows = [
+        a_pilot(),
+        a_pilot(machine="sim/t4.one"),
+        a_pilot(machine="aws/g4dn.2xlarge", input_bound=True),
+        a_pilot(machine="aws/c5.xlarge", device="cpu"),
+        replace(a_pilot(machine="aws/g4dn.8xlarge"), job="{}"),
+        a_pilot(machine="0123456789abcdef", device=""),  # this computer
+    ]
+    assert [row.id for row in RentedMeasurements(rows).of_devices()] == ["pilot 261121-0badcafe of 2026-11-21"]
+
+
+def planned(settings: Settings, job: TrainingJob = JOB, **query: Any) -> list[RankedOffer]:
+    return list(make_plan(job, PlanQuery(devices=("T4",), limit=40, **query), settings, NOON).candidates)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path)
+
+
+def speeds(rows: list[RankedOffer]) -> set[tuple[str, int, str, float]]:
+    return {
+        (
+            row.offer.provider,
+            row.offer.device_count,
+            row.candidate.estimate.throughput.basis.value,
+            row.candidate.estimate.throughput.images_per_second,
+        )
+        for row in rows
+    }
+
+
+def test_a_pilot_re_ranks_its_machine_and_its_device_elsewhere(settings: Settings) -> None:
+    before = planned(settings)
+    add_measurement(settings.measurements, a_pilot(images_per_second=9000.0))
+    after = planned(settings)
+    one = [row for row in speeds(after) if row[1] == 1]
+    assert {("aws", 1, "measured", 9000.0), ("gcp", 1, "measured", 9000.0)} <= set(one)
+    assert not {("aws", 1, "measured", 9000.0)} & speeds(before)
+    note = next(
+        r.candidate.estimate.throughput.note for r in after if r.offer.provider == "gcp" and r.offer.device_count == 1
+    )
+    assert "2026-11-21" in note
+    width_before, width_after = (
+        max(
+            r.candidate.estimate.throughput.high / r.candidate.estimate.throughput.low
+            for r in rows
+            if r.offer.device_count == 1
+        )
+        for rows in (before, after)
+    )
+    assert width_after < 1.15 < width_before
+
+
+def test_a_pilot_of_another_job_never_takes_away_what_was_measured(settings: Settings) -> None:
+    """A row that is scaled from an own run is wider than one that was measured."""
+    before = widths(planned(settings))
+    add_measurement(settings.measurements, a_pilot(a_job(model={"preset": "vgg11"}, data={"name": "cifar10"})))
+    after = widths(planned(settings))
+    assert {name: after[name] <= width * (1 + 1e-9) for name, width in before.items()} == dict.fromkeys(before, True)
+
+
+def widths(rows: list[RankedOffer]) -> dict[tuple[str, str, str], float]:
+    speed = {(r.offer.provider, r.offer.instance_type, r.offer.market): r.candidate.estimate.throughput for r in rows}
+    return {name: one.high / one.low for name, one in speed.items()}
+
+
+def test_a_simulated_pilot_changes_no_rented_row(settings: Settings) -> None:
+    before = planned(settings)
+    add_measurement(settings.measurements, a_pilot(machine="sim/t4.one", images_per_second=90_000.0))
+    assert planned(settings) == before
+
+
+def test_a_line_that_was_written_before_there_were_pilots_is_read(settings: Settings) -> None:
+    line = '{"machine": "m", "shape": "s", "images_per_second": 1.0, "setup_seconds": null, "per_epoch_seconds": null, '
+    line += '"after_seconds": null, "measured_at": "2026-11-21T12:00:00+00:00", "run_id": "r", "framework": "f"}\n'
+    settings.measurements.write_text(line)
+    assert [row.device for row in load_measurements(settings.measurements)] == [""]
