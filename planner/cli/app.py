@@ -22,6 +22,7 @@ COMMANDS = {
     "estimate": "Predict a job's time and cost on every rentable device",
     "doctor": "Check what a launch needs at a provider",
     "setup": "Prepare an account",
+    "pilot": "Measure machines for cents before a launch, where that is expected to save more",
     "launch": "Train a job, fetch the model, delete what was created",
     "export": "Write a job as files that Slurm, SkyPilot or JobSet run",
     "status": "Show the state of a run, or of all runs that have not ended",

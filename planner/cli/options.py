@@ -146,6 +146,11 @@ def max_cost(text: str) -> Decimal:
     return _usd("--max-cost", text)
 
 
+def cap(option: str, text: str) -> Decimal:
+    """The cap of all pilots, in USD. Raises BadInputError."""
+    return _usd(option, text)
+
+
 def _usd(option: str, text: str) -> Decimal:
     try:
         budget = Decimal(text.removeprefix("$"))

@@ -73,6 +73,23 @@ class RunLocks:
         finally:
             lock.release()
 
+    @contextmanager
+    def piloting(self, job_digest: str) -> Iterator[None]:
+        """The pilots of a job are run by one command at a time: each holds a cap of its own.
+
+        Raises ThisMachineError where another one runs them, or the folder cannot be written.
+        """
+        lock = self._acquired(f"pilots-{job_digest}", 0)
+        if lock is None:
+            raise ThisMachineError(
+                "another plan pilot of this job is running on this computer",
+                "wait until it has ended: it keeps what it measures for this command too; plan status shows its run",
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
     def _lock_of(self, run_id: RunId) -> FileLock | None:
         return self._acquired(run_id, 0)
 

@@ -78,10 +78,21 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
         return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)
+    plan = ranked_places(job, query, around)
+    live = _first_let_in(refined(plan, around.provider_of, around.say), around)
+    return rented(live, dearer(plan, live))
+
+
+def ranked_places(job: TrainingJob, query: PlanQuery, around: Surroundings, *, every_place: bool = True) -> Plan:
+    """The places where the job could be launched, ranked at the prices that are known; with `every_place` all of them,
+    else the best of each provider, device, device count and market.
+
+    Raises what `make_proposal` raises.
+    """
     query = query._replace(providers=_launchable(query.providers or job.constraints.providers, around))
     now = around.now()
     query = query._replace(
-        every_place=True, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
+        every_place=every_place, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
         evidence=read_evidence(around.settings.journal, now, around.say),
     )  # fmt: skip
     everywhere = with_listed_offers(query, around.provider_of, around.settings, around.say)
@@ -96,8 +107,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
         if not is_proven(name):
             around.say(f"{name}: {UNPROVEN_TEXT}")
-    live = _first_let_in(refined(plan, around.provider_of, around.say), around)
-    return rented(live, dearer(plan, live))
+    return plan
 
 
 def make_proposal_with_data(
@@ -108,7 +118,7 @@ def make_proposal_with_data(
 
     Raises what `make_proposal` raises, and PlanError where the data is not to be had or read.
     """
-    only = () if query.providers or job.constraints.providers else _only_providers(job)
+    only = () if query.providers or job.constraints.providers else only_providers(job)
     proposal = make_proposal(job, query._replace(providers=only) if only else query, around)
     first = proposal.targets[0].offer.provider
     upload = bring(around.provider_of(first))
@@ -130,7 +140,7 @@ def limit_lines(draft: Run, request: MakeRequest, first_at: Provider, now: datet
     return limits_text(draft, first_at.timers(first), now)
 
 
-def _only_providers(job: TrainingJob) -> tuple[str, ...]:
+def only_providers(job: TrainingJob) -> tuple[str, ...]:
     """The only providers that can train the job, since its data or its secrets are there; () for any.
 
     Raises BadInputError.

@@ -8,7 +8,7 @@ from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import NothingLeftError
-from planner.forecast.plan import Plan
+from planner.forecast.plan import MachineEstimate, Plan
 from planner.forecast.price_notes import price_text
 from planner.report.estimate_page import unproven_text
 from planner.runs.decision.market import chance_text
@@ -24,7 +24,7 @@ from workloads.durations import format_duration
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.forecast.plan import MachineEstimate, RankedOffer
+    from planner.forecast.plan import RankedOffer
     from planner.runs.run import Run
     from pricing.offers import Offer
     from providers.base import Timers
@@ -38,9 +38,9 @@ class Proposal:
     """`targets` in the plan's order, `record` the estimate as the journal keeps it, `slow_end` the slow end of its
     time (None: nothing could be estimated), `text` all of it in a line.
 
-    `plan` is what it was made from (None: this machine), `dearer` why its price has to be agreed to ("": it is about
-    what was shown before), `late` why its deadline has to be ("": it would be kept). `left_out` says which places of
-    the plan the run may not take ("": it may take all of them).
+    `plan` is what it was made from, or `quote` where that is this machine (None: the other one is), `dearer` why its
+    price has to be agreed to ("": it is about what was shown before), `late` why its deadline has to be ("": it would
+    be kept). `left_out` says which places of the plan the run may not take ("": it may take all of them).
     """
 
     targets: tuple[Target, ...]
@@ -48,6 +48,7 @@ class Proposal:
     slow_end: timedelta | None
     text: str
     plan: Plan | None = None
+    quote: MachineEstimate | None = None
     dearer: str = ""
     late: str = ""
     left_out: str = ""
@@ -69,14 +70,15 @@ def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta
         )
     slow_end = time.high if time else None
     record = estimate_record(estimate)
-    return Proposal(targets=(Target(offer=offer),), record=record, slow_end=slow_end, text=text, late=late)
+    targets = (Target(offer=offer),)
+    return Proposal(targets=targets, record=record, slow_end=slow_end, text=text, quote=estimate, late=late)
 
 
 def rented(plan: Plan, dearer: str = "") -> Proposal:
     """Return the proposal for the ranked places of the plan, zone by zone, the best first. The plan has at least one
     candidate, and every place.
     """
-    targets = [target for ranked in plan.candidates for target in _targets(ranked)][:MOST_TARGETS]
+    targets = [target for ranked in plan.candidates for target in targets_of(ranked)][:MOST_TARGETS]
     best = plan.candidates[0]
     time, speed = best.candidate.estimate.time, best.candidate.estimate.throughput
     record = {
@@ -194,7 +196,8 @@ def _without_this_command(run: Run, timers: Timers, own: datetime, now: datetime
     return f"if this computer is off, {', and '.join(ends)}{alone}"
 
 
-def _targets(ranked: RankedOffer) -> list[Target]:
+def targets_of(ranked: RankedOffer) -> list[Target]:
+    """The zones of a ranked offer, as a run may go to them."""
     estimate, offer = ranked.candidate.estimate, ranked.offer
     fixed, attached = estimate.fixed(offer.region), estimate.side.attached_per_hour(offer.region)
     # An offer without zones is launched wherever in its region the provider chooses.

@@ -1,0 +1,63 @@
+"""`plan pilot`: measure candidate machines for cents, where that is expected to save more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.cli.data_steps import check_at_launch
+from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
+from planner.cli.pilots import answer_with_pilots
+from planner.cli.run_end import print_left
+from planner.cli.screen import show
+from planner.errors import ExitCode
+from planner.forecast.pilots import MOST_PILOTS
+from planner.planning.build_plan import PlanQuery
+from planner.runs.execution.executor import Detached
+
+DEFAULT_PILOTS = 3
+
+
+def command(
+    job_file: options.NeededJobFile,
+    budget: Annotated[str, typer.Option("--budget", help="The most that all pilots together may cost, in USD")],
+    top: Annotated[
+        int, typer.Option("--top", min=1, max=MOST_PILOTS, help="Run at most so many pilots")
+    ] = DEFAULT_PILOTS,
+    provider: options.Providers = None,
+    region: options.Regions = None,
+    device: options.Devices = None,
+    market: options.Markets = None,
+    assume_available: options.AssumeAvailable = False,
+    deadline: options.Deadline = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Measure machines in short runs, where that is expected to save more than it costs."""
+    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, None, None))
+    cap_usd = options.cap("--budget", budget)
+    query = PlanQuery(
+        tuple(provider or ()), tuple(region or ()), tuple(device or ()), options.markets(market)
+    )._replace(assume_available=assume_available)
+    around = build.surroundings(options.settings())
+    try:
+        answer = answer_with_pilots(job, query, cap_usd, top, around, assume_yes=yes)
+    except Detached as left:
+        print_left(left.run, as_json)
+        return
+    _print(answer, as_json)
+    if any(result.was_stopped for result in answer.results):
+        raise typer.Exit(int(ExitCode.INTERRUPTED))
+
+
+def _print(answer: PilotAnswer, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(json.dumps(pilot_json(answer)) + "\n")
+    elif answer.results:
+        show(result_page(answer))
+    elif not answer.proposal.pilots.places:
+        show(proposal_page(answer.proposal))

@@ -1,0 +1,247 @@
+"""What `plan pilot` shows: the pilots that it would run, and what they have told; and the same as JSON."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from planner.report.page import Column, Table
+from planner.runs.pilot import most_of
+from pricing.devices import machines_text
+from pricing.money import format_usd
+from providers.registry import is_here, is_simulated
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from planner.report.page import Page
+    from planner.runs.pilot import PilotResult
+    from planner.runs.proposal.pilots import PilotPlace, PilotProposal
+
+_COLUMNS = (
+    Column("row", right=True),
+    Column("where"),
+    Column("device"),
+    Column("market", rank_of_need=2),
+    Column("the job there (80 %)", right=True),
+    Column("settles", right=True),
+    Column("a pilot takes", right=True, rank_of_need=1),
+    Column("costs", right=True),
+    Column("at most", right=True),
+)
+_RESULT_COLUMNS = (
+    Column("where"),
+    Column("device"),
+    Column("estimated (80 %)", right=True),
+    Column("measured", right=True),
+    Column("cost", right=True),
+    Column("run", rank_of_need=1),
+)
+
+
+class PilotAnswer(NamedTuple):
+    """What `plan pilot` answers: what it proposed, what became of each pilot, and the places as they rank afterwards
+    (empty where no pilot was run)."""
+
+    proposal: PilotProposal
+    results: Sequence[PilotResult] = ()
+    after: Sequence[PilotPlace] = ()
+
+    @property
+    def spent_usd(self) -> Decimal:
+        """What all pilots have cost."""
+        return sum((result.usd for result in self.results), Decimal(0))
+
+
+def proposal_page(proposal: PilotProposal) -> Page:
+    """What is proposed, before anybody is asked; or why nothing is."""
+    first = proposal.places[0]
+    head = f"{proposal.job.name}: {_where(first)} is the cheapest as estimated: {_usd_text(first)}"
+    if not proposal.pilots.places:
+        return [head, none_text(proposal), *proposal.left_out]
+    rows = [_row(place, proposal.cap_usd) for place in proposal.chosen]
+    saved, cost = _cents(proposal.pilots.saving_usd), _cents(proposal.pilots.cost_usd)
+    if cost:
+        worth = f"expected to save {format_usd(saved)} of the job for {format_usd(cost)}"
+    else:
+        worth = "they cost nothing" if len(rows) > 1 else "it costs nothing"
+    count = f"{len(rows)} pilots" if len(rows) > 1 else "1 pilot"
+    cap = f"all of them together never cost more than {format_usd(proposal.cap_usd)}"
+    simulated = "; simulated: nothing is rented, and nothing bills" if is_simulated(first.target.offer.provider) else ""
+    return [head, Table(_COLUMNS, rows), f"{count}, {worth}; {cap}{simulated}", *proposal.left_out]
+
+
+def none_text(proposal: PilotProposal) -> str:
+    """Why no pilot is worth its cost, in a line."""
+    pilots = proposal.pilots
+    if not pilots.cost_usd:
+        return "no pilot is worth it: no other machine could turn out cheaper, or all speeds are measured"
+    saved = format_usd(_cents(max(0.0, pilots.saving_usd)))
+    return f"no pilot is worth it: it would cost {format_usd(_cents(pilots.cost_usd))} and is expected to save {saved}"
+
+
+def result_page(answer: PilotAnswer) -> Page:
+    """What the pilots have told, and what that changes."""
+    rows = [_result_row(result) for result in answer.results]
+    lines: list[Any] = [Table(_RESULT_COLUMNS, rows)] if rows else []
+    lines += [f"{_where(result.place)}: {result.why}" for result in answer.results if result.why]
+    lines += [f"{_where(result.place)}: {BOUND_TEXT}" for result in answer.results if _is_bound(result)]
+    lines.append(f"spent {format_usd(answer.spent_usd)} of {format_usd(answer.proposal.cap_usd)}")
+    if not answer.after:
+        return lines
+    before, after = answer.proposal.places[0], answer.after[0]
+    if _key(before) == _key(after):
+        return [*lines, f"{_where(after)} stays the cheapest: {_usd_text(before)} as estimated, {_usd_text(after)} now"]
+    return [*lines, f"{_where(after)} is the cheapest now: {_usd_text(after)}; before it was {_where(before)}"]
+
+
+BOUND_TEXT = "input-bound: its host handed over images no faster than that; more processors, not a faster device, help"
+
+
+def pilot_json(answer: PilotAnswer) -> dict[str, Any]:
+    """The answer as planner/report/schemas/pilot.schema.json has it."""
+    proposal = answer.proposal
+    return {
+        "job": proposal.job.name,
+        "cap_usd": float(proposal.cap_usd),
+        "is_worth_it": bool(proposal.pilots.places),
+        "expected_saving_usd": round(proposal.pilots.saving_usd, 6),
+        "expected_cost_usd": round(proposal.pilots.cost_usd, 6),
+        "candidates": [
+            _place_json(place, proposal.cap_usd) | {"is_chosen": number in proposal.pilots.places}
+            for number, place in enumerate(proposal.places)
+        ],
+        "pilots": [_result_json(result) for result in answer.results],
+        "spent_usd": round(float(answer.spent_usd), 6),
+        "first_before": _first_json(proposal.places[0]),
+        "first_after": _first_json(answer.after[0]) if answer.after else None,
+    }
+
+
+def _row(place: PilotPlace, cap_usd: Decimal) -> list[str]:
+    most = most_of(place, cap_usd)
+    return [
+        str(place.rank),
+        _place_text(place),
+        _device_text(place),
+        _market_text(place),
+        _usd_text(place),
+        f"{_rate(place.throughput.low)}-{_rate(place.throughput.high)} images/s",
+        format_duration(timedelta(seconds=round(place.seconds))),
+        format_usd(place.pilot_usd),
+        "-" if most is None else format_usd(most),
+    ]
+
+
+def _result_row(result: PilotResult) -> list[str]:
+    speed = result.place.throughput
+    estimated = f"{_rate(speed.images_per_second)} ({_rate(speed.low)}-{_rate(speed.high)}) images/s"
+    return [
+        _place_text(result.place),
+        _device_text(result.place),
+        estimated,
+        _measured_text(result),
+        format_usd(result.usd),
+        "-" if result.run is None else result.run.run_id,
+    ]
+
+
+def _measured_text(result: PilotResult) -> str:
+    if result.measured is None:
+        return "-"
+    rate = f"{_rate(result.measured.images_per_second)} images/s"
+    width = result.measured.half_width
+    return rate if width is None else f"{rate} ± {width:.1%}"
+
+
+def _is_bound(result: PilotResult) -> bool:
+    return result.measured is not None and result.measured.input_bound
+
+
+def _where(place: PilotPlace) -> str:
+    if is_here(place.target.offer.provider):
+        return "this machine"
+    return f"{_place_text(place)} {_device_text(place)} ({_market_text(place)})"
+
+
+def _place_text(place: PilotPlace) -> str:
+    offer = place.target.offer
+    return "this machine" if is_here(offer.provider) else f"{offer.provider} {offer.region}"
+
+
+def _device_text(place: PilotPlace) -> str:
+    return machines_text(place.target.offer.device, place.target.offer.device_count)
+
+
+def _market_text(place: PilotPlace) -> str:
+    return place.target.offer.market.replace("_", " ")
+
+
+def _usd_text(place: PilotPlace) -> str:
+    usd, low, high = place.usd
+    return f"{format_usd(usd)} ({format_usd(low)}-{format_usd(high)})"
+
+
+def _key(place: PilotPlace) -> tuple[str, ...]:
+    offer = place.target.offer
+    return offer.provider, offer.region, offer.instance_type, offer.market
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= _WHOLE else f"{value:.1f}"
+
+
+_WHOLE = 100
+
+
+def _cents(usd: float) -> Decimal:
+    return Decimal(str(round(usd, 6)))
+
+
+def _place_json(place: PilotPlace, cap_usd: Decimal) -> dict[str, Any]:
+    most, speed = most_of(place, cap_usd), place.throughput
+    return _first_json(place) | {
+        "rank": place.rank,
+        "images_per_second": round(speed.images_per_second, 3),
+        "images_per_second_low": round(speed.low, 3),
+        "images_per_second_high": round(speed.high, 3),
+        "basis": speed.basis.value,
+        "pilot_usd": round(float(place.pilot_usd), 6),
+        "pilot_seconds": round(place.seconds, 3),
+        "pilot_most_usd": None if most is None else round(float(most), 6),
+    }
+
+
+def _first_json(place: PilotPlace) -> dict[str, Any]:
+    offer, (usd, low, high) = place.target.offer, place.usd
+    return {
+        "provider": offer.provider,
+        "region": offer.region,
+        "instance_type": offer.instance_type,
+        "device": offer.device,
+        "device_count": offer.device_count,
+        "market": str(offer.market),
+        "usd": float(usd),
+        "usd_low": float(low),
+        "usd_high": float(high),
+    }
+
+
+def _result_json(result: PilotResult) -> dict[str, Any]:
+    measured, offer = result.measured, result.place.target.offer
+    return {
+        "run_id": None if result.run is None else result.run.run_id,
+        "provider": offer.provider,
+        "region": offer.region,
+        "instance_type": offer.instance_type,
+        "market": str(offer.market),
+        "outcome": None if result.run is None else result.run.outcome,
+        "why": result.why,
+        "usd": round(float(result.usd), 6),
+        "estimated_images_per_second": round(result.place.throughput.images_per_second, 3),
+        "images_per_second": None if measured is None else measured.images_per_second,
+        "half_width": None if measured is None else measured.half_width,
+        "is_input_bound": None if measured is None else measured.input_bound,
+    }

@@ -1,0 +1,113 @@
+"""Pilots on behalf of a command: proposed, agreed to, run one after another, and ranked again by what they told."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from planner.cli import build
+from planner.cli.ask import confirm
+from planner.cli.data_steps import bring, send_brought
+from planner.cli.live_view import LiveView
+from planner.cli.person import hang_up_detaches, person
+from planner.cli.pilot_page import PilotAnswer, proposal_page
+from planner.cli.screen import show
+from planner.planning.build_plan import PlanQuery
+from planner.runs.directory.run_keys import RunKeys
+from planner.runs.journal.locks import RunLocks
+from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot
+from planner.runs.proposal.consent import foreign_parts, readers
+from planner.runs.proposal.live_prices import Watchful
+from planner.runs.proposal.make_proposal import only_providers
+from planner.runs.proposal.pilots import PilotProposal, pilot_places, propose_pilots
+from planner.runs.runner import Runner, request_for
+from planner.runs.telling.news import News
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from decimal import Decimal
+
+    from planner.datasets.transfer import DataTransfer
+    from planner.runs.journal.journal import Journal
+    from planner.runs.proposal.make_proposal import Surroundings
+    from planner.runs.proposal.pilots import PilotPlace
+    from workloads.job import TrainingJob
+
+
+def answer_with_pilots(
+    job: TrainingJob, query: PlanQuery, cap_usd: Decimal, most: int, around: Surroundings, *, assume_yes: bool
+) -> PilotAnswer:
+    """The pilots that are worth it, once somebody has agreed, and what they told. Raises PlanError, and Detached where
+    the person lets go of one of them."""
+    if not query.providers and not job.constraints.providers:
+        query = query._replace(providers=only_providers(job))
+    proposal = propose_pilots(job, query, around, cap_usd, most)
+    if not proposal.pilots.places:
+        return PilotAnswer(proposal)
+    data = {name: bring(job, around.provider_of(name), around.settings) for name in _providers(proposal)}
+    _agree(proposal, data, assume_yes=assume_yes)
+    for name, transfer in data.items():
+        if transfer.is_missing:
+            send_brought(transfer, around.provider_of(name))
+    results = _run(proposal, data, around)
+    return PilotAnswer(proposal, results, pilot_places(job, query, around))
+
+
+def _providers(proposal: PilotProposal) -> list[str]:
+    """Where pilots are proposed, each provider once."""
+    return list(dict.fromkeys(place.target.offer.provider for place in proposal.chosen))
+
+
+def _agree(proposal: PilotProposal, data: dict[str, DataTransfer], *, assume_yes: bool) -> None:
+    job, offers = proposal.job, [place.target.offer for place in proposal.chosen]
+    foreign = [*foreign_parts(job), *readers(job, offers)]
+    sent = [line for transfer in data.values() for line in transfer.lines]
+    show([*proposal_page(proposal), *sent, *foreign], stream=sys.stderr)
+    if assume_yes:
+        return
+    question = "run them with the image, data and secrets above?" if foreign else "run them?"
+    hint = "--yes runs them without asking"
+    confirm(question, default=not foreign, hint=hint, left_alone="nothing was launched")
+
+
+def _run(proposal: PilotProposal, data: dict[str, DataTransfer], around: Surroundings) -> list[PilotResult]:
+    """What became of each of them."""
+    settings, job = around.settings, proposal.job
+    locks = RunLocks(settings.home / "locks")
+    with (
+        locks.piloting(job.digest()),
+        LiveView(sys.stderr, build.clock().now) as view,
+        build.journal(settings) as journal,
+        hang_up_detaches(),
+    ):
+        must_be_alone(journal, partial(_runner, journal=journal, around=around, view=view), job)
+        run_one = partial(_run_one, data=data, journal=journal, around=around, view=view)
+        series = PilotSeries(proposal, run_one, lambda line: around.say(line))
+        series.run()
+        return series.results
+
+
+def _run_one(
+    place: PilotPlace,
+    limit: timedelta,
+    data: dict[str, DataTransfer],
+    journal: Journal,
+    around: Surroundings,
+    view: LiveView,
+) -> PilotResult:
+    name, settings = place.target.offer.provider, around.settings
+    around.say(f"pilot on {place.target.where}")
+    clock = build.clock_of(around.provider_of(name))
+    transfer = data[name]
+    request = request_for(
+        transfer.job, clock, client=build.client(settings).id, data=transfer.files, key=RunKeys(settings.home).key
+    )
+    watchful = Watchful(around.provider_of, clock.now, [target.offer for target in place.targets])
+    runner = _runner(name, journal=journal, around=around, view=view)
+    return run_pilot(runner, transfer.job, place, limit, watchful.over(request))
+
+
+def _runner(name: str, *, journal: Journal, around: Surroundings, view: LiveView) -> Runner:
+    client = person(view, News(journal, around.provider_of, build.clock()))
+    return build.runner(journal, around.settings, view.show, name, client, around.provider_of)

@@ -1,0 +1,200 @@
+"""Pilots one after another, each a run of the engine with a journal, a deadline, a budget, a teardown and a receipt.
+
+A pilot is a measuring run: it has no folder for a model, and trains a number of steps. All pilots of a command share
+one cap. Before each, what the earlier ones cost and the most that this one can cost are within it; so the cap holds
+wherever a pilot or the command ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
+from planner.forecast.pilots import Choice, worthwhile
+from planner.planning.own_measurements import OwnMeasurement
+from planner.runs.proposal.pilots import PilotPlace, bounded, limit_within, most_usd
+from planner.runs.run import Outcome, Run
+from pricing.money import format_usd
+from workloads.job import OnSlow
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.journal.journal import Journal
+    from planner.runs.proposal.pilots import PilotProposal
+    from planner.runs.runner import Runner
+    from workloads.job import TrainingJob
+
+UNOBTAINABLE = 1e12
+"""What a machine that refused counts in the ranking: nothing is dearer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotResult:
+    """What became of one pilot. `run` is None where it was refused before anything was recorded. `measured` is what it
+    told (None: nothing), and `why` says why nothing."""
+
+    place: PilotPlace
+    run: Run | None
+    measured: OwnMeasurement | None
+    usd: Decimal
+    why: str = ""
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a person has ended it: no further one follows."""
+        return self.run is not None and self.run.outcome is Outcome.STOPPED
+
+    @property
+    def times(self) -> float | None:
+        """The measured speed over the predicted one; None where nothing was measured."""
+        return self.measured.images_per_second / self.place.throughput.images_per_second if self.measured else None
+
+
+RunOne = Callable[["PilotPlace", "timedelta"], PilotResult]
+
+
+class PilotSeries:
+    """Runs the pilots that a person has agreed to, the most worthwhile first, as long as one is worth its cost.
+
+    `run_one` runs a pilot that ends within a time, and `say` hears why one is left out. The cap is never passed.
+    """
+
+    def __init__(self, proposal: PilotProposal, run_one: RunOne, say: Callable[[str], None]) -> None:
+        self._places = proposal.places
+        self._agreed = set(proposal.pilots.places)
+        self._choices = [place.choice for place in proposal.places]
+        self._run_one = run_one
+        self._say = say
+        self._left_usd = proposal.cap_usd
+        self.results: list[PilotResult] = []
+
+    def run(self) -> None:
+        """Run them. What has become of each is in `results`, also where an error ends the series.
+
+        Raises Detached where the person lets go of one, TeardownUnverifiedError where it is not sure that nothing is
+        left of one, and other errors of a run that is not done.
+        """
+        while (number := self._next()) is not None:
+            place = self._places[number]
+            self._agreed.discard(number)
+            limit = limit_within(place, self._left_usd)
+            if limit is None:
+                self._say(f"{place.target.where}: no pilot: {format_usd(self._left_usd)} of the cap are left")
+                continue
+            result = self._run_one(place, limit)
+            self.results.append(result)
+            self._left_usd -= result.usd
+            self._choices[number] = _after(self._choices[number], result)
+            if result.was_stopped:
+                break
+
+    def _next(self) -> int | None:
+        """The next pilot by what is known now; None where none is worth its cost any more."""
+        choices = [
+            choice if number in self._agreed else choice._replace(pilot_usd=None)
+            for number, choice in enumerate(self._choices)
+        ]
+        # What was measured has changed the order.
+        order = sorted(range(len(choices)), key=lambda number: choices[number].usd * choices[number].weight)
+        left = len(self._agreed)
+        pilots = worthwhile([choices[number] for number in order], left, float(self._left_usd)) if left else None
+        if pilots is not None and pilots.places:
+            return order[pilots.places[0]]
+        if left:
+            self._say("no further pilot is worth its cost, by what is known now")
+        return None
+
+
+def _after(choice: Choice, result: PilotResult) -> Choice:
+    if result.times is not None:
+        return choice.measured(result.times)
+    if result.run is None or result.run.outcome in (Outcome.NO_CAPACITY, Outcome.REFUSED):
+        return choice._replace(pilot_usd=None, weight=UNOBTAINABLE)
+    return choice._replace(pilot_usd=None)
+
+
+def run_pilot(
+    runner: Runner, job: TrainingJob, place: PilotPlace, limit: timedelta, make_request: MakeRequest
+) -> PilotResult:
+    """One pilot from the preflight to the receipt. A refusal is a result too, and stays in the journal as knowledge of
+    what is to be had.
+
+    Raises Detached, TeardownUnverifiedError, and the error of a run that is not done.
+    """
+    run = pilot_of(runner.draft(job, place.targets, None, None), place, limit)
+    try:
+        runner.prepare(make_request(run, 1, run.targets[0]))
+        runner.record(run, job, _record(place))
+    except PlanError as error:
+        return PilotResult(place=place, run=None, measured=None, usd=Decimal(0), why=error.message)
+    try:
+        run, measured = runner.measure(run, make_request)
+    except TeardownUnverifiedError:
+        raise
+    except PlanError as error:
+        run, measured = runner.now(run), None
+        if run.live:
+            raise
+        return _result(place, runner.now(run), measured, error.message)
+    return _result(place, run, measured, run.message or "")
+
+
+def pilot_of(draft: Run, place: PilotPlace, limit: timedelta) -> Run:
+    """The run of a pilot: one that measures, within its limit of time and the budget that this makes."""
+    bounds = [bounded(target, limit) for target in draft.targets]
+    budget_usd = min(budget for _, budget in bounds)
+    return replace(
+        draft, model_folder="", max_steps=place.steps, until_steady=True, targets=tuple(target for target, _ in bounds),
+        deadline=draft.created_at + limit, deadline_given=False, budget_usd=budget_usd or None,
+        on_slow=OnSlow.CONTINUE,
+    )  # fmt: skip
+
+
+def must_be_alone(journal: Journal, runner_of: Callable[[str], Runner], job: TrainingJob) -> None:
+    """Settle earlier pilots of the job that nobody follows. Raises ThisMachineError where one goes on: its cost is
+    within no cap of this command."""
+    for run in _measuring(journal.live(lambda _: None), job):
+        run = runner_of(run.provider).settle(run)
+        if run.live:
+            raise ThisMachineError(
+                f"run {run.run_id} of an earlier pilot or measurement of this job goes on",
+                f"plan attach {run.run_id} follows it to its end, plan stop {run.run_id} ends it",
+            )
+
+
+def _measuring(runs: Sequence[Run], job: TrainingJob) -> list[Run]:
+    digest = job.digest()
+    return [run for run in runs if run.live and run.max_steps is not None and run.job_digest == digest]
+
+
+def _result(place: PilotPlace, run: Run, measured: OwnMeasurement | None, why: str) -> PilotResult:
+    if measured is None and run.outcome is Outcome.SUCCEEDED:
+        why = "it told no rate"
+    why = "" if measured is not None else why or f"ended: {run.outcome}"
+    return PilotResult(place=place, run=run, measured=measured, usd=spent_usd(run), why=why)
+
+
+def spent_usd(run: Run) -> Decimal:
+    """What a pilot that is done has cost, its disk, its address and its data traffic included."""
+    ends = [end for attempt in run.attempts for end in (attempt.ended_at, attempt.gone_at) if end is not None]
+    return run.total_usd(max(ends)) if ends else Decimal(0)
+
+
+def _record(place: PilotPlace) -> dict[str, object]:
+    return {
+        "seconds": place.seconds,
+        "usd": float(place.pilot_usd),
+        "images_per_second": place.throughput.images_per_second,
+        "basis": place.throughput.basis,
+    }
+
+
+def most_of(place: PilotPlace, left_usd: Decimal) -> Decimal | None:
+    """The most that a pilot there can cost within what is left of the cap; None: there can be none."""
+    limit = limit_within(place, left_usd)
+    return None if limit is None else most_usd(place.target, limit)

@@ -1,0 +1,247 @@
+"""Which pilots a job is proposed, before anybody is asked: where, what each costs, and the most that it may cost."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING
+
+from planner.errors import BadInputError
+from planner.forecast.pilots import (
+    LEAST_STEPS,
+    MOST_TRAIN_SECONDS,
+    Choice,
+    Pilots,
+    choice_of,
+    pilot_seconds,
+    spread_of,
+    train_seconds,
+    worthwhile,
+)
+from planner.runs.decision.next_action import TIMER_GRACE
+from planner.runs.proposal.live_prices import refined
+from planner.runs.proposal.make_proposal import make_proposal, ranked_places
+from planner.runs.proposal.proposal import targets_of
+from planner.runs.runner import total_steps
+from planner.runs.targets import MOST_ABOVE, Target, agreed
+from planner.throughput.values import Throughput
+from providers.registry import THIS_MACHINE
+from workloads.job import TrainingJob
+from workloads.terms import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+    from planner.forecast.plan import RankedOffer
+    from planner.planning.build_plan import PlanQuery
+    from planner.runs.proposal.make_proposal import Surroundings
+
+ROWS = 30
+"""Of the ranking: what ranks behind them hardly becomes the cheapest."""
+LONGER = 2
+"""How many times what it is expected to take a pilot may last, where the cap allows it."""
+LEAST_LIMIT = timedelta(minutes=10)
+LEAST_LONGER = 1.25
+"""Where the cap does not allow that much, there is none: most such pilots would be ended before they tell anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotPlace:
+    """One machine that a pilot can be run on: its rank in the plan, and the zones where it is asked for.
+
+    `choice` is what it is weighed by. `throughput` is the estimate of its speed, and `usd` (expected, low, high) that
+    of the whole job there. A pilot is expected to take `seconds` and to cost `pilot_usd`, and trains `steps` at most.
+    """
+
+    rank: int
+    targets: tuple[Target, ...]
+    choice: Choice
+    throughput: Throughput
+    usd: tuple[Decimal, Decimal, Decimal]
+    seconds: float
+    pilot_usd: Decimal
+    steps: int
+
+    @property
+    def target(self) -> Target:
+        """The first of its zones."""
+        return self.targets[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotProposal:
+    """The places in the order of the plan, and the pilots that are worth it, which together never cost more than the
+    cap. `left_out` says why others cannot be run within it."""
+
+    job: TrainingJob
+    cap_usd: Decimal
+    places: tuple[PilotPlace, ...]
+    pilots: Pilots
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def chosen(self) -> list[PilotPlace]:
+        """The places to pilot, the most worthwhile first."""
+        return [self.places[number] for number in self.pilots.places]
+
+
+def propose_pilots(
+    job: TrainingJob, query: PlanQuery, around: Surroundings, cap_usd: Decimal, most: int
+) -> PilotProposal:
+    """The pilots that are worth their cost, of at most `most` and within the cap.
+
+    Raises BadInputError for a job that is not ranked by its cost, and where the cap is too small for any pilot that
+    could be worth it; and what `make_proposal` raises.
+    """
+    if job.objective is not Objective.COST:
+        raise BadInputError(
+            f"pilots are weighed in dollars, and the objective of {job.name} is {job.objective}", "objective: cost"
+        )
+    if job.container is not None:
+        raise BadInputError(
+            f"{job.name} has a container of its own: nobody knows how that is measured", "plan launch launches it"
+        )
+    places = pilot_places(job, query, around)
+    left_out, affordable = [], []
+    for place in places:
+        least_usd = _least_usd(place)
+        is_let = limit_within(place, cap_usd) is not None
+        affordable.append(place if is_let else replace(place, choice=place.choice._replace(pilot_usd=None)))
+        if not is_let:
+            left_out.append(f"{place.target.where}: a pilot may cost up to ${least_usd:.2f} there")
+    pilots = worthwhile([place.choice for place in affordable], most, float(cap_usd))
+    wanted = worthwhile([place.choice for place in places], most)
+    if not pilots.places and wanted.places and not any(place.choice.settles for place in affordable):
+        least = min(map(_least_usd, places))
+        raise BadInputError(
+            f"${cap_usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
+            "bills until a timer has ended it",
+            f"--budget {_rounded_up(least)}",
+        )
+    return PilotProposal(
+        job=job,
+        cap_usd=cap_usd,
+        places=tuple(affordable),
+        pilots=pilots,
+        left_out=tuple(left_out if wanted.places else ()),
+    )
+
+
+def pilot_places(job: TrainingJob, query: PlanQuery, around: Surroundings) -> list[PilotPlace]:
+    """The machines that the job could be launched on, in the order of the plan. Raises what `make_proposal` raises."""
+    if query.providers == (THIS_MACHINE,):
+        return [_here(job, query, around)]
+    plan = ranked_places(job, query, around, every_place=False)
+    plan = plan._replace(candidates=plan.candidates[:ROWS])
+    plan = refined(plan, around.provider_of, around.say)
+    return [_rented(ranked, job) for ranked in first_of_each_speed(plan.candidates)]
+
+
+def first_of_each_speed(candidates: Sequence[RankedOffer]) -> list[RankedOffer]:
+    """Of offers with the same devices that are predicted to train alike, the one that ranks first: what a pilot tells
+    of it holds for the others, which stay dearer."""
+    first: dict[tuple[str, int, Fraction, float], RankedOffer] = {}
+    for ranked in candidates:
+        offer, speed = ranked.offer, ranked.candidate.estimate.throughput
+        key = (offer.device, offer.device_count, offer.device_fraction, round(speed.images_per_second, 3))
+        first.setdefault(key, ranked)
+    return list(first.values())
+
+
+def most_usd(target: Target, limit: timedelta) -> Decimal:
+    """The most that a pilot of such a limit can cost: to the end of what its machine's timers may take beyond it, at
+    the highest price that can come to be payable there without a question."""
+    lasting = limit + TIMER_GRACE
+    rate = target.ceiling_usd_per_hour * (1 + MOST_ABOVE)
+    return _usd(target, lasting, rate)
+
+
+def limit_within(place: PilotPlace, left_usd: Decimal) -> timedelta | None:
+    """How long a pilot may last so that it cannot cost more than what is left; None where that is too short."""
+    wanted = max(LEAST_LIMIT, timedelta(seconds=LONGER * place.seconds))
+    target, billing = place.target, place.target.offer.billing
+    if most_usd(target, wanted) <= left_usd:
+        return wanted
+    per_hour = target.ceiling_usd_per_hour * (1 + MOST_ABOVE) + target.disk_usd_per_hour + target.address_usd_per_hour
+    seconds = (left_usd - target.traffic_usd) * 3600 / per_hour - int(TIMER_GRACE.total_seconds())
+    limit = timedelta(seconds=int(seconds.to_integral_value(ROUND_FLOOR)) - billing.increment_seconds)
+    if limit < timedelta(seconds=LEAST_LONGER * place.seconds) or most_usd(target, limit) > left_usd:
+        return None
+    return limit
+
+
+def bounded(target: Target, limit: timedelta) -> tuple[Target, Decimal]:
+    """The target with what such a pilot pays beside its machine, and the budget that ends it at its limit."""
+    beside = most_usd(target, limit) - target.ceiling_usd_per_hour * (1 + MOST_ABOVE) * _billed_hours(
+        target, limit + TIMER_GRACE
+    )
+    target = replace(target, fixed_usd=beside, seconds=None, usd=None, low_usd=None, high_usd=None)
+    return target, target.ceiling_usd_per_hour * _billed_hours(target, limit) + beside
+
+
+def _least_usd(place: PilotPlace) -> Decimal:
+    return most_usd(place.target, timedelta(seconds=math.ceil(LEAST_LONGER * place.seconds) + 1))
+
+
+def _rounded_up(usd: Decimal) -> Decimal:
+    cent = Decimal("0.01")
+    return (usd + cent).quantize(cent)
+
+
+def _usd(target: Target, lasting: timedelta, usd_per_hour: Decimal) -> Decimal:
+    """What a pilot costs at a price of all its machines; minimum billing, disk, address and data traffic included."""
+    hours = Decimal(lasting / timedelta(hours=1))
+    beside = (target.disk_usd_per_hour + target.address_usd_per_hour) * hours
+    return usd_per_hour * _billed_hours(target, lasting) + beside + target.traffic_usd
+
+
+def _billed_hours(target: Target, lasting: timedelta) -> Decimal:
+    return Decimal(target.offer.billing.billed_seconds(lasting)) / 3600
+
+
+def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlace:
+    targets = tuple(targets_of(ranked))
+    seconds = pilot_seconds(ranked, job.global_batch_size)
+    rate = targets[0].machines * agreed(ranked.offer)
+    pilot_usd = _usd(targets[0], timedelta(seconds=seconds), rate)
+    throughput = ranked.candidate.estimate.throughput
+    return PilotPlace(
+        rank=ranked.rank,
+        targets=targets,
+        choice=choice_of(ranked, pilot_usd),
+        throughput=throughput,
+        usd=(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd),
+        seconds=seconds,
+        pilot_usd=pilot_usd,
+        steps=_steps(throughput, job),
+    )
+
+
+def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlace:
+    proposal = make_proposal(job, query, around)
+    quote, target = proposal.quote, proposal.targets[0]
+    if quote is None or quote.throughput is None or quote.time is None:
+        raise BadInputError(f"nothing can be predicted of {job.name} on this machine", "plan measure measures it")
+    setup, after = quote.time.setup.total_seconds(), quote.time.after.total_seconds()
+    seconds = setup + train_seconds(quote.throughput, job.global_batch_size) + after
+    whole_usd = float(quote.cost_usd or 0)
+    pilot_usd = _usd(target, timedelta(seconds=seconds), target.payable_usd_per_hour)
+    fixed = whole_usd * (1 - quote.time.train / quote.time.total)
+    choice = Choice(whole_usd, fixed, spread_of(quote.throughput), float(pilot_usd))
+    times = (quote.time.total, quote.time.low, quote.time.high)
+    expected, low, high = (Decimal(str(round(whole_usd * (time / times[0]), 6))) for time in times)
+    return PilotPlace(
+        rank=1, targets=(target,), choice=choice, throughput=quote.throughput, usd=(expected, low, high),
+        seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job),
+    )  # fmt: skip
+
+
+def _steps(throughput: Throughput, job: TrainingJob) -> int:
+    """The most steps of a pilot, which ends sooner once its rate is steady. Fewer than the job has: a pilot never
+    trains it to the end."""
+    batch = job.global_batch_size
+    steps = 1 + max(LEAST_STEPS, math.ceil(MOST_TRAIN_SECONDS * throughput.high / batch))
+    return min(steps, max(2, (total_steps(job) or steps + 1) - 1))

@@ -1,0 +1,230 @@
+"""`plan pilot` on the simulated cloud and on a machine that is not there."""
+
+from __future__ import annotations
+
+import os
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from planner.planning.own_measurements import load_measurements
+from planner.runs.journal.journal import Journal
+from planner.runs.journal.locks import RunLocks
+from planner.runs.run import Outcome, Phase, Run
+from tests.conftest import ROOT
+from tests.desk import TINY, on_the_doubles_day, signed_out
+from tests.doubles import fake_provider
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import done_at_once
+from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.unit.planner.cli.command import CommandResult, plan
+from workloads.jobfile import read_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LONG = """\
+name: flowers
+model: {preset: vgg16}
+data: {name: cifar10}
+epochs: 8000
+global_batch_size: 256
+precision: amp_fp16
+"""
+SIM = ("--provider", "sim", "--device", "V100", "--device", "A100-40GB", "--device", "T4")
+PAIR = ("--provider", "sim", "--device", "V100", "--device", "A100-40GB")
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PLAN_SIM_SPEED", "0")
+    monkeypatch.chdir(tmp_path)
+    scenario(tmp_path, "")
+    (tmp_path / "job.yaml").write_text(LONG)
+
+
+def scenario(folder: Path, text: str) -> None:
+    (folder / "scenario.toml").write_text(f"start = 2026-11-21T12:00:00Z\n{text}")
+    os.environ["PLAN_SIM_SCENARIO"] = str(folder / "scenario.toml")
+
+
+@pytest.fixture(autouse=True)
+def scenario_is_let_go() -> Iterator[None]:
+    yield
+    os.environ.pop("PLAN_SIM_SCENARIO", None)
+
+
+def pilot(*more: object, budget: str = "6.00") -> CommandResult:
+    return plan("pilot", "job.yaml", "--budget", budget, "--yes", *more)
+
+
+def runs(folder: Path) -> list[Run]:
+    with Journal.open(folder / "home" / "journal.sqlite") as journal:
+        return list(journal.runs())
+
+
+def test_the_page_names_what_each_costs_takes_and_settles_and_then_what_it_told(
+    request: pytest.FixtureRequest,
+) -> None:
+    said = pilot(*PAIR)
+    assert said.code == 0
+    # How long a machine boots is drawn by the id of the run.
+    text = re.sub(r"\d{6}-[0-9a-f]{8}", "RUN", said.err + said.out)
+    text = re.sub(r"\$0\.0\d+", "$0.0X", text)
+    golden = ROOT / "tests" / "golden" / "pilot.txt"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_a_pilot_is_a_run_with_a_receipt_and_re_ranks_the_job_and_later_ones(tmp_path: Path) -> None:
+    answer = plan("pilot", "job.yaml", "--budget", "6.00", "--yes", *PAIR, "--json").json
+    (run,) = runs(tmp_path)
+    assert (run.phase, run.outcome, run.model_folder) == (Phase.DONE, Outcome.SUCCEEDED, "")
+    with Journal.open(tmp_path / "home" / "journal.sqlite") as journal:
+        receipt = journal.receipt(run.run_id)
+    assert receipt is not None
+    assert receipt["actual_usd"] == pytest.approx(answer["spent_usd"], abs=1e-6)
+    assert answer["is_worth_it"]
+    assert answer["first_before"]["instance_type"] == "a100.one"
+    assert answer["first_after"]["instance_type"] == "v100.one"
+    rows = plan("estimate", "job.yaml", *PAIR, "--json").json["candidates"]
+    first = rows[0]
+    assert (first["instance_type"], first["basis"]) == ("v100.one", "measured")
+    assert first["images_per_second"] == pytest.approx(answer["pilots"][0]["images_per_second"])
+    # Another home's estimate knows nothing of it; this one's later job of the same shape does.
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+    assert plan("estimate", "job.yaml", *PAIR, "--json").json["candidates"][0]["basis"] == "measured"
+    explained = plan("estimate", "job.yaml", *PAIR, "--explain", 1).out
+    assert "measured on such a machine on 2026-11-21" in explained
+
+
+def test_no_pilot_is_worth_it_is_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "40"))
+    said = pilot(*PAIR)
+    assert said.code == 0
+    assert re.search(r"no pilot is worth it: it would cost \$\S+ and is expected to save \$", said.out)
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+    answer = pilot(*PAIR, "--json").json
+    assert (answer["is_worth_it"], answer["pilots"], answer["first_after"]) == (False, [], None)
+
+
+def test_a_refusal_is_knowledge_of_what_is_to_be_had(tmp_path: Path) -> None:
+    scenario(tmp_path, '[[places]]\ninstance_type = "v100.one"\nmarket = "spot"\nstock = 0\n')
+    answer = pilot(*PAIR, "--json").json
+    (refused,) = answer["pilots"]  # the other machine has no rival any more, and is worth no pilot
+    assert (refused["outcome"], refused["usd"], refused["images_per_second"]) == ("no_capacity", 0.0, None)
+    assert "none has room" in refused["why"]
+    explained = plan(
+        "estimate", "job.yaml", "--provider", "sim", "--device", "V100", "--region", "sim-east", "--explain", 1
+    )
+    assert "of this home got a machine" in explained.out
+
+
+def test_every_cap_holds(tmp_path: Path) -> None:
+    for budget in ("1.50", "2.10", "2.60"):
+        answer = pilot(*PAIR, "--json", budget=budget).json
+        assert answer["spent_usd"] <= float(budget)
+        for row in answer["candidates"]:
+            assert row["pilot_most_usd"] is None or row["pilot_most_usd"] <= float(budget)
+
+
+# --- what is typed wrong -----------------------------------------------------------------------------------------
+
+
+def test_a_budget_too_small_for_any_pilot_says_what_one_takes(tmp_path: Path) -> None:
+    said = pilot(*PAIR, budget="0.10")
+    assert said.code == 2
+    assert said.error.startswith("$0.10 are not enough for any pilot: the cheapest may cost up to $")
+    least = said.hint.removeprefix("--budget ")
+    assert Decimal(least) < 3
+    assert pilot(*PAIR, budget=least).code == 0
+    assert len(runs(tmp_path)) >= 1
+
+
+@pytest.mark.parametrize("budget", ["0", "-1", "nothing", "NaN"])
+def test_a_budget_that_is_none(budget: str) -> None:
+    said = pilot(*PAIR, budget=budget)
+    assert (said.code, said.hint) == (2, "for example --budget 20")
+
+
+def test_a_budget_has_to_be_typed() -> None:
+    said = plan("pilot", "job.yaml", "--yes")
+    assert said.code == 2
+    assert "--budget" in said.error
+
+
+def test_without_a_terminal_nothing_is_run_unasked(tmp_path: Path) -> None:
+    said = plan("pilot", "job.yaml", "--budget", "6", *PAIR)
+    assert (said.code, said.hint) == (2, "--yes runs them without asking")
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+
+
+def test_data_that_is_missing_is_told_before_anything_is_launched(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(
+        LONG.replace("{name: cifar10}", "{path: ./nothing, images: 500}").replace(
+            "vgg16}", "vgg16, image_size: 32, classes: 10}"
+        )
+    )
+    said = pilot(*PAIR)
+    assert said.code == 2
+    assert "nothing" in said.error
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+
+
+def test_a_container_of_ones_own_has_no_pilot(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG + "container: docker.io/me/trainer@sha256:" + 64 * "0" + "\n")
+    said = pilot(*PAIR)
+    assert (said.code, said.hint) == (2, "plan launch launches it")
+
+
+def test_another_objective_is_none_that_dollars_weigh(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG + "objective: time\n")
+    said = pilot(*PAIR)
+    assert (said.code, said.hint) == (2, "objective: cost")
+
+
+def test_two_at_once_are_refused(tmp_path: Path) -> None:
+    job = read_job(tmp_path / "job.yaml")
+    with RunLocks(tmp_path / "home" / "locks").piloting(job.digest()):
+        said = pilot(*PAIR)
+    assert said.error == "another plan pilot of this job is running on this computer"
+    assert runs(tmp_path) == []
+
+
+def test_the_months_budget_holds_too(tmp_path: Path) -> None:
+    """It counts clouds alone; the simulated one sends no bill."""
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "settings.toml").write_text("budget_usd_per_month = 0.01\n")
+    assert pilot(*PAIR).code == 0
+
+
+# --- this machine ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeProvider]:
+    monkeypatch.setitem(*FACTORY)
+    (tmp_path / "job.yaml").write_text(TINY)
+    made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
+    fake_provider.PROVIDERS.append(made)
+    yield made
+    fake_provider.PROVIDERS.remove(made)
+
+
+def test_a_pilot_on_this_machine_costs_nothing_and_is_kept(local: FakeProvider, tmp_path: Path) -> None:
+    said = pilot("--provider", "local")
+    assert said.code == 0
+    assert "1 pilot, it costs nothing" in said.err
+    (request,) = [machine.request for machine in local.machines.values()]
+    assert request.until_steady
+    assert request.max_steps is not None
+    assert request.max_steps < 88  # the steps of the whole job
+    (row,) = load_measurements(tmp_path / "home" / "measurements.jsonl")
+    assert (row.device, row.images_per_second) == ("", 4000.0)
