@@ -150,6 +150,16 @@ class _Gradients:
         return sum(sizes.values()) + passed
 
 
+def kept_by_kind(graph: Graph) -> dict[Kind, int]:
+    """Elements that are kept for the backward pass, by the kind of operator that computes them, the most first."""
+    found: dict[Kind, int] = {Kind.INPUT: graph.input_shape.elements}
+    for place, elements in _kept_storages(graph).items():
+        if place:
+            kind = graph.operators[place].kind
+            found[kind] = found.get(kind, 0) + elements
+    return dict(sorted(found.items(), key=lambda row: -row[1]))
+
+
 def group_outputs(graph: Graph) -> tuple[int, ...]:
     """Elements of the output of each group that is not frozen."""
     return tuple(group.outputs for group in groups(graph) if not group.frozen)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workloads.graph import Graph
 from workloads.layers import graph_of
-from workloads.liveness import group_outputs, groups, kept_elements
+from workloads.liveness import group_outputs, groups, kept_by_kind, kept_elements
 
 if TYPE_CHECKING:
     from workloads.layers import Net
@@ -87,6 +87,13 @@ def footprint(
         workspace=WORKSPACE_BYTES,
         framework=FRAMEWORK_BYTES,
     )
+
+
+def kept_bytes(net: Net | Graph, batch: int, precision: str) -> dict[str, int]:
+    """Bytes that are kept of a forward pass over `batch` images for the backward pass, by the kind of operator that
+    computes them, the most first. Some are freed before the fullest moment of `footprint`."""
+    wide = _ACTIVATION_BYTES[precision]
+    return {str(kind): wide * batch * elements for kind, elements in kept_by_kind(_graph(net)).items()}
 
 
 def is_tight(allocated_bytes: float, usable_gib: float) -> bool:

@@ -31,7 +31,7 @@ from pricing.offers import LifecycleState
 from pricing.planning import AS_LISTED
 from providers.registry import CLOUDS
 from workloads.durations import format_duration
-from workloads.memory import GIB, footprint
+from workloads.memory import GIB, footprint, kept_bytes
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from planner.forecast.queue_wait import QueueWait
     from pricing.cost import PlaceRates
     from pricing.offers import Offer
+    from workloads.job import TrainingJob
 
 
 def explain(plan: Plan, ranked: RankedOffer) -> str:
@@ -245,6 +246,17 @@ def _obtainability_lines(ranked: RankedOffer) -> list[str]:
     ]
 
 
+def _kept_text(job: TrainingJob, images: int) -> str:
+    """`convolution 2.10, max pool 0.31`: what is too little to be seen is left out."""
+    kept = kept_bytes(job.graph(), images, job.precision)
+    names = {"input": "the images"}
+    return ", ".join(
+        f"{names.get(kind, kind.replace('_', ' '))} {size / GIB:.2f}"
+        for kind, size in kept.items()
+        if size >= 0.005 * GIB or size == max(kept.values())
+    )
+
+
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
     cores = cores_of(offer.device)
@@ -263,7 +275,8 @@ def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
         f"{need.allocated / GIB:.1f} GiB of {memory_need.usable_text if memory_need else 'an unknown memory'} "
         f"for {share} images a "
         f"{'core' if cores > 1 else 'device'} "
-        f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})"
+        f"{f'at once, the batch in {job.accumulate} parts ' if in_parts else ''}(GiB: {itemised})",
+        f"kept for the backward pass, by what computes it (GiB): {_kept_text(job, share)}",
     ]
     if memory_need is not None:
         lines.append(
