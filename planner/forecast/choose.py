@@ -128,7 +128,8 @@ def choose(
             continue
         # Nothing is known of most machines: only places of which something is known pay for estimates of their own.
         elif not world.concerns_places(row.rental):
-            priced.extend(_priced(judged.estimate, judged.places if every_place else (judged.places[0],)))
+            places = judged.places if every_place else _cheapest_of_each_class(judged.estimate, judged.places)
+            priced.extend(_priced(judged.estimate, places))
         else:
             within, beyond = _placed(
                 judged.estimate, judged.places, _elsewhere(row.rental, rented, filters), world, filters
@@ -302,6 +303,17 @@ def _priced(estimated: Estimate, places: Sequence[Placement]) -> Iterable[Candid
     # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
     seconds *= estimated.machines
     return [Candidate(estimated, place, place[0] * seconds // 3600 + side[classes[place[1]]]) for place in places]
+
+
+def _cheapest_of_each_class(estimated: Estimate, places: Sequence[Placement]) -> list[Placement]:
+    """The first of the places, which are in the order of their price, for each class of regions.
+
+    What is paid beside the machine differs between classes, so that the lowest price is not always the lowest cost.
+    """
+    first: dict[int, Placement] = {}
+    for place in places:
+        first.setdefault(estimated.side.classes[place.region], place)
+    return list(first.values())
 
 
 def _elsewhere(rental: Rental, rented: Sequence[RentalPlaces], filters: Filters) -> list[Placement]:

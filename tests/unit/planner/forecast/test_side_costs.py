@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.forecast.choose import World
+from planner.forecast.choose import Filters, World, choose
 from planner.forecast.estimate import Workload, bucket_bytes, estimate
 from planner.forecast.plan import Estimate
 from pricing.catalog import Catalog
@@ -26,7 +26,7 @@ from pricing.side_rates import (
     SideRate,
     SideRates,
 )
-from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughput
+from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughput, rented
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,6 +102,16 @@ def test_traffic_between_bucket_and_machine_by_hand() -> None:
     assert made.fixed("far").between_regions == usage.fetched_gb * 1 + usage.stored_gb * 2
     low, expected, high = (made.side.usages[which].stored_gb for which in (1, 0, 2))
     assert low < expected < high
+
+
+@pytest.mark.parametrize("every_place", [True, False])
+def test_the_best_place_is_the_cheapest_in_all_and_not_by_the_hour(every_place: bool) -> None:
+    """A cent an hour is less than the traffic with a bucket that is elsewhere."""
+    job = a_job(model=NET, data=IMAGES)
+    world = World(DEVICES, {"aws": rates_of()}, lambda *_: a_throughput(1000.0), {"aws": "near"})
+    rows = [rented(a_rental(), ("far", "0.50"), ("near", "0.51"))]
+    (best, *_) = choose(job, rows, world, Filters(), every_place=every_place).candidates
+    assert best.place.region == "near"
 
 
 def test_without_a_bucket_that_is_known_nothing_crosses() -> None:
