@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm azurite simulator tables fit accuracy bench later k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm azurite simulator browser tables fit accuracy bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -19,6 +19,7 @@ help:
 	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
 	@echo "make sizes   install each extra by itself and write its size into docs/installation.md (needs the network)"
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
+	@echo "make browser install Chromium (root, Debian) and axe-core, for the tests of pages in make check"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
@@ -84,6 +85,9 @@ azurite:
 simulator:
 	@scripts/iam_simulator.sh
 
+browser:
+	@scripts/browser.sh
+
 # Which test belongs to which command: tests/suites.py and the markers in pyproject.toml; tests/README.md explains them.
 # What has to be there is installed side by side, and then checked side by side: most of it uses one processor, or waits.
 # Elsewhere than in CI, tests that find no engine are skipped, and those that need Azurite or the simulator of
@@ -91,7 +95,7 @@ simulator:
 BESIDE := --no-print-directory --output-sync --jobs
 
 set-up:
-	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),docker azurite simulator)
+	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),docker azurite simulator browser)
 
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports

@@ -55,6 +55,7 @@ SUITES = (
     Suite("tests/e2e/test_slurm.py", Command.CHECK, 3),
     Suite("tests/e2e", Command.CHECK, 6),
     Suite("tests/drill", Command.CHECK, 3),
+    Suite("tests/browser", Command.CHECK, 1),
     Suite("tests/contract/test_not_there_yet.py", Command.CHECK, 3),
     Suite("tests/contract", Command.TEST, 3),
     Suite("tests/unit/workloads", Command.TEST, 5),

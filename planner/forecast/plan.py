@@ -345,7 +345,8 @@ class Plan(NamedTuple):
     ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes` are
     lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
     person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were
-    asked for. `named_devices` are the devices that the person named and that no candidate has.
+    asked for. `named_devices` are the devices that the person named and that no candidate has. `device_groups` has the
+    group of each device of the ranking: `--device` takes it for all of the group.
     """
 
     job: TrainingJob
@@ -362,6 +363,7 @@ class Plan(NamedTuple):
     credit_usd: Mapping[str, Decimal] = MappingProxyType({})
     groups: tuple[Group, ...] = ()
     named_devices: tuple[MachineEstimate, ...] = ()
+    device_groups: Mapping[str, str] = MappingProxyType({})
 
     def credit_of(self, ranked: RankedOffer) -> Decimal:
         """What a credit of the person's pays of an offer's cost."""

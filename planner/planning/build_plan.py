@@ -218,12 +218,11 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         groups = in_numbers(job, query.nodes, first, world.throughput)
     finally:
         predictor.close()
-    candidates = choice.candidates[: query.limit]
     return Plan(
         job=job,
         made_at=now,
         ranking=choice.candidates,
-        candidates=in_full(candidates, catalog, now),
+        candidates=in_full(choice.candidates[: query.limit], catalog, now),
         prices=catalog.quotes(OfferQuery(include_retired=query.include_retired), now.date()) if query.prices else {},
         rejections=choice.rejections,
         filtered_last=choice.filtered_last,
@@ -234,7 +233,13 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         own_notes=own.lines,
         groups=groups,
         named_devices=named,
+        device_groups=_groups(choice.candidates, catalog.devices),
     )
+
+
+def _groups(ranking: Iterable[Candidate], devices: Mapping[str, Device]) -> dict[str, str]:
+    names = {candidate.estimate.rental.device for candidate in ranking} - {CPU_DEVICE}
+    return {name: devices[name].group for name in sorted(names)}
 
 
 def _choose(

@@ -127,7 +127,8 @@ def _filters(estimate: Mapping[str, Any]) -> Markup:
     """The form; a script shows it, since without one it does nothing."""
     rows, limits = estimate["candidates"], estimate["job"]["constraints"]
     longest = parse_duration(limits["deadline"]) if limits.get("deadline") else LONGEST
-    devices = sorted({row["device"] for row in rows}, key=str.lower)
+    groups, kinds = estimate["device_groups"], _kinds(rows)
+    devices = sorted({name for kind in kinds for name in (kind[1], groups.get(kind[1], kind[1]))}, key=str.lower)
     fields = [
         _select("cloud", "provider", sorted({row["provider"] for row in rows})),
         _select("market", "market", [name for name in ("on_demand", "spot") if any(r["market"] == name for r in rows)]),
@@ -137,11 +138,12 @@ def _filters(estimate: Mapping[str, Any]) -> Markup:
         tag("label", "every place", tag("input", type="checkbox", name="every")),
         tag("button", "show all", type="reset"),
     ]
+    told = [[*kind, groups.get(kind[1])] for kind in kinds]
     return tag(
         "div",
         tag(
             "form", *fields, id_="filters", hidden=True, data_longest=str(longest.total_seconds()),
-            data_most=str(limits.get("budget_usd") or ""), data_kinds=json.dumps(_kinds(rows)),
+            data_most=str(limits.get("budget_usd") or ""), data_kinds=json.dumps(told),
         ),
         tag("p", f"{len(rows):,} offers", id_="count", class_="muted", role="status"),
         class_="screen-only",

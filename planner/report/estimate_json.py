@@ -70,6 +70,7 @@ def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]: 
         "named_devices": [device_json(device) for device in plan.named_devices],
         "candidate_count": len(plan.ranking),
         "candidates": list(candidate_rows(plan, enumerate(shown, start=1), beside.checked)),
+        "device_groups": dict(plan.device_groups),
         "measurements": [one._asdict() for one in beside.cited(evidence)],
         "several_machines": machines_json(plan),
         "levers": None if beside.levers is None else [dict(lever) for lever in beside.levers],

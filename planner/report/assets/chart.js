@@ -42,7 +42,8 @@ for (const figure of document.querySelectorAll("figure")) {
     for (const spot of chart.querySelectorAll(".spot")) spot.setAttribute("tabindex", spot === stop ? "0" : "-1");
   };
   chart.addEventListener("pointerover", (event) => { const spot = isSpot(event); if (spot) tell(spot); });
-  chart.addEventListener("focusin", (event) => { const spot = isSpot(event); if (spot) tell(spot); });
+  // At the figure: an SVG with a listener for focus becomes a stop of the Tab key itself.
+  figure.addEventListener("focusin", (event) => { const spot = isSpot(event); if (spot) tell(spot); });
   const choose = (event) => {
     const spot = isSpot(event);
     const row = spot && tell(spot);

@@ -1,7 +1,8 @@
 "use strict";
 // The filters of an estimate's page. They show what the command's options show: --provider, --market, --device, --deadline,
 // --budget, and with "every place" what --all shows. A row's data-r holds its seconds and its cost in millionths of a dollar,
-// exactly as the estimate has them, and which kind it is: a provider, a device, a number of devices and a market.
+// exactly as the estimate has them, and which kind it is: a provider, a device, a number of devices, a market, and the group
+// of the device, by which --device takes it too (V100: every variant).
 {
   const form = document.querySelector("#filters");
   const count = document.querySelector("#count");
@@ -11,8 +12,8 @@
   const kinds = JSON.parse(form.dataset.kinds);
   const offers = [...table.tBodies[0].rows].map((row) => {
     const [seconds, micro, kind] = row.dataset.r.split(",").map(Number);
-    const [provider, device, , market] = kinds[kind];
-    return { row, seconds, micro, kind, provider, device, market };
+    const [provider, device, , market, group] = kinds[kind];
+    return { row, seconds, micro, kind, provider: [provider], device: [device, group], market: [market] };
   });
   const spots = front ? [...front.querySelectorAll(".spot")] : [];
 
@@ -51,7 +52,7 @@
     const seen = new Set();
     let shown = 0;
     for (const offer of offers) {
-      const isWanted = wanted.every(([name, value]) => offer[name] === value)
+      const isWanted = wanted.every(([name, value]) => offer[name].includes(value))
         && offer.seconds <= deadline.value && offer.micro <= budget.value
         && (fields.every.checked || !seen.has(offer.kind));
       if (isWanted) { seen.add(offer.kind); shown += 1; }
@@ -96,7 +97,7 @@
     const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
     text.setAttribute("x", at(spot, "cx") + 7);
     text.setAttribute("y", at(spot, "cy") - 6);
-    text.textContent = offer.row.cells[deviceAt].textContent + (offer.market === "spot" ? " spot" : "");
+    text.textContent = offer.row.cells[deviceAt].textContent + (offer.market.includes("spot") ? " spot" : "");
     spot.append(text);
     const box = text.getBBox();
     const isFree = boxes.every((other) => box.x > other.x + other.width || other.x > box.x + box.width

@@ -222,7 +222,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
         "several_machines",
         "named_devices",
         "candidate_count",
-        *("made_by", "cannot_see", "measurements", "levers"),
+        *("made_by", "cannot_see", "device_groups", "measurements", "levers"),
     }
     for row in found["candidates"]:
         assert set(row) == promised()
