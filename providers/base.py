@@ -21,6 +21,8 @@ LABEL_RUN = "trainplan-run"
 LABEL_ATTEMPT = "trainplan-attempt"
 LABEL_DEADLINE = "trainplan-deadline"
 LABEL_CLIENT = "trainplan-client"
+LABEL_PROJECT = "trainplan-project"
+"""What a run was for, where its job says it: a label of its own, so that a bill can be added up by it."""
 
 
 class InstanceState(StrEnum):

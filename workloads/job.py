@@ -280,6 +280,10 @@ class TrainingJob(Value):
     constraints: Constraints = Constraints()
     objective: Objective = Objective.COST
     on_slow: OnSlow = OnSlow.ASK
+    project: Annotated[
+        str,
+        Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,62})?$", description="what the run is for: a label on all it creates"),
+    ] = ""
     container: str | None = Field(default=None, description="the person's own image, by digest")
     secrets: Secrets = Field(default_factory=dict)
 
@@ -436,6 +440,8 @@ class TrainingJob(Value):
         values = self.model_dump(mode="json")
         if "framework" not in self.model_fields_set:
             del values["framework"]
+        if not self.project:
+            del values["project"]
         return json.dumps(values, sort_keys=True, indent=1)
 
     def digest(self) -> str:
@@ -444,7 +450,7 @@ class TrainingJob(Value):
         Limits and preferences are left out: a run under a new deadline goes on from the same checkpoint. So are the
         size of the data, references to secrets, and `nodes`: a run that loses a machine goes on with fewer.
         """
-        left_out = {"name", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
+        left_out = {"name", "project", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
         trained = self.model_dump(mode="json", exclude=left_out)
         del trained["data"]["size_bytes"]
         trained["data"].pop("duplicates", None)

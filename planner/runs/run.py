@@ -225,6 +225,7 @@ class Run:
     targets: tuple[Target, ...] = ()
     budget_usd: Decimal | None = None
     on_slow: OnSlow = OnSlow.ASK
+    project: str = ""
     attempts: tuple[Attempt, ...] = ()
     outcome: Outcome | None = None
     message: str | None = None

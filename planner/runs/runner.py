@@ -153,6 +153,7 @@ class Runner:
             targets=tuple(targets),
             budget_usd=job.constraints.budget_usd,
             on_slow=job.on_slow,
+            project=job.project,
             deadline_given=job.constraints.deadline is not None,
             checkpoint_seconds=job.checkpoint_every.total_seconds(),
             total_steps=total_steps(job),
@@ -423,5 +424,5 @@ def _left_behind(run: Run, step: int, before: TrainingJob, job: TrainingJob) -> 
     return f"run {run.run_id} waits at step {step:,}; the job has changed ({changed}), so that this run begins anew"
 
 
-_NOT_TRAINED = ("constraints", "objective", "on_slow", "checkpoint_every", "nodes")
+_NOT_TRAINED = ("project", "constraints", "objective", "on_slow", "checkpoint_every", "nodes")
 """Keys in which a job may change and still go on (TrainingJob.digest)."""

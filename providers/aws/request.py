@@ -19,6 +19,7 @@ from providers.base import (
     LABEL_RUN,
     VendorRequest,
 )
+from providers.cloud.labels import project_of
 from providers.cloud.launch import resolution_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def tags_of(request: LaunchRequest) -> list[dict[str, str]]:
         LABEL_CLIENT: request.client,
         LABEL_DEADLINE: deadline,
         LABEL_RUN: request.run_id,
+        **project_of(request),
     }
     return [{"Key": key, "Value": _NOT_IN_A_TAG.sub("_", value)[:255]} for key, value in sorted(tags.items())]
 

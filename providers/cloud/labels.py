@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_PROJECT, LABEL_RUN
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
@@ -18,7 +18,13 @@ def labels_of(request: LaunchRequest) -> dict[str, str]:
         LABEL_ATTEMPT: str(request.attempt),
         LABEL_DEADLINE: request.deadline.isoformat(),
         LABEL_CLIENT: request.client,
+        **project_of(request),
     }
+
+
+def project_of(request: LaunchRequest) -> dict[str, str]:
+    """The label that says what a run is for; none where its job does not say it."""
+    return {LABEL_PROJECT: request.job.project} if request.job.project else {}
 
 
 def number(text: object) -> int | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, VendorRequest
+from providers.cloud.labels import project_of
 from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
 from providers.gcp.account import SCOPE
 from providers.gcp.kinds import kind_of
@@ -85,6 +86,7 @@ def labels_of(request: LaunchRequest) -> dict[str, str]:
         LABEL_ATTEMPT: str(request.attempt),
         LABEL_DEADLINE: f"{request.deadline.astimezone(UTC):%Y%m%dt%H%M%Sz}",
         LABEL_CLIENT: label_text(request.client),
+        **project_of(request),
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
 from providers.cloud.exit_codes import how_it_ended
+from providers.cloud.labels import project_of
 from providers.local.api import ContainerSpec, ContainerStatus, Mount
 from providers.local.records import AttemptKey, AttemptPlace
 from workloads.pretrained import published_weights
@@ -61,6 +62,7 @@ def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: t
             LABEL_ATTEMPT: str(request.attempt),
             LABEL_DEADLINE: request.deadline.isoformat(),
             LABEL_CLIENT: request.client,
+            **project_of(request),
         },
         environment={"HOME": "/tmp"},  # the user of the container has no home in the image
         mounts=(

@@ -41,11 +41,13 @@ NEWEST = 5
 Record = Mapping[str, object]
 
 
+_CSV_OF_RUN = ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", "project")
 _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second", "accuracy", "actual_usd")
 
 
 def command(
     every: Annotated[bool, typer.Option("--all", help=f"Every run, not the newest {SHOWN} alone")] = False,
+    project: Annotated[str | None, typer.Option("--project", help="Only runs whose job names this project")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
@@ -54,8 +56,10 @@ def command(
     if as_csv and as_json:
         raise BadInputError("--csv and --json are two formats", "give one of them")
     with build.journal(options.settings()) as journal:
-        runs = journal.summaries(_tell, None if every else SHOWN)
-        older = 0 if every else max(0, journal.launched() - SHOWN)
+        runs = journal.summaries(_tell, None if every or project is not None else SHOWN)
+        older = 0 if every or project is not None else max(0, journal.launched() - SHOWN)
+    if project is not None:
+        runs = [run for run in runs if run.project == project]
     left_out = [f"not shown: {older:,} older run{'s' if older > 1 else ''} (--all)"] if older else []
     if as_json or as_csv:
         for line in left_out:  # the program that reads them sees only what is there
@@ -65,7 +69,8 @@ def command(
     elif as_csv:
         _write_csv(runs)
     elif not runs:
-        sys.stdout.write("no runs yet; plan launch JOB.yaml --provider local makes the first\n")
+        none = "no runs yet; plan launch JOB.yaml --provider local makes the first"
+        sys.stdout.write(f"{none if project is None else f'no run names the project {project!r}'}\n")
     else:
         show(
             [
@@ -80,10 +85,15 @@ def command(
 def _write_csv(runs: Sequence[RunSummary]) -> None:
     """One row for each run. Empty cells are figures that the run does not have; `off` is a share of the estimate."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", *_CSV_FIELDS))
+    writer.writerow(
+        ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", "project", *_CSV_FIELDS)
+    )
     for run in runs:
         record = _json(run)
-        cells = [record[name] for name in ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off")]
+        cells = [
+            record[name]
+            for name in ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", "project")
+        ]
         writer.writerow([*cells, *(run.receipt.get(name) for name in _CSV_FIELDS)])
 
 
@@ -174,5 +184,6 @@ def _json(run: RunSummary) -> dict[str, object]:
         "phase": run.phase,
         "outcome": run.outcome,
         "off": _off(run.receipt),
+        "project": run.project,
         "receipt": dict(run.receipt) or None,
     }

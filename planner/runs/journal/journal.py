@@ -42,6 +42,8 @@ BUSY_MILLISECONDS = 60_000
 REFUSALS_KEPT = timedelta(days=7)
 """After a refusal is over: by then it weighs nothing in an estimate (pricing.obtainability.HALF_LIFE)."""
 
+_NOTHING_SHOWN = "[null,null,null,null,null,null]"
+
 
 class Journal:
     """The journal file. Every write is one transaction that is on disk when the call returns.
@@ -273,7 +275,7 @@ class Journal:
         told and left out."""
         rows = self._rows(
             "SELECT run_id, CASE WHEN json_valid(run_json) THEN json_extract(run_json, '$.job_name', '$.provider',"
-            " '$.created_at', '$.phase', '$.outcome') END AS shown, receipt_json FROM runs"
+            " '$.created_at', '$.phase', '$.outcome', '$.project') END AS shown, receipt_json FROM runs"
             f" WHERE {LAUNCHED} ORDER BY created_at DESC, rowid DESC LIMIT ?",
             -1 if limit is None else limit,
         )
@@ -282,12 +284,13 @@ class Journal:
     def _summary(self, row: sqlite3.Row, unreadable: Callable[[str], None]) -> RunSummary | None:
         run_id = RunId(row["run_id"])
         try:
-            name, provider, created_at, phase, outcome = json.loads(row["shown"] or "[null,null,null,null,null]")
+            name, provider, created_at, phase, outcome, project = json.loads(row["shown"] or _NOTHING_SHOWN)
             if not (isinstance(name, str) and isinstance(provider, str)):
                 raise ValueError(f"run {run_id} has no job_name or no provider")
             run = RunSummary(
-                run_id, name, provider, aware(created_at), Phase(phase), Outcome(outcome) if outcome else None
-            )
+                run_id, name, provider, aware(created_at), Phase(phase), Outcome(outcome) if outcome else None,
+                project=project if isinstance(project, str) else "",
+            )  # fmt: skip
         except NO_ROW as error:
             unreadable(f"run {run_id} is left out: {_unusable(self._path, error).message}")
             return None

@@ -40,6 +40,7 @@ class RunSummary(NamedTuple):
     phase: Phase
     outcome: Outcome | None
     receipt: Mapping[str, Any] = MappingProxyType({})
+    project: str = ""
 
 
 class LoggedEvent(NamedTuple):

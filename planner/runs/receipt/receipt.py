@@ -40,8 +40,9 @@ class Receipt:
     words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
     credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
     (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
-    not have been billed. `billed` is what the vendor has billed by kind of resource (plan bill), in `billed_currency`,
-    and `billed_whole` whether it adds nothing any more. `simulated`: nothing was rented and no net was trained.
+    not have been billed. `project` is the job's. `billed` is what the vendor has billed by part (plan bill), in
+    `billed_currency`, and `billed_whole` whether it adds nothing any more. `simulated`: nothing was rented and no
+    net was trained.
     """
 
     run_id: str
@@ -81,6 +82,7 @@ class Receipt:
     credit_usd: float | None = None
     usd_by_resource: dict[str, float] = field(default_factory=dict)
     at_most: bool = False
+    project: str = ""
     billed: dict[str, float] = field(default_factory=dict)
     billed_currency: str = ""
     billed_whole: bool = False
@@ -230,6 +232,7 @@ def write_receipt(
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
         usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
         at_most=run.uncertain_usd > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
+        project=run.project,
         simulated=is_simulated(run.provider),
         **_stored(ending.stays),
     )

@@ -40,6 +40,7 @@ LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("", "checkpoint_every", ["10m", "1s", "1d 2h", "90S"], ["0.5s", "0s", "90", 90, True, "", "10 minutes"]),
     ("", "objective", ["cost", "time", "balanced", "COST"], ["cheap", "costs", None]),
     ("", "on_slow", ["ask", "continue", "stop", "replan"], ["go", None]),
+    ("", "project", ["", "thesis", "a_b-9", "x" * 63], ["Thesis", "-a", "a b", "x" * 64, "é", 7, None]),
     ("", "container", [None, f"me/it@sha256:{'0' * 64}"], ["me/it:1", "", 7]),
     ("", "secrets", [{}], [None, [], "x"]),
     ("", "colour", [], ["red"]),

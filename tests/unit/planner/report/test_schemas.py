@@ -105,7 +105,7 @@ def test_output_that_is_not_what_the_schema_says_is_noticed() -> None:
     assert complaint(["init", "--json"], '{"error": "there is no place"}')
     history = (
         '[{"run_id": "1", "job_name": "j", "provider": "sim", "created_at": "2026-11-24T00:00:00+00:00", "phase":'
-        ' "done", "outcome": null, "off": null, "receipt": %s}]'
+        ' "done", "outcome": null, "off": null, "project": "", "receipt": %s}]'
     )
     assert complaint(["history", "--json"], history % '{"steps": 3}') == ""
     assert complaint(["history", "--json"], history % '{"stepped": 3}')
