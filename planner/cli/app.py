@@ -32,6 +32,7 @@ COMMANDS = {
     "convert": "Write the model of a run for a phone, a browser or another program",
     "board": "Show the curves of a run in TensorBoard",
     "stop": "End a run; its newest checkpoint is kept",
+    "serve": "Show what bills and runs as they go, on a page of this computer",
     "report": "Show what a run took, cost and reached, as text or a page of HTML",
     "history": "List past runs with estimated and actual time and cost",
     "sweep": "Find and delete resources that runs have left",

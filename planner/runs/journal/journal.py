@@ -186,6 +186,15 @@ class Journal:
         rows = self._rows("SELECT at, kind, detail FROM events WHERE run_id = ? ORDER BY id", run_id)
         return [event for row in rows if (event := logged_event(row)) is not None]
 
+    def newest_events(self, count: int) -> list[tuple[RunId, LoggedEvent]]:
+        """What happened last to any run, newest first."""
+        rows = self._rows("SELECT run_id, at, kind, detail FROM events ORDER BY id DESC LIMIT ?", count)
+        return [(RunId(row["run_id"]), event) for row in rows if (event := logged_event(row)) is not None]
+
+    def version(self) -> int:
+        """A number that every write raises: that of the newest event of all runs."""
+        return int(self._rows("SELECT coalesce(max(id), 0) FROM events")[0][0])
+
     def save_receipt(self, run_id: RunId, receipt: dict[str, Any], now: datetime) -> None:
         """The receipt of a run; one that is done is packed with it, so that ten thousand runs stay quick to read."""
         with self._write() as db:

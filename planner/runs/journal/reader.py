@@ -81,8 +81,16 @@ class RecordedRuns(Mapping[str, Run]):
         if self._path is None:
             yield None
             return
-        with closing(_connected(self._path)) as db:
-            yield Journal(db, self._path)
+        with read_only(self._path) as journal:
+            yield journal
+
+
+@contextmanager
+def read_only(path: Path) -> Iterator[Journal]:
+    """The journal at `path`, which is not written to; opened for the block alone, so that one that was replaced is
+    noticed. Raises ThisMachineError, also in the block, where it cannot be read."""
+    with closing(_connected(path)) as db:
+        yield Journal(db, path)
 
 
 def readable_runs(path: Path) -> RecordedRuns | None:

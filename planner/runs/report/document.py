@@ -58,7 +58,7 @@ def run_document(run: Run, sources: Sources) -> dict[str, Any]:
         "job": _job(run, sources.journal, gaps),
         "made_at": sources.now.isoformat(),
         "currency": "USD",
-        "bills": _bills(run),
+        "bills": bills_figures(run),
         "estimate": sources.journal.estimate(run.run_id) or None,
         "actual": _actual(run, story, until, receipt),
         "attempts": [_attempt(run, attempt, until) for attempt in run.attempts],
@@ -93,7 +93,7 @@ def _run(run: Run, until: datetime) -> dict[str, Any]:
     }
 
 
-def _bills(run: Run) -> dict[str, Any]:
+def bills_figures(run: Run) -> dict[str, Any]:
     """What is charged at this moment as far as is known, and when that ends at the latest."""
     attempt = run.attempt
     is_over = not run.bills or attempt is None

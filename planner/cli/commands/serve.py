@@ -1,0 +1,52 @@
+"""`plan serve`: a live page of what bills and of the runs, on loopback, for one person."""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.errors import BadInputError, ThisMachineError
+from planner.web.board import Home
+from planner.web.commands import Commands
+from planner.web.server import Server
+
+_GC_THRESHOLD = 700
+"""Python's own. A command makes hundreds of thousands of objects at its start and ends; a server goes on."""
+
+
+def command(
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="The port on this computer; 0 takes one that is free")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON before it starts")] = False,
+) -> None:
+    """Show what bills and the runs as they go, in the browser of this computer, until Ctrl-C.
+
+    The printed address is valid once. It ends by itself when nobody has looked for 30 minutes; runs go on.
+    """
+    if 0 < port < 1024:
+        raise BadInputError(f"--port: {port} is kept for the system", "take one from 1024 on, or leave it out")
+    settings = options.settings()
+    with build.journal(settings):
+        pass  # it is made, or refused where another version wrote it; from here on it is read only
+    clock = build.clock()
+    home = Home(settings.home)
+    try:
+        server = Server(port, home, Commands(clock.now), clock)
+    except OSError as error:
+        raise ThisMachineError(f"port {port} cannot be used: {error.strerror}", "--port takes another one") from None
+    gc.set_threshold(_GC_THRESHOLD)
+    address = server.access.address
+    sys.stdout.write((json.dumps({"address": address}) if as_json else address) + "\n")
+    sys.stdout.flush()
+    sys.stderr.write("open it once in a browser on this computer; Ctrl-C ends it, runs go on\n")
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        return
+    sys.stderr.write("nobody has looked for 30 minutes: ended\n")
