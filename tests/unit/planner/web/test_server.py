@@ -100,7 +100,7 @@ def test_an_interruption_comes_by_itself(desk: Desk, visitor: Visitor) -> None:
         assert "interrupted" not in next(news)["html"]
         desk.journal.save(run.moved(Phase.INTERRUPTED), desk.clock.now(), "attempt 1: spot took it back")
         message = next(one["html"] for one in news if "interrupted" in one["html"])
-        assert '<td class="warning">interrupted' in message
+        assert ("td", {"class": "warning"}) in Reader(message).elements
         assert f"tiny {run.run_id} interrupted: attempt 1: spot took it back" in message
 
 
