@@ -40,6 +40,12 @@ CASES = (
     "vgg16_bn 128 64 fp32 sgd", "vgg16 64 512 fp32 sgd", "vgg16 64 128 fp32 adam", "vgg16 32 1024 fp32 sgd",
     "vgg19 224 16 fp32 sgd", "vgg19 256 64 fp32 sgd", "vgg19 128 256 fp32 adam", "vgg19 64 128 fp32 sgd",
     "vgg19_bn 32 256 fp32 adam", "vgg19 224 256 fp32 sgd",
+    "resnet18 224 32 fp32 sgd", "squeezenet1_1 224 64 fp32 sgd", "alexnet 224 128 fp32 sgd",
+    "resnet50 224 32 fp32 sgd", "mobilenet_v2 224 32 fp32 sgd", "densenet121 224 16 fp32 sgd",
+    "inception_v3 299 16 fp32 sgd", "efficientnet_b0 224 32 fp32 sgd", "convnext_tiny 224 16 fp32 sgd",
+    "mobilenet_v3_large 224 32 fp32 sgd", "resnet34 224 32 fp32 adam", "alexnet 224 512 fp32 sgd",
+    "resnet101 224 16 fp32 adam", "lenet 32 2048 fp32 sgd", "squeezenet1_1 224 64 fp32 adam",
+    "resnet34 160 32 fp32 sgd", "squeezenet1_1 128 32 fp32 sgd", "efficientnet_b1 160 16 fp32 sgd",
     "vgg11 224 128 amp_bf16 sgd", "vgg16 224 32 amp_bf16 sgd", "vgg16 128 64 amp_bf16 sgd",
     "vgg16 32 1024 amp_bf16 sgd", "vgg19_bn 224 64 amp_bf16 sgd",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 _FOLLOWERS = NORM_KINDS | {Kind.ACTIVATION, Kind.SOFTMAX, Kind.DROPOUT, Kind.SCALE}
 _NO_GROUP = frozenset({Kind.INPUT, Kind.FLATTEN})
 _IN_PLACE = frozenset({Kind.SOFTMAX, Kind.DROPOUT, Kind.FLATTEN})
-_IN_PLACE_FUNCTIONS = frozenset({"relu", "relu6", "leaky_relu", "linear", ""})
+_LINEAR = frozenset({"linear", ""})
+_IN_PLACE_FUNCTIONS = frozenset({"relu", "relu6", "leaky_relu"}) | _LINEAR
 
 
 @dataclass(slots=True)
@@ -37,9 +39,28 @@ class Group:
     sources: list[int] = field(default_factory=list)
 
 
+class Plan(Enum):
+    """What XLA's plan of a step holds beside what the rule of `needs` says, in whole outputs of an activation, as JAX
+    differentiates. Products keep their second factor, a gelu two of the values that it is made of. A ReLU keeps its
+    input beside its output, but after a norm that input is computed again. After a sum it is kept in part: half of it
+    to all in the plans of SGD, nothing in those of Adam.
+
+    Found on plans of nine networks (tests/data/xla_memory.csv, jax 0.10.2, 2026-11-26).
+    """
+
+    NONE = "none"
+    LEAN = "lean"
+    """Of Adam."""
+    FULL = "full"
+
+
+_PLANNED_MASKS = {"swish": 1.0, "hard_swish": 1.0, "gelu": 2.0}
+_AFTER_A_SUM = {Plan.LEAN: 0.0, Plan.FULL: 0.5}
+
+
 @lru_cache(maxsize=256)
-def groups(graph: Graph) -> tuple[Group, ...]:
-    """The groups of a network, in order; its input is in none."""
+def groups(graph: Graph, *, plan: Plan = Plan.NONE) -> tuple[Group, ...]:
+    """The groups of a network, in order; its input is in none. `plan`: with what XLA's plans hold besides."""
     rows, consumers = graph.figures, graph.consumers
     found: list[Group] = []
     group_of: dict[int, int] = {}
@@ -54,7 +75,7 @@ def groups(graph: Graph) -> tuple[Group, ...]:
         else:
             group_of[place] = len(found)
             found.append(Group(places=[place]))
-    kept = _kept_storages(graph)
+    kept = _kept_storages(graph, plan=plan)
     for group in found:
         _fill(group, rows, kept)
         group.sources = [group_of[before] for before in rows[group.places[0]].operator.inputs if before in group_of]
@@ -73,11 +94,12 @@ def _fill(group: Group, rows: tuple[OperatorFigures, ...], kept: dict[int, int])
     group.shares_gradient = is_sum and all(_is_in_place(rows[place]) for place in group.places[1:])
 
 
-def _kept_storages(graph: Graph) -> dict[int, int]:
+def _kept_storages(graph: Graph, *, plan: Plan = Plan.NONE) -> dict[int, int]:
     """Elements that the backward pass needs, by the operator that computes them."""
     rows = graph.figures
     storage = list(range(len(rows)))
     kept: dict[int, int] = {}
+    beside: dict[int, int] = {}
     for place, row in enumerate(rows):
         if _is_in_place(row):
             storage[place] = storage[row.operator.inputs[0]]
@@ -90,9 +112,21 @@ def _kept_storages(graph: Graph) -> dict[int, int]:
                 kept[storage[before]] = rows[storage[before]].operator.shape.elements
         if wanted.output:
             kept[storage[place]] = rows[storage[place]].operator.shape.elements
-        if wanted.mask:
-            kept[place] = kept.get(place, 0) + row.operator.shape.elements
-    return kept
+        masks = float(wanted.mask) + _planned_masks(graph, row, plan)
+        beside[place] = round(masks * row.operator.shape.elements)
+    return {place: elements for place in range(len(rows)) if (elements := kept.get(place, 0) + beside.get(place, 0))}
+
+
+def _planned_masks(graph: Graph, row: OperatorFigures, plan: Plan) -> float:
+    function = row.operator.function
+    if plan is Plan.NONE or row.kind is not Kind.ACTIVATION or function in _LINEAR:
+        return 0.0
+    if function not in _IN_PLACE_FUNCTIONS:
+        return _PLANNED_MASKS.get(function, 0.0)
+    before = graph.operators[row.operator.inputs[0]].kind
+    if before in NORM_KINDS:
+        return 0.0
+    return _AFTER_A_SUM[plan] if before is Kind.ADD else 1.0
 
 
 def _is_in_place(row: OperatorFigures) -> bool:
@@ -101,15 +135,15 @@ def _is_in_place(row: OperatorFigures) -> bool:
 
 
 @lru_cache(maxsize=256)
-def kept_elements(graph: Graph) -> int:
-    """Elements at the fullest moment of the backward pass.
+def kept_elements(graph: Graph, *, plan: Plan = Plan.NONE) -> int:
+    """Elements at the fullest moment of the backward pass; `plan`: with what XLA's plans hold besides.
 
     It goes from the last group to the first and frees what it has passed: while a group is worked on there are the
     values kept up to it, the gradient of its output, the gradients of what it reads (unless nothing below is trained),
     and the gradients that wait for groups further down. What is frozen below all that is trained passes in the forward
     pass, with its inputs and outputs alone.
     """
-    all_groups = groups(graph)
+    all_groups = groups(graph, plan=plan)
     kept_count = graph.input_shape.elements
     fullest = 0
     kept_up_to: list[int] = []
@@ -158,6 +192,11 @@ def kept_by_kind(graph: Graph) -> dict[Kind, int]:
             kind = graph.operators[place].kind
             found[kind] = found.get(kind, 0) + elements
     return dict(sorted(found.items(), key=lambda row: -row[1]))
+
+
+def is_chain(graph: Graph) -> bool:
+    """Whether each operator feeds the next one alone."""
+    return all(operator.inputs == (place,) for place, operator in enumerate(graph.operators[1:]))
 
 
 def group_outputs(graph: Graph) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from workloads.graph import Graph
 from workloads.layers import graph_of
-from workloads.liveness import group_outputs, groups, kept_by_kind, kept_elements
+from workloads.liveness import Plan, group_outputs, groups, is_chain, kept_by_kind, kept_elements
 
 if TYPE_CHECKING:
     from workloads.layers import Net
@@ -24,10 +24,10 @@ WORKSPACE_BYTES = 64 * 1024**2
 # TensorFlow was seen to report of one device lie 0.3 to 5 % apart (K80 to P4), 11 % on the M60 (devices.toml).
 TIGHT_FROM = 0.92
 
-# What XLA's plan of a training step holds of a net without batch norm, fitted to its own analysis of 29 fp32 steps
-# (tests/data/xla_memory.csv, jax 0.10.2, 2026-11-21): with SGD 1.7 to 1.9 times the layers' outputs. The plans of
-# Adam's steps, and of any with batch norm, come to the least; RMSprop and AdamW were not compiled: the one is taken to
-# be like SGD, the other like Adam.
+# What XLA's plan of a training step holds of a chain without batch norm, fitted to its own analysis of 29 fp32 steps of
+# VGG nets (tests/data/xla_memory.csv, jax 0.10.2, 2026-11-21): with SGD 1.7 to 1.9 times the layers' outputs. The plans
+# of Adam's steps, and of any with batch norm, come to the least; RMSprop and AdamW were not compiled: the one is taken
+# to be like SGD, the other like Adam.
 _XLA_OUTPUTS = 1.4
 _XLA_LARGEST = 1.2
 _XLA_LEAN = frozenset({"adam", "adamw"})
@@ -77,8 +77,8 @@ def footprint(
     weights, trained = graph.parameters, graph.trained_parameters
     wide = _ACTIVATION_BYTES[precision]
     kept_count = kept_elements(graph)
-    if xla and optimizer.split("+")[0] not in _XLA_LEAN:
-        kept_count = max(kept_count, _planned_elements(graph))
+    if xla:
+        kept_count = max(kept_count, _planned_elements(graph, optimizer))
     return Footprint(
         weights=4 * weights + 4 * graph.statistics + (2 * weights if wide == 2 else 0),
         gradients=wide * trained + (4 * trained if accumulate else 0),
@@ -143,10 +143,16 @@ def _slots(optimizer: str) -> int:
     return _SLOTS[name] + (1 if average else 0)
 
 
-def _planned_elements(graph: Graph) -> int:
-    """Elements that XLA's plan of the step holds at once, for one image.
+def _planned_elements(graph: Graph, optimizer: str) -> int:
+    """Elements that XLA's plan of the step holds at once, for one image: of a chain by the fit to plans of VGG nets, of
+    networks with branches by what is kept in each activation.
 
     No step with frozen layers was compiled; their outputs are taken not to be held (assumed).
     """
+    is_lean = optimizer.split("+")[0] in _XLA_LEAN
+    if not is_chain(graph):
+        return kept_elements(graph, plan=Plan.LEAN if is_lean else Plan.FULL)
+    if is_lean:
+        return 0
     largest = max(group.outputs for group in groups(graph))
     return int(_XLA_OUTPUTS * sum(group_outputs(graph)) + _XLA_LARGEST * largest)

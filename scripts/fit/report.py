@@ -15,12 +15,14 @@ from scripts.fit.decision import Decisions, decision_lines, decisions
 from scripts.fit.evaluate import Tested
 from scripts.fit.hosts import host_lines
 from scripts.fit.influence import influence, influence_lines
+from scripts.fit.memory import memory_lines
 from scripts.fit.processors import processor_lines
 from scripts.fit.report_text import (
     BEGINNING,
     COVERAGE,
     DECISION,
     HOSTS,
+    MEMORY,
     MOVES,
     PUBLISHED,
     SEVERAL_MACHINES,
@@ -122,6 +124,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
+    lines += ["## Memory", "", MEMORY, *memory_lines(), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), SHORTFALLS]
     target.parent.mkdir(exist_ok=True)

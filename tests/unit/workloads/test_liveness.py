@@ -9,7 +9,7 @@ from tests.unit.workloads.graphs import graphs
 from workloads.graph import Graph, Kind, Shape
 from workloads.graph_builder import GraphBuilder, Window
 from workloads.layers import Dense, Flatten, Net, graph_of
-from workloads.liveness import groups, kept_elements
+from workloads.liveness import Plan, groups, is_chain, kept_elements
 from workloads.memory import footprint, kept_bytes, largest_batch
 
 
@@ -69,6 +69,28 @@ def test_a_product_has_a_gradient_for_each_factor() -> None:
     assert kept_elements(b.graph()) == 32 + 48 + 48 + 48 + 96
 
 
+@pytest.mark.parametrize(
+    ("function", "normed", "beside"),
+    [("relu", False, 48), ("relu", True, 0), ("swish", True, 48), ("gelu", False, 96), ("linear", False, 0)],
+)
+def test_a_plan_keeps_more_of_an_activation(function: str, normed: bool, beside: int) -> None:
+    b = builder()
+    x = b.convolution(b.image, 3, 3)
+    x = b.activation(b.batch_norm(x) if normed else x, function)
+    b.add(x, b.convolution(x, 3, 3))
+    assert not is_chain(b.graph())
+    kept, planned = (groups(b.graph(), plan=plan)[0].kept for plan in (Plan.NONE, Plan.FULL))
+    assert planned - kept == beside
+
+
+def test_half_of_what_a_relu_after_a_sum_reads_is_kept_in_plans_of_sgd_alone() -> None:
+    b = builder()
+    x = b.convolution(b.image, 3, 3)
+    b.convolution(b.activation(b.add(x, b.convolution(x, 3, 3))), 1, 1)
+    kept = [groups(b.graph(), plan=plan)[2].kept for plan in (Plan.NONE, Plan.LEAN, Plan.FULL)]
+    assert kept == [48, 48, 72]
+
+
 def test_what_is_kept_is_told_by_the_kind_of_operator_that_computes_it() -> None:
     b = builder()
     x = b.activation(b.batch_norm(b.convolution(b.image, 3, 3)))
@@ -101,6 +123,7 @@ def test_memory_never_falls_as_the_batch_grows_nor_as_more_is_trained(graph: Gra
     assert kept_elements(graph) >= graph.input_shape.elements
     for group in groups(graph):
         assert kept_elements(graph) >= group.outputs
+    assert kept_elements(graph) <= kept_elements(graph, plan=Plan.LEAN) <= kept_elements(graph, plan=Plan.FULL)
     most = largest_batch(graph, 0.5, "fp32", "sgd")
     assert most == 0 or footprint(graph, most, "fp32", "sgd").allocated <= 0.5 * 2**30
 

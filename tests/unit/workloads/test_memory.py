@@ -189,7 +189,7 @@ XLA_TABLE = Path(__file__).parents[2] / "data" / "xla_memory.csv"
 
 def _xla_rows() -> list[dict[str, str]]:
     with XLA_TABLE.open(encoding="utf-8", newline="") as text:
-        return list(csv.DictReader(text))
+        return [row for row in csv.DictReader(text) if row["net"].removesuffix("_bn") in VGG_FEATURES]
 
 
 def _xla_bytes(row: dict[str, str]) -> int:

@@ -1,0 +1,27 @@
+"""Memory of networks with branches beside XLA's plans, and the table of docs/accuracy.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.fit.memory import PlannedStep, memory_lines, planned_steps
+from scripts.fit.report_text import MEMORY
+from tests.conftest import ROOT
+
+CHAINS = ("vgg", "alexnet", "lenet")
+BRANCHED = [step for step in planned_steps() if not step.net.startswith(CHAINS) and step.precision == "fp32"]
+
+
+def test_ten_networks_were_compiled() -> None:
+    assert len({step.net for step in BRANCHED}) >= 10
+    assert {step.optimizer for step in BRANCHED} == {"sgd", "adam"}
+
+
+@pytest.mark.parametrize("step", BRANCHED, ids=lambda step: step.title)
+def test_memory_is_within_a_tenth_of_what_xla_plans(step: PlannedStep) -> None:
+    assert abs(step.error) <= 0.10
+
+
+def test_the_page_has_the_table_as_it_is() -> None:
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert "\n".join(["## Memory", "", MEMORY, *memory_lines(), ""]) in page
