@@ -9,9 +9,11 @@ from dataclasses import replace
 from scripts.fit.evaluate import fit, run_folds
 from scripts.fit.folds import folds
 from scripts.fit.influence import influence, influence_lines
+from scripts.fit.operators.fit import fit_networks, write_networks
+from scripts.fit.operators.report import network_lines, replace_section
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
-from scripts.fit.report import figures, moved_figures, summary, write_report
+from scripts.fit.report import TARGET, figures, moved_figures, summary, write_report
 from scripts.fit.rows import arithmetic, read_rows
 from scripts.fit.scaling import read_scaling, scaling_lines, with_width, write_scaling
 from scripts.fit.store import rounded, write_model
@@ -33,7 +35,9 @@ def main() -> int:
         f"{len(rows)} rows, {len(pairs)} pairs and {len(others.others)} series of other nets, {len(fold_list)} folds\n"
     )
     tested = run_folds(data, pairs, others, fold_list, arguments.workers)
+    network_fit, network_tested = fit_networks(tested)
     if not arguments.report_only:
+        write_networks(network_fit, network_tested)
         model, left_out = fit(data, pairs, others)
         model = replace(
             rounded(model),
@@ -49,7 +53,9 @@ def main() -> int:
     write_totals(totals)
     write_scaling(with_width(read_scaling()))
     write_report(rows, tested, totals)
-    for line in (*summary(tested), "", *scaling_lines(read_scaling())):
+    networks = network_lines(network_tested)
+    TARGET.write_text(replace_section(TARGET.read_text(encoding="utf-8"), networks), encoding="utf-8")
+    for line in (*summary(tested), "", *networks, "", *scaling_lines(read_scaling())):
         sys.stdout.write(f"{line}\n")
     return 0
 

@@ -1,0 +1,143 @@
+"""Networks of the measurements with depthwise or grouped convolutions, dense blocks and squeezed channels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.throughput.network_builder import window_of
+from workloads.graph_builder import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from planner.throughput.network_builder import NetworkBuilder
+
+    Build = Callable[[NetworkBuilder, int], None]
+
+# Expansion, channels, blocks, stride of the first, kernel.
+Stage = tuple[int, int, int, int, int]
+
+
+def mnasnet(graph: NetworkBuilder, classes: int) -> None:
+    """Tan et al., arXiv:1807.11626, as torchvision's mnasnet1_0 has it."""
+    stages = (
+        (3, 24, 3, 2, 3),
+        (3, 40, 3, 2, 5),
+        (6, 80, 3, 2, 5),
+        (6, 96, 2, 1, 3),
+        (6, 192, 4, 2, 5),
+        (6, 320, 1, 1, 3),
+    )
+    x = _stages(graph, graph.unit(graph.image, 32, 3, 2), ((1, 16, 1, 1, 3), *stages))
+    graph.classes(graph.unit(x, 1280, 1), classes)
+
+
+def _stages(graph: NetworkBuilder, x: int, stages: Sequence[Stage]) -> int:
+    for expansion, channels, blocks, first_stride, kernel in stages:
+        for block in range(blocks):
+            x = _inverted(graph, x, (expansion, channels, first_stride if block == 0 else 1, kernel))
+    return x
+
+
+def _inverted(graph: NetworkBuilder, x: int, shape: tuple[int, int, int, int]) -> int:
+    expansion, channels, stride, kernel = shape
+    before = graph.shape(x).channels
+    y = graph.unit(x, before * expansion, 1) if expansion != 1 else x
+    wide = graph.shape(y).channels
+    y = graph.grouped(y, wide, window_of(kernel, stride), wide)
+    y = graph.unit(y, channels, 1, active=False)
+    return graph.add(x, y) if stride == 1 and before == channels else y
+
+
+def xception(graph: NetworkBuilder, classes: int) -> None:
+    """Chollet, arXiv:1610.02357, figure 5."""
+    x = graph.unit(graph.unit(graph.image, 32, 3, 2, 0), 64, 3, 1, 0)
+    for channels in (128, 256, 728):
+        y = _separable(graph, _separable(graph, x, channels), channels)
+        y = graph.pool(y, Window(3, 2, 1))
+        x = graph.add(y, graph.unit(x, channels, 1, 2, active=False))
+    for _ in range(8):
+        y = x
+        for _ in range(3):
+            y = _separable(graph, y, 728)
+        x = graph.add(x, y)
+    y = graph.pool(_separable(graph, _separable(graph, x, 728), 1024), Window(3, 2, 1))
+    x = graph.add(y, graph.unit(x, 1024, 1, 2, active=False))
+    graph.classes(_separable(graph, _separable(graph, x, 1536), 2048), classes)
+
+
+def _separable(graph: NetworkBuilder, x: int, channels: int) -> int:
+    return graph.unit(graph.depthwise(x, Window(3, 1, 1), bias=False), channels, 1)
+
+
+def densenet161(graph: NetworkBuilder, classes: int) -> None:
+    """Huang et al., arXiv:1608.06993, table 1."""
+    x = graph.pool(graph.unit(graph.image, 96, 7, 2), Window(3, 2, 1))
+    for place, layers in enumerate((6, 12, 36, 24)):
+        for _ in range(layers):
+            y = graph.unit(_normed(graph, x), 4 * 48, 1)
+            x = graph.concat(x, graph.convolution(y, 48, Window(3, 1, 1), bias=False))
+        if place < 3:
+            y = graph.convolution(_normed(graph, x), graph.shape(x).channels // 2, 1, bias=False)
+            x = graph.pool(y, Window(2, 2, "valid"), average=True)
+    graph.classes(_normed(graph, x), classes)
+
+
+def _normed(graph: NetworkBuilder, x: int) -> int:
+    return graph.activation(graph.batch_norm(x))
+
+
+def squeezenet_1_0(graph: NetworkBuilder, classes: int) -> None:
+    """Iandola et al., arXiv:1602.07360, table 1."""
+    x = _shrunk(graph, graph.plain(graph.image, 96, 7, 2, 0))
+    x = _shrunk(graph, _fires(graph, x, (16, 16, 32)))
+    x = _shrunk(graph, _fires(graph, x, (32, 48, 48, 64)))
+    graph.global_pool(graph.plain(_fires(graph, x, (64,)), classes, 1))
+
+
+def _fires(graph: NetworkBuilder, x: int, squeezes: Sequence[int]) -> int:
+    for squeeze in squeezes:
+        y = graph.plain(x, squeeze, 1)
+        x = graph.concat(graph.plain(y, 4 * squeeze, 1), graph.plain(y, 4 * squeeze, 3))
+    return x
+
+
+def _shrunk(graph: NetworkBuilder, x: int) -> int:
+    """Half the size, the last row and column kept where they do not fill a window."""
+    height, width, _ = graph.shape(x)
+    return graph.pool(x, Window(3, 2, (0, (height + 1) % 2, 0, (width + 1) % 2)))
+
+
+def repvgg_of(blocks: Sequence[int], widths: Sequence[int], groups: int) -> Build:
+    """As it is trained: a 3x3 and a 1x1 convolution beside the block's own input."""
+
+    def repvgg(graph: NetworkBuilder, classes: int) -> None:
+        x, number = graph.image, 0
+        for width, count in ((widths[0], 1), *zip(widths[1:], blocks, strict=True)):
+            for block in range(count):
+                stride = 2 if block == 0 else 1
+                grouped = groups if number % 2 == 0 and number > 0 else 1
+                y = graph.add(
+                    graph.grouped(x, width, window_of(3, stride), grouped, active=False),
+                    graph.grouped(x, width, window_of(1, stride), grouped, active=False),
+                )
+                if graph.shape(x) == graph.shape(y):
+                    y = graph.add(y, graph.batch_norm(x))
+                x, number = graph.activation(y), number + 1
+        graph.classes(x, classes)
+
+    return repvgg
+
+
+def vovnet(graph: NetworkBuilder, classes: int) -> None:
+    """VoVNet-39: Lee et al., arXiv:1904.09730, table 2."""
+    x = graph.unit(graph.unit(graph.unit(graph.image, 64, 3, 2), 64, 3), 128, 3, 2)
+    for place, (narrow, wide, blocks) in enumerate(((128, 256, 1), (160, 512, 1), (192, 768, 2), (224, 1024, 2))):
+        x = _shrunk(graph, x) if place else x
+        for block in range(blocks):
+            outputs = [x]
+            for _ in range(5):
+                outputs.append(graph.unit(outputs[-1], narrow, 3))
+            y = graph.unit(graph.concat(*outputs), wide, 1)
+            x = graph.add(x, y) if block else y
+    graph.classes(x, classes)

@@ -1,0 +1,68 @@
+"""How a step is run, as the model of operators tells runs apart: the device, and the groups of measurements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.throughput.network_families import TINY, family_of_network
+from planner.throughput.operators import Level, Run, device_of
+from planner.throughput.rates import Precision
+from planner.throughput.setup import Family
+
+if TYPE_CHECKING:
+    from planner.throughput.setup import Setup
+
+
+def program_of(setup: Setup) -> str:
+    """The kind of program that runs a step: NVIDIA's MXNet kernels and MLPerf's entries are not TensorFlow's."""
+    source, _, framework = setup.source.lower().partition("|")
+    if source.startswith("mlperf"):
+        return "mlperf_tpu" if setup.rates.architecture == "tpu" else "mlperf"
+    if setup.family is not Family.OTHER:
+        return str(setup.family)
+    return "mxnet" if "mxnet" in framework or "nvidia" in framework else "other"
+
+
+def run_of(setup: Setup, model: str) -> Run:
+    """One device's part of a set-up of the network that measurements call `model`."""
+    rates = setup.rates
+    return Run(
+        device=device_of(rates, setup.precision),
+        width=2 if setup.precision is Precision.HALF else 4,
+        xla=setup.xla or rates.architecture == "tpu",
+        optimizer_step=setup.optimizer_step,
+        copies=setup.family is Family.KERAS,
+        levels=_levels(setup, model),
+    )
+
+
+def _levels(setup: Setup, model: str) -> tuple[Level, ...]:
+    precision, xla = str(setup.precision), "xla" if setup.xla else "plain"
+    architecture, device, source, program = setup.rates.architecture, setup.device, setup.source, program_of(setup)
+    network = model.removesuffix("_bn")
+    family = family_of_network(network)
+    levels: tuple[Level, ...] = (
+        ("architecture", architecture),
+        ("architecture_precision", architecture, precision),
+        ("device", device),
+        ("device_precision", device, precision),
+        ("program", program, xla, precision),
+        ("network", network),
+        ("family", family),
+        ("network_program", network, program, xla, precision),
+        ("network_size", network, str(setup.net.image_size)),
+    )
+    if family == TINY:
+        # Their launches decide, which no other network's step says much of.
+        levels = (*levels, ("tiny_device", device, precision))
+    if not source:
+        return levels
+    return (
+        *levels,
+        ("publisher", source.partition("|")[0]),
+        ("source", source),
+        ("source_device", source, device),
+        ("series", source, device, precision, xla),
+        ("network_source_device", network, source, device),
+        ("configuration", model, source, device, precision, xla, str(setup.net.image_size)),
+    )

@@ -1,0 +1,1 @@
+"""Fits the model of operators (planner/throughput/operators.py) to the measurements of every network."""
