@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planner.report.front import Point
 
 MOST_NAMES = 10
-_COLOURS = {"measured": "tab:green", "scaled": "tab:blue", "modelled": "tab:orange"}
+_COLOURS = {"measured": "tab:green", "scaled": "tab:blue", "anchored": "tab:purple", "modelled": "tab:orange"}
 _HOUR, _DAY = 3_600, 86_400
 _TIMES = (
     *(60.0, 120.0, 300.0, 600.0, 1_200.0, 1_800.0),

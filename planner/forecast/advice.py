@@ -191,7 +191,7 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     """The next one whose throughput is known as well or better, and whose cost lies within the first one's interval."""
     first = candidates[0]
     high = first.estimate.cost_micro_usd(first.place[0], first.place[1], 2)
-    bases = (Basis.MEASURED, Basis.SCALED, Basis.MODELLED)
+    bases = (Basis.MEASURED, Basis.SCALED, Basis.ANCHORED, Basis.MODELLED)
     for rank, other in enumerate(candidates[1:4], start=2):
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total

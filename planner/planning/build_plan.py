@@ -24,6 +24,7 @@ from planner.planning.processor import read_cpuinfo
 from planner.planning.ranked_offers import first_of_each, in_full, in_numbers
 from planner.planning.rented_measurements import TaughtPredictor
 from planner.planning.this_machine import Processor, quote_this_machine
+from planner.throughput.network_steps import MOST_UNKNOWN
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Question, Throughput
 from pricing.catalog import Catalog, CatalogError
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
     from planner.forecast.queue_wait import QueueWait
     from planner.settings import Settings
+    from planner.throughput.predict import Predictor
     from pricing.catalog import RentalPlaces
     from pricing.cost import ProviderRates
     from pricing.devices import Device, DeviceTable
@@ -139,7 +141,6 @@ def make_plan(
 
     Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
-    _refuse_unpredicted(job)
     job = _sized(job, settings)
     try:
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
@@ -154,12 +155,15 @@ def make_plan(
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
 
 
-def _refuse_unpredicted(job: TrainingJob) -> None:
-    """Raises BadInputError for a network whose speed nobody can tell yet."""
-    if not job.is_layer_list:
+def _refuse_unknown(job: TrainingJob, predictor: Predictor) -> None:
+    """Raises BadInputError for a network of which too much is operators that nobody knows."""
+    graph = job.graph()
+    share = predictor.unknown_share(graph, job.micro_batch_size) if graph.unknown else 0.0
+    if share > MOST_UNKNOWN:
         raise BadInputError(
-            f"the speed of {job.model.preset} is not predicted yet: that of VGG nets and of lists of layers is",
-            "take model.preset vgg16, or give model.layers",
+            f"{share:.0%} of a step of {graph.name} is of operators that are not known: {', '.join(graph.unknown)}",
+            f"at most {MOST_UNKNOWN:.0%} may be; measure the job once (plan measure), or write them with operators of "
+            "docs/jobs.md",
         )
 
 
@@ -189,6 +193,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
     try:
+        _refuse_unknown(job, predictor.plain)
         own = query.own_prices or OwnPrices()
         obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
         world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
@@ -446,7 +451,7 @@ def _of_shares(
 def _asker(
     job: TrainingJob, predictor: TaughtPredictor, devices: Mapping[str, Device]
 ) -> Callable[[Rental], Throughput | Reason]:
-    net = job.net()
+    net = job.net() if job.is_layer_list else job.graph()
 
     # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
     @cache

@@ -12,7 +12,6 @@ from planner.throughput.predict import Predictor
 from planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
 from providers.registry import is_simulated
 from workloads.job import job_from_json
-from workloads.layers import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,12 +78,12 @@ def _of_device(row: OwnMeasurement) -> Measurement | None:
         job = job_from_json(row.job)
     except ValueError:
         return None
-    net = job.net()
+    net = job.net() if job.is_layer_list else job.graph()
     return Measurement(
         id=_name(row),
         model=model_key(net),
         image_size_px=net.image_size,
-        parameters_million=parameters(net) / 1e6,
+        parameters_million=job.graph().parameters / 1e6,
         device=row.device,
         device_count=row.device_count,
         precision=str(job.precision),

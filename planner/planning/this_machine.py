@@ -329,7 +329,7 @@ def predicted_on(
     job, (device, count) = work.job, on
     answer = predictor.predict(
         Question(
-            net=work.job.net(),
+            net=job.net() if job.is_layer_list else job.graph(),
             device=device.name if device else THIS_MACHINE,
             device_count=count,
             interconnect=device.interconnect if device else None,

@@ -37,12 +37,15 @@ _ALWAYS = (
 def _speeds(plan: Plan) -> list[str]:
     """How many offers rest on a device that nobody measured."""
     bases = Counter(candidate.estimate.throughput.basis for candidate in plan.ranking)
-    unmeasured = bases[Basis.MODELLED]
-    if not unmeasured:
-        return []
+    told = {
+        Basis.ANCHORED: "was never measured on their device with this network: other networks were, and carry it",
+        Basis.MODELLED: "was never measured on their device: it is computed from the data sheet and what the model "
+        "learnt of others",
+    }
     return [
-        f"the speed of {unmeasured:,} of {len(plan.ranking):,} offers was never measured on their device: it is "
-        "computed from the data sheet and what the model learnt of others (basis: modelled)"
+        f"the speed of {bases[basis]:,} of {len(plan.ranking):,} offers {text} (basis: {basis})"
+        for basis, text in told.items()
+        if bases[basis]
     ]
 
 

@@ -278,7 +278,9 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`measured`, `scaled` or `modelled`; `input_bound`: its host feeds slower than it computes", "basis", _basis,
+        "`measured`, `scaled`, `anchored` or `modelled`; `input_bound`: its host feeds slower than it computes",
+        "basis",
+        _basis,
         rank_of_need=4,
         of_machine={
             "basis": lambda estimate: estimate.throughput.basis,

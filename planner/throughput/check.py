@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.nets import net_of
+from planner.throughput.network_steps import measured_network
 from planner.throughput.rows import BadRowError, NumberedRow, measurement_from_row
 from planner.throughput.setup import family_of, setup_of_row
 from planner.throughput.table import source_addresses
@@ -24,7 +24,7 @@ EXCLUDED = "excluded"
 """Inference, or quality C: no measurement of training that anything should be held against."""
 UNREADABLE = "unreadable"
 UNKNOWN_MODEL = "unknown_model"
-"""No layer list of this model is kept here: only the VGG family is."""
+"""No network of this name is kept here."""
 NO_BATCH = "no_batch"
 NO_DEVICE_DATA = "no_device_data"
 
@@ -139,7 +139,7 @@ def _check(
 def _answer(measured: Measurement, twin: str | None, predictor: Predictor) -> Throughput | str:
     if measured.mode != "train" or measured.quality is Quality.C:
         return EXCLUDED
-    net = net_of(measured.model, measured.image_size_px, measured.parameters_million)
+    net = measured_network(measured)
     if net is None:
         return UNKNOWN_MODEL
     rates = None if measured.device == CPU else predictor.rates(measured.device)

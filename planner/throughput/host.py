@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 from planner.throughput.remember import per_net
 from planner.throughput.values import Basis, Throughput
-from workloads.layers import figures
+from workloads.graph import NORM_KINDS, Graph, Kind
+from workloads.layers import graph_of
 
 if TYPE_CHECKING:
-    from workloads.layers import LayerFigures, Net
+    from workloads.graph import OperatorFigures
+    from workloads.layers import Net
+
+_WITH_THE_ONE_BEFORE = NORM_KINDS | {Kind.INPUT, Kind.ACTIVATION, Kind.SOFTMAX, Kind.DROPOUT}
 
 # Keras on TensorFlow 2.21 with oneDNN, fp32, the trainer's own step on 2 cores of an AMD EPYC of the Zen 4 generation,
 # 2026-11-21: 21 cases from nets of 8 filters to VGG16, 8 to 128 px, batches of 8 to 128, with and without batch norm,
@@ -40,21 +44,28 @@ UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS = 5.8, 3
 EVIDENCE = ("jcjohnson-0033", "mlperf-0020")
 
 
-@per_net
-def host_step_seconds(net: Net, batch: int, cores: int) -> float:
+def host_step_seconds(net: Net | Graph, batch: int, cores: int) -> float:
     """Seconds of one training step of `batch` images on `cores` processor cores."""
-    layers = figures(net)
-    flops = batch * sum(layer.flops_forward + layer.flops_backward for layer in layers)
+    return _host_step_seconds(net, batch, cores)
+
+
+@per_net
+def _host_step_seconds(net: Net | Graph, batch: int, cores: int) -> float:
+    graph = net if isinstance(net, Graph) else graph_of(net)
+    # Batch norm and activations are passed over with the operator before them.
+    rows = [row for row in graph.figures if row.kind not in _WITH_THE_ONE_BEFORE]
+    norms = [row for row in graph.figures if row.kind in NORM_KINDS]
+    flops = batch * (graph.flops_forward + graph.flops_backward)
     # Fitted to whole steps; a layer without a backward pass moves a third of it.
-    passed = 4 * batch * sum(_share(layer) * (layer.input_elements + layer.output_elements) for layer in layers)
-    normed = 4 * batch * sum(_share(layer) * layer.output_elements for layer in layers if layer.moving_statistics)
+    passed = 4 * batch * sum(_share(row) * (row.input_elements + row.output_elements) for row in rows)
+    normed = 4 * batch * sum(_share(row) * row.output_elements for row in norms)
     busy = (
         flops / (GFLOPS_PER_CORE * 1e9)
         + passed / _BYTES_PER_SECOND_PER_CORE
         + normed * _NORM_SECONDS_PER_BYTE_PER_CORE
-        + sum(layer.trained_parameters for layer in layers) * _SECONDS_PER_WEIGHT_PER_CORE
+        + graph.trained_parameters * _SECONDS_PER_WEIGHT_PER_CORE
     )
-    return busy / cores_that_count(cores) + len(layers) * _SECONDS_PER_LAYER
+    return busy / cores_that_count(cores) + len(rows) * _SECONDS_PER_LAYER
 
 
 def cores_that_count(cores: int) -> float:
@@ -62,11 +73,11 @@ def cores_that_count(cores: int) -> float:
     return float(cores * _DOUBLING_KEEPS ** max(0.0, math.log2(cores / _MEASURED_CORES)))
 
 
-def _share(layer: LayerFigures) -> float:
-    return 1 / 3 if layer.frozen else 1.0
+def _share(row: OperatorFigures) -> float:
+    return 1.0 if row.has_backward else 1 / 3
 
 
-def on_host(net: Net, batch: int, vcpus: int, *, rented: bool) -> Throughput:
+def on_host(net: Net | Graph, batch: int, vcpus: int, *, rented: bool) -> Throughput:
     """Images per second of a host nobody measured; wide, and wider for one not seen at all."""
     cores = max(1, vcpus // _THREADS_PER_RENTED_CORE) if rented else vcpus
     rate = batch / host_step_seconds(net, batch, cores)

@@ -23,6 +23,7 @@ from planner.throughput.physics import (
 )
 from planner.throughput.rates import Precision
 from planner.throughput.setup import Library, Link
+from workloads.graph import Graph
 from workloads.layers import Net
 
 if TYPE_CHECKING:
@@ -75,16 +76,20 @@ class Model:
     def seconds_with_room(self, setup: Setup) -> float:
         """Seconds of one step on a device with memory enough: each part of the physics times what every group that the
         step belongs to says of it.
-
-        Several devices are never slower than half of them, as if those did the others' work too; but for
-        `nn.DataParallel`, under which two were seen to be slower than one.
         """
         factors = self._factors_of(setup)
         alone = math.fsum(map(mul, factors.work_of(setup), costs(setup, self.constants)))
         if setup.count == 1:
             return alone * factors.whole
-        physical = device_seconds(setup, self.constants)
+        return self.shared(setup, alone, device_seconds(setup, self.constants)) * factors.whole
 
+    def shared(self, setup: Setup, alone: float, physical: float) -> float:
+        """Seconds of a step on the set-up's devices, of which one alone takes `alone`, and `physical` by the physics.
+
+        Several devices are never slower than half of them, as if those did the others' work too; but for
+        `nn.DataParallel`, under which two were seen to be slower than one.
+        """
+        factors = self._factors_of(setup)
         is_ordered = setup.library is not Library.DATA_PARALLEL
         # Beyond one either way, a longer part could make a shorter whole.
         delay = min(1.0, max(-1.0, factors.waiting)) if is_ordered else factors.waiting
@@ -95,9 +100,9 @@ class Model:
             return seconds * math.exp(delay * waiting / seconds) * math.pow(count, factors.doubling)
 
         if not is_ordered:
-            return together(setup.count) * factors.whole
+            return together(setup.count)
         counts = (setup.count >> halvings for halvings in range(setup.count.bit_length()))
-        return setup.count * min(together(count) / count for count in counts) * factors.whole
+        return setup.count * min(together(count) / count for count in counts)
 
     def crowding(self, setup: Setup) -> float:
         """How much longer a step takes for want of memory: 1 where there is enough."""
@@ -123,7 +128,7 @@ class _Factors:
     whole: float
     pressure: float
     doubling: float
-    _works: dict[tuple[int, int, bool], tuple[Net, tuple[float, ...]]] = field(default_factory=dict)
+    _works: dict[tuple[int, int, bool], tuple[Net | Graph, tuple[float, ...]]] = field(default_factory=dict)
 
     def work_of(self, setup: Setup) -> tuple[float, ...]:
         """The amounts of `physics.work_of`, each times the factor of its node, over all nodes; kept for other steps."""

@@ -6,21 +6,34 @@ import hashlib
 from functools import lru_cache
 
 from planner.throughput.remember import per_net
+from workloads.graph import Graph, Kind
 from workloads.layers import Conv, Dense, ImageTooSmallError, MaxPool, Net, parameters
+from workloads.terms import LAYER_LISTS, Preset
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, vgg
 
 _IMAGENET_CLASSES = 1_000
+_PRESETS = frozenset(map(str, Preset)) - frozenset(map(str, LAYER_LISTS))
 # Heads seen on VGG features: the published one, the published one for ten classes, and those of CIFAR nets.
 _HEADS = ((VGG_DENSE, _IMAGENET_CLASSES), (VGG_DENSE, 10), ((512, 512), 10), ((512,), 10), ((), 10))
 
 
-def model_key(net: Net) -> str:
+def model_key(net: Net | Graph) -> str:
     """The key under which measurements of this net are kept.
 
     A VGG net with the published features and hidden widths is `vgg16` or `vgg16_bn` whatever its class count and
-    dropout, which cost next to nothing; any other net is known by a digest of its layers.
+    dropout, which cost next to nothing; any other list of layers is known by a digest of them. A network that is no
+    list of layers is known by its name where that is a preset's, else by the digest of its operators.
     """
+    if isinstance(net, Graph):
+        return net.name if net.name in _PRESETS and not is_frozen(net) else f"net-{net.digest[:12]}"
     return _key(net, 0, 0)
+
+
+def is_frozen(net: Net | Graph) -> bool:
+    """Whether some of its weights are not trained."""
+    if isinstance(net, Graph):
+        return net.trained_parameters < net.parameters
+    return bool(net.frozen)
 
 
 @per_net
@@ -47,8 +60,10 @@ def is_vgg(key: str) -> bool:
     return key.removesuffix("_bn") in VGG_FEATURES
 
 
-def convolutions(net: Net) -> int:
+def convolutions(net: Net | Graph) -> int:
     """How many convolutions a net has."""
+    if isinstance(net, Graph):
+        return sum(one.kind is Kind.CONVOLUTION for one in net.operators)
     return sum(isinstance(layer, Conv) for layer in net.layers)
 
 

@@ -7,16 +7,17 @@ nobody measured. So the measured ones are bounds of the others ([ADR 32](docs/ad
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from planner.throughput.rates import WITH_TF32, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
-    from planner.throughput.model import Model
+    from planner.throughput.model import Group
     from planner.throughput.rates import KnownRates, Rates
     from planner.throughput.setup import Setup
+    from workloads.graph import Graph
     from workloads.layers import Net
 
 _MOST = 8_192
@@ -24,10 +25,27 @@ _MOST = 8_192
 _OF_A_DEVICE = {"device": 1, "device_precision": 1, "source_device": 2, "series": 2, "link_source_device": 2}
 
 
+class Steps(Protocol):
+    """What is put in order: the seconds of steps, and which groups of them were measured."""
+
+    @property
+    def corrections(self) -> Collection[Group]:
+        """The groups with measurements."""
+        ...
+
+    def seconds_with_room(self, setup: Setup) -> float:
+        """Seconds of one step on devices with memory enough."""
+        ...
+
+    def crowding(self, setup: Setup) -> float:
+        """How much longer a step takes for want of memory."""
+        ...
+
+
 class Orders:
     """The model's steps in the order that holds between them. `known` are the rates of all devices."""
 
-    def __init__(self, model: Model, known: Iterable[KnownRates]) -> None:
+    def __init__(self, model: Steps, known: Iterable[KnownRates]) -> None:
         self._model = model
         groups = model.corrections
         names = {group[_OF_A_DEVICE[group[0]]] for group in groups if group[0] in _OF_A_DEVICE}
@@ -37,7 +55,7 @@ class Orders:
             alike = self._measured.setdefault(rates.architecture, [])
             if rates.group in names and rates not in alike:
                 alike.append(rates)
-        self._seconds: dict[tuple[object, ...], tuple[Net, tuple[float, ...]]] = {}
+        self._seconds: dict[tuple[object, ...], tuple[Net | Graph, tuple[float, ...]]] = {}
 
     def seconds(self, setup: Setup) -> float:
         """Seconds of one step: as the model has it, but no less than on a better card that was measured, and no more

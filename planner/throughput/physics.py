@@ -11,7 +11,8 @@ from planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes,
 from planner.throughput.rates import Precision
 from planner.throughput.remember import per_net
 from planner.throughput.setup import Library, Link
-from workloads.layers import figures
+from workloads.graph import Graph
+from workloads.layers import figures, trained_parameters
 from workloads.memory import footprint
 
 if TYPE_CHECKING:
@@ -173,7 +174,9 @@ def work_of(setup: Setup) -> tuple[tuple[int, tuple[float, ...]], ...]:
 
 
 @per_net
-def _works(net: Net, batch: int, width: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
+def _works(net: Net | Graph, batch: int, width: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
+    if isinstance(net, Graph):
+        raise TypeError(f"{net.name} is no list of layers: planner.throughput.operators has its seconds")
     layers = [_work(layer, batch, width) for layer in figures(net) if layer.kind != "flatten"]
     at_nodes: dict[int, list[float]] = {}
 
@@ -205,7 +208,7 @@ def device_seconds(setup: Setup, constants: Constants) -> float:
 
 
 @per_net
-def _sums(net: Net, batch: int, width: int) -> tuple[float, ...]:
+def _sums(net: Net | Graph, batch: int, width: int) -> tuple[float, ...]:
     return tuple(map(sum, zip(*(amounts for _, amounts in _works(net, batch, width)), strict=True)))
 
 
@@ -305,13 +308,13 @@ def volume(setup: Setup, sent: float, count: int) -> float:
 
 
 @per_net
-def _trained(net: Net, _first: int, _second: int) -> int:
+def _trained(net: Net | Graph, _first: int, _second: int) -> int:
     """Trainable parameters."""
-    return sum(layer.trained_parameters for layer in figures(net))
+    return net.trained_parameters if isinstance(net, Graph) else trained_parameters(net)
 
 
 @per_net
-def _memory_line(net: Net, width: int, planned: int) -> tuple[int, int]:
+def _memory_line(net: Net | Graph, width: int, planned: int) -> tuple[int, int]:
     """Bytes that a step needs of a device whatever its batch, and those of each image."""
     precision = "amp_fp16" if width == 2 else "fp32"
     one, two = (footprint(net, batch, precision, "sgd", xla=bool(planned)).allocated for batch in (1, 2))

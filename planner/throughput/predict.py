@@ -6,10 +6,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import Evidence, Nearness, basis_of, evidence, seen_of
+from planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
 from planner.throughput.host import host_step_seconds, on_host
 from planner.throughput.model import load_model
-from planner.throughput.nets import is_vgg, model_key, net_of
+from planner.throughput.nets import is_frozen, is_vgg, model_key
+from planner.throughput.network_steps import (
+    MOST_UNKNOWN,
+    NetworkSteps,
+    VggSteps,
+    kinds_of,
+    measured_network,
+    unknown_width,
+)
+from planner.throughput.operators import load_operators
 from planner.throughput.orders import Orders
 from planner.throughput.own import from_own
 from planner.throughput.rates import KnownRates, known_rates
@@ -25,7 +34,7 @@ from planner.throughput.setup import (
     precision_on,
     setup_of_row,
 )
-from planner.throughput.table import SHIPPED_TABLE, open_table, seen_on
+from planner.throughput.table import SHIPPED_TABLE, anchors_on, open_table, seen_on
 from planner.throughput.values import (
     CPU,
     THIS_MACHINE,
@@ -36,6 +45,7 @@ from planner.throughput.values import (
     Throughput,
     Unpredicted,
 )
+from workloads.graph import Graph
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,6 +54,7 @@ if TYPE_CHECKING:
 
     from planner.throughput.evidence import EvidenceRow
     from planner.throughput.model import Model
+    from planner.throughput.operators import OperatorModel
     from planner.throughput.rates import DeviceRow, Rates
 
 
@@ -54,8 +65,13 @@ class Predictor:
     """
 
     def __init__(
-        self, database: sqlite3.Connection, model: Model, devices: Mapping[str, DeviceRow], own: Sequence[Measurement]
+        self,
+        database: sqlite3.Connection,
+        models: tuple[Model, OperatorModel],
+        devices: Mapping[str, DeviceRow],
+        own: Sequence[Measurement],
     ) -> None:
+        model, operators = models
         self._database = database
         self._model = model
         self._devices = devices
@@ -63,7 +79,11 @@ class Predictor:
         self._rates: dict[str, KnownRates | None] = {}
         self._rows_by_group: dict[str, list[EvidenceRow]] = {}
         known = (self.rates(name) for name in devices)
-        self._orders = Orders(model, [rates for rates in known if rates is not None])
+        self._networks = NetworkSteps(model, operators)
+        self._vgg = VggSteps(model, self._networks)
+        rates_of_all = [rates for rates in known if rates is not None]
+        self._orders = Orders(self._vgg, rates_of_all)
+        self._network_orders = Orders(self._networks, rates_of_all)
         self._architectures = frozenset(group[1] for group in model.corrections if group[0] == "architecture")
 
     @classmethod
@@ -71,7 +91,7 @@ class Predictor:
         cls, devices: Mapping[str, DeviceRow], path: Path = SHIPPED_TABLE, own: Sequence[Measurement] = ()
     ) -> Predictor:
         """Opens the compiled measurements. Raises MissingTableError where they have not been compiled."""
-        return cls(open_table(path), load_model(), devices, own)
+        return cls(open_table(path), (load_model(), load_operators()), devices, own)
 
     def close(self) -> None:
         """Close the database of measurements."""
@@ -80,7 +100,7 @@ class Predictor:
     def predict(self, question: Question) -> Throughput | Unpredicted:
         """The throughput over all devices, or why none can be told."""
         answer = self._predicted(question)
-        if isinstance(answer, Unpredicted) or not question.net.frozen:
+        if isinstance(answer, Unpredicted) or not is_frozen(question.net):
             return answer
         return replace(answer, note=f"{answer.note}; {_FROZEN_NOTE}" if answer.note else _FROZEN_NOTE)
 
@@ -94,6 +114,8 @@ class Predictor:
     def predict_setup(self, setup: Setup, model: str, without: frozenset[str] = frozenset()) -> Throughput:
         """The throughput of a step as a source runs it. `without` names shipped rows to leave out of the evidence;
         at most one of them may be the very step that is asked."""
+        if isinstance(setup.net, Graph) or self._vgg.is_anchored(setup.device):
+            return self._network_setup(setup, model, without)
         seconds = self._model.seconds(setup)
         near = self._evidence(setup, model, without)
         for row in without:
@@ -101,6 +123,31 @@ class Predictor:
             seconds *= math.exp(self._model.left_out.get(row, 0.0))
         rate = setup.batch * setup.count / seconds
         return self._throughput(rate, near, self._half_width(near))
+
+    def unknown_share(self, graph: Graph, batch: int) -> float:
+        """The share of a network's step that is of operators which are counted by their bytes alone, on a usual
+        card."""
+        rates = self.rates(_USUAL_CARD)
+        if rates is None:
+            return 0.0
+        question = Question(
+            net=graph,
+            device=_USUAL_CARD,
+            device_count=1,
+            interconnect=None,
+            vcpus=None,
+            batch_per_device=batch,
+            precision="amp_fp16",
+            xla=False,
+            framework="tensorflow",
+        )
+        return self._networks.unknown_share(_setup(question, rates))
+
+    def operator_seconds(self, question: Question) -> tuple[float, ...]:
+        """Seconds of each operator of the question's network, in order, on one of its devices; none where nothing is
+        known of the device."""
+        rates = self.rates(question.device)
+        return () if rates is None else self._networks.operator_seconds(_setup(question, rates))
 
     def rates(self, device: str) -> KnownRates | None:
         """The peak rates of a device; None where it is unknown, or they are."""
@@ -119,6 +166,8 @@ class Predictor:
             return Unpredicted(reason="no_device_data")
         setup = _setup(question, rates)
         key = model_key(question.net)
+        if isinstance(question.net, Graph) or self._vgg.is_anchored(setup.device):
+            return self._of_network(setup, key)
         near = self._evidence(setup, key, frozenset())
         rate = setup.batch * setup.count / self._orders.seconds(setup)
         width = self._half_width(near)
@@ -128,17 +177,69 @@ class Predictor:
         # The measurements are of older versions than what will run.
         return self._throughput(rate, near, math.hypot(width, self._model.version_shift))
 
+    def _of_network(self, setup: Setup, key: str) -> Throughput | Unpredicted:
+        """What the measurements of other networks say; none where too much of the step is unknown."""
+        unknown = self._networks.unknown_share(setup)
+        if unknown > MOST_UNKNOWN:
+            return Unpredicted(reason="unknown_operators")
+        is_graph = isinstance(setup.net, Graph)
+        seconds = (self._network_orders if is_graph else self._orders).seconds(setup)
+        # What was measured here is of older versions than what will run; errors of other programs have that in them.
+        seen = self._networks.seen(setup, key)
+        shift = self._model.version_shift if seen.device_by_source or not seen.device else 0.0
+        width = math.hypot(self._network_width(setup, key), shift, unknown_width(unknown))
+        return self._network_throughput(setup, key, seconds, width)
+
+    def _network_setup(self, setup: Setup, key: str, without: frozenset[str]) -> Throughput:
+        steps = self._networks if isinstance(setup.net, Graph) else self._vgg
+        seconds = steps.seconds_with_room(setup) * steps.crowding(setup)
+        for row in without:
+            seconds *= math.exp(self._networks.operators.left_out.get(row, 0.0))
+        width = self._network_width(setup, key, is_itself=bool(without))
+        return self._network_throughput(setup, key, seconds, width, without)
+
+    def _network_width(self, setup: Setup, key: str, *, is_itself: bool = False) -> float:
+        seen = self._networks.seen(setup, key, is_itself=is_itself)
+        widths = self._networks.operators.half_widths
+        width = max(widths[kind] for kind in kinds_of(seen, is_blended=not isinstance(setup.net, Graph)))
+        if setup.count == 1:
+            return width
+        scale = self._model.sharing_scales.get(f"{setup.link}/{setup.library}", 1.0)
+        return math.hypot(width, self._model.half_widths[f"{Nearness.SAME_SOURCE}+{SHARING}"] * scale)
+
+    def _network_throughput(
+        self, setup: Setup, key: str, seconds: float, width: float, without: frozenset[str] = frozenset()
+    ) -> Throughput:
+        seen = self._networks.seen(setup, key, is_itself=bool(without))
+        basis = Basis.SCALED if seen.pair else Basis.ANCHORED if seen.device else Basis.MODELLED
+        names = [name for name in self._devices if self._devices[name].group == setup.device]
+        ids = tuple(id_ for id_ in anchors_on(self._database, names, key, str(setup.precision)) if id_ not in without)
+        carriers = self._networks.operators.measured.networks_on(setup.device)
+        note = _NOTES[basis] if basis is not Basis.ANCHORED else f"anchored: {_joined(carriers)} on this device"
+        rate, factor = setup.batch * setup.count / seconds, math.exp(width)
+        return Throughput(
+            images_per_second=rate,
+            low=rate / factor,
+            high=rate * factor,
+            basis=basis,
+            evidence=ids[:_NAMED_ROWS] or (NO_MEASUREMENT,),
+            note=note,
+        )
+
     def _model_value(self, question: Question, row: Measurement) -> float | None:
         """What the model says of an own measurement's configuration."""
         same = row.model == model_key(question.net) and row.image_size_px == question.net.image_size
-        net = question.net if same else net_of(row.model, row.image_size_px, row.parameters_million)
+        net = question.net if same else measured_network(row)
         if net is None or row.batch_per_device is None:
             return None
         if row.device in (CPU, THIS_MACHINE):
             return row.batch_per_device / host_step_seconds(net, row.batch_per_device, question.vcpus or 1)
         rates = self.rates(row.device)
         setup = None if rates is None else setup_of_row(row, net, rates)
-        return None if setup is None else setup.batch * setup.count / self._orders.seconds(setup)
+        if setup is None:
+            return None
+        orders = self._network_orders if isinstance(net, Graph) else self._orders
+        return setup.batch * setup.count / orders.seconds(setup)
 
     def _evidence(self, setup: Setup, model: str, without: frozenset[str]) -> Evidence:
         rows = self._seen_of(setup.rates)
@@ -158,7 +259,7 @@ class Predictor:
     def _throughput(self, rate: float, near: Evidence, half_width: float) -> Throughput:
         factor = math.exp(half_width)
         basis = basis_of(near.nearness)
-        ids = near.ids or ("no measurement of this device: its peak rates and what the model learnt of others",)
+        ids = near.ids or (NO_MEASUREMENT,)
         return Throughput(
             images_per_second=rate,
             low=rate / factor,
@@ -169,6 +270,16 @@ class Predictor:
         )
 
 
+def _joined(networks: Sequence[str]) -> str:
+    """The most measured ones, and how many more."""
+    more = f" and {len(networks) - _NAMED_ROWS} more networks" if len(networks) > _NAMED_ROWS else ""
+    return ", ".join(networks[:_NAMED_ROWS]) + more
+
+
+_NAMED_ROWS = 3
+_USUAL_CARD = "A100-80GB"
+NO_MEASUREMENT = "no measurement of this device: its peak rates and what the model learnt of others"
+"""What stands for evidence where there is none."""
 _NOTES = {
     Basis.MEASURED: "this configuration was measured",
     Basis.SCALED: "this device was measured in another configuration",

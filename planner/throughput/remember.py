@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from workloads.graph import Graph
     from workloads.layers import Net
+
+    Network = TypeVar("Network", Net, Graph, Net | Graph)
 
 Answer = TypeVar("Answer")
 _MOST = 8_192
 
 
-def per_net(function: Callable[[Net, int, int], Answer]) -> Callable[[Net, int, int], Answer]:
+def per_net(function: Callable[[Network, int, int], Answer]) -> Callable[[Network, int, int], Answer]:
     """`function` of a net and two numbers, computed once for each net object; starts afresh when full."""
-    entries: dict[tuple[int, int, int], tuple[Net, Answer]] = {}
+    entries: dict[tuple[int, int, int], tuple[Network, Answer]] = {}
 
     @wraps(function)
-    def remembered(net: Net, first: int, second: int) -> Answer:
+    def remembered(net: Network, first: int, second: int) -> Answer:
         # The net is kept beside the answer, so that no other object can come by its id.
         key = (id(net), first, second)
         pair = entries.get(key)

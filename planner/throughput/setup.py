@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from planner.throughput.rates import WITH_TF32, Precision, Rates
 from planner.throughput.values import Measurement, Parallelism
+from workloads.graph import Graph
 from workloads.layers import Net
 
 _WITHOUT_PEER_ACCESS = re.compile(r"RTX [3-9]0[5-9]0\b")
@@ -85,7 +86,7 @@ class Setup:
     meant. `gradient_bytes` is the width in which gradients travel.
     """
 
-    net: Net
+    net: Net | Graph
     batch: int
     count: int
     rates: Rates
@@ -215,7 +216,7 @@ def library_of(count: int, parallelism: Parallelism, framework: str) -> Library:
     return Library.MIRRORED if family is Family.KERAS else Library.NCCL
 
 
-def setup_of_row(row: Measurement, net: Net, rates: Rates) -> Setup | None:
+def setup_of_row(row: Measurement, net: Net | Graph, rates: Rates) -> Setup | None:
     """The step a measurement timed; None where its batch is not stated."""
     if row.batch_per_device is None:
         return None

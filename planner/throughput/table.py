@@ -46,6 +46,23 @@ def seen_on(database: sqlite3.Connection, names: Iterable[str], group: str, arch
         raise MissingTableError(f"the measurements cannot be read: {error}") from error
 
 
+_ANCHORS = """SELECT id FROM measurements WHERE device IN ({}) AND mode = 'train' AND quality != 'C'
+ ORDER BY model != ?, device_count > 1, precision NOT LIKE ?, model != 'resnet50', id LIMIT 4"""
+
+
+def anchors_on(database: sqlite3.Connection, names: Iterable[str], model: str, precision: str) -> list[str]:
+    """The measurements of the devices `names` that carry a prediction of another network, those named first that are
+    nearest: of the same network, of one device, in the same precision. Raises MissingTableError for another file."""
+    found_names = tuple(names)
+    alike = "%16" if precision == "half" else precision
+    try:
+        query = _ANCHORS.format(", ".join("?" * len(found_names)))
+        with closing(database.execute(query, (*found_names, model.removesuffix("_bn"), alike))) as rows:
+            return [str(id_) for (id_,) in rows]
+    except sqlite3.DatabaseError as error:
+        raise MissingTableError(f"the measurements cannot be read: {error}") from error
+
+
 def _evidence_row(row: tuple[object, ...], group: str, architecture: str) -> EvidenceRow:
     (
         id_,

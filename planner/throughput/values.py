@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from workloads.graph import Graph
 from workloads.layers import Net
 
 
@@ -13,10 +14,11 @@ class Question:
     """What is to be trained on what.
 
     `device` is a canonical device name, `cpu` for a rented host without accelerator, or `this-machine`; `vcpus` is
-    needed for both of these. `framework` and `precision` are a job's.
+    needed for both of these. `framework` and `precision` are a job's. `net` is a list of layers, or the graph of a
+    network that is none.
     """
 
-    net: Net
+    net: Net | Graph
     device: str
     device_count: int
     interconnect: str | None
@@ -34,6 +36,8 @@ class Basis(StrEnum):
     """This net, device, device count, precision and batch were measured."""
     SCALED = "scaled"
     """This device was measured, in another configuration."""
+    ANCHORED = "anchored"
+    """Other networks alone were measured on this device, and carry the prediction."""
     MODELLED = "modelled"
     """No measurement of this device."""
 

@@ -16,7 +16,6 @@ from planner.throughput.columns import COLUMNS
 from planner.throughput.nets import model_key
 from planner.throughput.values import CPU
 from providers.hardware import canonical_device
-from workloads.layers import parameters
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
@@ -51,14 +50,14 @@ def measured_row(
     """The cells by column. `find` gives the canonical name of a device's spelling, None where it is not known."""
     start, count = measured.start, max(1, int(measured.start.get("device_count", 1)))
     is_gpu = start.get("device_kind") == "gpu" and bool(machine.gpus)
-    net = job.net()
+    net = job.net() if job.is_layer_list else job.graph()
     spread = _spread(measured.laps)
     row = {
         **dict.fromkeys(COLUMNS, ""),
         "source": "own",
         "source_section": f"plan measure of trainplan {__version__}",
         "model": model_key(net),
-        "parameters_million": f"{parameters(net) / 1e6:.6g}",
+        "parameters_million": f"{job.graph().parameters / 1e6:.6g}",
         "image_size_px": str(job.image_size),
         "mode": "train",
         "device": canonical_device(machine.gpus[0].name, find) if is_gpu else CPU,

@@ -261,7 +261,7 @@ def test_check_predicts_what_it_can_and_says_why_not(
             f"new-1,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,{ADDRESS},Q=A; SGD",
             f"new-2,vgg13,224,inference,V100 SXM2,16,1,fp32,no,64,{EC2},900,,Q=A",
             f"new-3,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,,Q=C; unstable",
-            f"new-4,resnet50,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,,Q=A",
+            f"new-4,nasnet,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},360,,Q=A",
             f"new-5,vgg13,224,train,Apple M1,,1,fp32,no,64,{EC2},36,,Q=A",
             f"new-6,vgg13,224,train,V100 SXM2,16,1,fp32,no,,{EC2},360,,Q=A",
             f"new-7,vgg13,224,train,V100 SXM2,16,1,fp32,no,64,{EC2},fast,,Q=A",

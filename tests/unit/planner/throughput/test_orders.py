@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from planner.throughput.model import Correction, Group, load_model
 from planner.throughput.nets import net_of
+from planner.throughput.operators import load_operators
 from planner.throughput.predict import Predictor
 from planner.throughput.table import SHIPPED_TABLE, open_table
 from planner.throughput.values import Question, Throughput
@@ -103,4 +104,6 @@ def _with_any_corrections(seed: int) -> Predictor:
         )
         for group, found in shipped.corrections.items()
     }
-    return Predictor(open_table(SHIPPED_TABLE), replace(shipped, corrections=corrections), _DEVICES, ())
+    return Predictor(
+        open_table(SHIPPED_TABLE), (replace(shipped, corrections=corrections), load_operators()), _DEVICES, ()
+    )

@@ -69,7 +69,7 @@ def test_several_devices_of_which_one_was_measured_are_told_and_as_wide_as_a_lib
     assert one.high / one.images_per_second < eight.high / eight.images_per_second
 
 
-@pytest.mark.parametrize("device", ["L4", "A10G", "H100", "H200", "TPU v3", "GTX 1080 Ti"])
+@pytest.mark.parametrize("device", ["L4", "A10G", "L40S", "TPU v5e", "GTX 1080 Ti"])
 def test_an_unmeasured_device_is_modelled_from_its_rates(predictor: Predictor, device: str) -> None:
     found = answer(predictor, question(device))
     assert found.basis is Basis.MODELLED
