@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from planner.cli import planning
+from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import OF_A_JOB, AskedJob, job_of
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.planning.build_plan import PlanQuery, nothing_left
-from planner.report.compare import Side, compare, comparison_json
+from planner.report.compare import Pair, Side, compare, comparison_json
 from planner.settings import Settings
 from workloads.job import job_keys
 from workloads.job_changes import Change, changed_job, differences
@@ -52,9 +53,7 @@ def refuse_beside(values: Mapping[str, object]) -> None:
             raise BadInputError(f"--compare and --{name} cannot be combined", "give one of the two")
 
 
-def print_comparison(
-    jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings: Settings, *, as_json: bool, wide: bool
-) -> None:
+def print_comparison(jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings: Settings, form: DocumentForm) -> None:
     """Plan both jobs at one time and print them side by side. Raises NothingLeftError where nothing fits either."""
     query, now = planning.completed(query._replace(every_place=True, limit=0, prices=True), settings)
     first, _ = planning.planned(jobs[0].job, query, settings, now)
@@ -62,14 +61,16 @@ def print_comparison(
     is_equal = not differences(jobs[0].job, jobs[1].job)
     second = first if is_equal else planning.planned(jobs[1].job, query, settings, now)[0]
     comparison = compare(Side(jobs[0].source, first), Side(jobs[1].source, second))
-    if as_json:
+    if form.as_json:
         sys.stdout.write(comparison_json(comparison) + "\n")
     else:
         from planner.report.compare_page import comparison_page
 
-        show(comparison_page(comparison), wide=wide)
+        if form.as_markdown:  # it is read elsewhere than on this machine
+            comparison = comparison._replace(this_machine=Pair())
+        show(comparison_page(comparison), wide=form.wide, as_markdown=form.as_markdown)
     if not any(plan.ranking or planning.is_answered_here(plan, query) for plan in (first, second)):
-        raise nothing_left(first, is_shown=not as_json)
+        raise nothing_left(first, is_shown=not form.as_json)
 
 
 def _is_change(text: str) -> bool:

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 
 class DocumentForm(NamedTuple):
-    """How the document is wanted; the options of these names, and --wide."""
+    """How the answer or its document is wanted; the options of these names, --wide, and whether it is Markdown."""
 
     as_json: bool = False
     html: Path | None = None
     levers: bool = False
     limit: int | None = None
     wide: bool = False
+    as_markdown: bool = False
 
     @property
     def is_wanted(self) -> bool:

@@ -44,7 +44,11 @@ def answer_with_document(
         from planner.report.estimate_page import job_line
         from planner.report.levers import levers_page
 
-        show([*asked_job.page, *levers_page(document["levers"], job_line(plan.job))], wide=form.wide)
+        show(
+            [*asked_job.page, *levers_page(document["levers"], job_line(plan.job))],
+            wide=form.wide,
+            as_markdown=form.as_markdown,
+        )
     if form.html is not None:
         from planner.report.estimate_html import answer
 

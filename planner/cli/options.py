@@ -161,6 +161,14 @@ def _usd(option: str, text: str) -> Decimal:
     return budget
 
 
+def is_markdown(format_name: str, *, as_json: bool) -> bool:
+    """Whether `--format markdown` was typed. Raises BadInputError."""
+    is_wanted = one_of("--format", format_name, ["text", "markdown"]) == "markdown"
+    if is_wanted and as_json:
+        raise BadInputError("--format markdown and --json cannot be combined", "give one of the two")
+    return is_wanted
+
+
 def any_client(value: str | None) -> bool:
     """Whether `--client any` was typed, the one value it has. Raises BadInputError."""
     if value is not None:

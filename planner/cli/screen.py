@@ -80,9 +80,14 @@ def lines_on(text: str, columns: int) -> int:
     return sum(max(1, -(-len(line) // columns)) for line in _COLOURS.sub("", text).split("\n"))
 
 
-def show(page: Page, *, wide: bool = False, stream: TextIO | None = None) -> None:
-    """Draw a page on a stream (default: stdout)."""
+def show(page: Page, *, wide: bool = False, as_markdown: bool = False, stream: TextIO | None = None) -> None:
+    """Draw a page on a stream (default: stdout), or write it as Markdown."""
     stream = stream or sys.stdout
+    if as_markdown:
+        from planner.report.markdown import markdown
+
+        stream.write(markdown(page))
+        return
     screen = screen_of(stream, os.environ, wide=wide)
     text = render(page, screen) + "\n"
     if screen.has_colour:

@@ -15,7 +15,7 @@ from planner.cli import job_options, options, planning
 from planner.cli.counted_images import with_counted_images
 from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import AskedJob
-from planner.cli.screen import Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
+from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
 from planner.errors import BadInputError
 from planner.planning.build_plan import PlanQuery, make_plan, nothing_left
 from planner.report.page import joined
@@ -83,11 +83,15 @@ def command(
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write the answer as a page for a browser: one file")
     ] = None,
+    format_name: Annotated[
+        str, typer.Option("--format", metavar="text|markdown", help="markdown: for a comment on GitHub")
+    ] = "text",
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
     """Read the job, plan, print."""
-    document = DocumentForm(as_json, html, levers, limit, wide)
+    as_markdown = options.is_markdown(format_name, as_json=as_json)
+    document = DocumentForm(as_json, html, levers, limit, wide, as_markdown)
     if document.is_wanted and explain_row is not None:
         name = "json" if as_json else "html" if html is not None else "levers"
         raise BadInputError(f"--explain and --{name} cannot be combined", "give one of the two")
@@ -122,7 +126,7 @@ def command(
         if other.job.data.images is None:  # A number that was typed to compare with need not be that of the folder.
             other = other._replace(job=with_counted_images(other.job))
         other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
-        compare.print_comparison((asked_job._replace(job=job), other), query, settings, as_json=as_json, wide=wide)
+        compare.print_comparison((asked_job._replace(job=job), other), query, settings, document)
         return
     plan = _answered(
         asked_job._replace(job=job), query, settings, form, may_ask=not document.is_wanted and catalog is None
@@ -153,7 +157,7 @@ class _Form(NamedTuple):
 
     def is_brief(self, screen: Screen) -> bool:
         """Whether the answer is to fit the screen: at a terminal, unless everything is asked for."""
-        return screen.terminal is not None and not self.every
+        return screen.terminal is not None and not self.every and not self.document.as_markdown
 
 
 def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _Form, *, may_ask: bool) -> Plan:
@@ -176,7 +180,8 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
 
         answer_with_document(plan, judged, form.document, asked_job, plan_of)
     else:
-        show(_page(plan, form, judged, asked_job.page, regions), wide=form.wide)
+        page = _page(plan, form, judged, asked_job.page, regions)
+        show(page, wide=form.wide, as_markdown=form.document.as_markdown)
     if form.plot is not None and plan.ranking:
         from planner.cli.plot import draw_front
 
@@ -233,6 +238,10 @@ def _page(
     if form.explain_row is not None and plan.ranking:
         return joined([above, _explanation(plan, form.explain_row)])
     screen = screen_of(sys.stdout, os.environ, wide=form.wide)
+    if form.document.as_markdown and not form.notes:
+        # It is read elsewhere than on this machine.
+        few = _first(plan, form.limit or DEFAULT_ROWS)._replace(this_machine=None)
+        return joined([above, _brief(few, judged, PLAIN, has_chart=bool(front_chart(plan)))])
     if form.is_brief(screen):
         has_chart = bool(front_chart(plan))
 
