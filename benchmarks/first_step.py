@@ -14,19 +14,15 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.cloud.agent_archive import agent_bytes, reading_source
-from providers.cloud.images import table
+from providers.cloud.images import HostImage, Software, table
 from providers.cloud.trainer_wheel import requirements, wheel_bytes
 from workloads.datasets import DATASETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from providers.cloud.images import HostImage, Software
 
 LIMIT_MB = 4000.0
 DOCKER_MB = 65.0

@@ -11,8 +11,9 @@ import argparse
 import json
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -22,9 +23,6 @@ from workloads.trainer.loop import train
 from workloads.trainer.prepare import Setting
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIDE = 16
 _TRAINED, _HELD_OUT = 100, 100

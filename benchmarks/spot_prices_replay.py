@@ -14,9 +14,10 @@ import argparse
 import csv
 import statistics
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.throughput.nets import net_of
 from planner.throughput.predict import Predictor
@@ -24,9 +25,6 @@ from planner.throughput.values import Question, Throughput
 from pricing.device_text import read_devices
 from pricing.planning import AS_LISTED, Drift, Ground, PriceSpread, planning_micro, spread
 from scripts.spot_drift import HISTORY, Series, fitted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 AGES_DAYS = (30, 60, 90)
 WITHIN = 1.10

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,6 @@ from pricing.table_text import TableError
 from pricing.tables import SOURCE_COLUMNS, TYPE_COLUMNS, read_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pricing.overlay import Overlay
 
 

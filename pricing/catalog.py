@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import cached_property
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from pricing import queries, rows
 from pricing.devices import Device, DeviceTable
 from pricing.grades import OLD_AFTER, Market, PriceGrade, grade
 from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
-from pricing.side_rates import SideRates
+from pricing.side_rates import SideRate, SideRates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import date
-    from types import TracebackType
-
     from pricing.cost import ProviderRates
-    from pricing.side_rates import SideRate
 
 SCHEMA_VERSION = 6
 SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"

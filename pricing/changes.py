@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pricing.grades import Market
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # A vendor that renames a product must not empty the catalog (ADR 16).
 MOST_GONE = Decimal("0.2")

@@ -7,11 +7,12 @@ import os
 import sqlite3
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
 from pricing.devices import CPU_DEVICE
@@ -20,16 +21,11 @@ from pricing.grounds import Grounds
 from pricing.list_checks import failures, listed_prices
 from pricing.money import to_micro
 from pricing.offers import Availability, LifecycleState
-from pricing.overlay import overlaid
+from pricing.overlay import Overlay, overlaid
 from pricing.planning import NEVER, TABLE, drift_of
 from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
 from pricing.table_text import TableError
 from pricing.tables import OfferRow, Price, Tables, read_tables, text_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from pricing.overlay import Overlay
 
 TEXT_DIR = Path(__file__).parent / "data"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pricing.money import HOURS_PER_MONTH, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
 from pricing.side_rates import ASSUMED, BUCKET, GB, GB_MONTH, HOUR, INTERNET, Rate, SideRates
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 class ProviderRates(NamedTuple):

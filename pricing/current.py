@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog, CatalogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import date
-    from pathlib import Path
-
     from pricing.offers import Offer, OfferQuery
 
 

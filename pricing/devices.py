@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from workloads.nearest import nearest_names, plain, same_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 CPU_DEVICE = "cpu"
 """The device of an offer without an accelerator: the host itself."""

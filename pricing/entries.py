@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.changes import Key
@@ -9,9 +11,6 @@ from pricing.grades import Market
 from pricing.money import to_micro
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from decimal import Decimal
-
     from pricing.tables import OfferRow, Price, SpotHistory
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from pricing.devices import CPU_DEVICE
@@ -11,9 +13,6 @@ from pricing.money import from_micro, to_micro
 from pricing.planning import Ground, ground, is_admitted, outlier_floors, share_ppm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from decimal import Decimal
-
     from pricing.tables import OfferRow, Price
 
 

@@ -3,6 +3,7 @@ check that holds them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -14,8 +15,6 @@ from pricing.list_checks import ListedPrice, failures_against, listed_prices
 from pricing.plausible import Dated, Medians, reason_to_disbelieve, reason_to_hold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from pricing.sources.reading import PriceFound
     from pricing.table_text import Source
     from pricing.tables import InstanceType, OfferRow

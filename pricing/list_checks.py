@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -19,10 +22,6 @@ from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import date
-    from decimal import Decimal
-
     from pricing.tables import InstanceType, OfferRow
 
 WINDOWS_USD_PER_VCPU_HOUR = 0.046

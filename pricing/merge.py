@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pricing.devices import CPU_DEVICE
 from pricing.entries import Entry, PriceKey, entries_of
@@ -16,14 +16,9 @@ from pricing.grades import Market, PriceGrade, trusted_until
 from pricing.held_prices import Check, HeldPrice
 from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
-from pricing.sources.reading import Count, Offered, PriceFound, PricePart
+from pricing.sources.reading import Count, Offered, PriceFound, PricePart, TypeSeen
 from pricing.table_text import Source
 from pricing.tables import InstanceType, OfferRow, Price
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pricing.sources.reading import TypeSeen
 
 _MICRO = Decimal("0.000001")
 NO_DATE = "the list has no date"

@@ -6,17 +6,15 @@ counts less with every hour; the dated notes of `data/obtainability.csv`. Otherw
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pricing.grades import Market
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TABLE = Path(__file__).parent / "data" / "obtainability.csv"
 NOTE_COLUMNS = ("provider", "region", "device", "market", "grade", "as_of", "ground", "source")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
 from pricing.catalog import Places, RentalPlaces
 from pricing.money import to_micro
-from pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote
+from pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote, Rental
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import date
-
     from pricing.cost import ProviderRates
     from pricing.devices import DeviceTable
-    from pricing.offers import Rental
 
 
 class OfferSource(Protocol):

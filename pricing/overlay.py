@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from pricing.tables import (
     REFRESHED_COLUMNS,
     SOURCE_COLUMNS,
     TYPE_COLUMNS,
+    InstanceType,
+    OfferRow,
     OffersOf,
+    Price,
+    Tables,
     parse_offers,
     parse_sources,
     parse_types,
@@ -20,11 +26,7 @@ from pricing.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from decimal import Decimal
-
     from pricing.table_text import Source
-    from pricing.tables import InstanceType, OfferRow, Price, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.grades import Market
@@ -14,10 +17,6 @@ from pricing.own_rates import OwnRate, OwnRateError, parse_own_rates
 from pricing.sources.reading import usd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from decimal import Decimal
-    from pathlib import Path
-
     from pricing.tables import InstanceType
 
 NEEDED_COLUMNS = ("provider", "region", "instance_type", "usd_per_hour")

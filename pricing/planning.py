@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pricing.grades import Market, PriceGrade, percentile, trusted_until
 from pricing.money import to_micro
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 NEVER, ALWAYS = 0, date.max.toordinal()
 """Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""

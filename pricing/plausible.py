@@ -9,17 +9,16 @@ not used: the last known price stays. A person lets it through by name (`plan pr
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.devices import CPU_DEVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from fractions import Fraction
-
     from pricing.grades import Market
     from pricing.tables import InstanceType
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pricing.planning import MOST_AGE_DAYS
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from pricing.offers import OfferQuery
 
 REGION_BITS = 16

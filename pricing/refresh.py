@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import REFRESHED, CatalogError
@@ -21,9 +23,6 @@ from pricing.sources import aws, aws_account, azure, gcp
 from pricing.table_text import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from pricing.sources.reading import PricePart
     from pricing.tables import OfferRow, Tables
 

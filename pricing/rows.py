@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops, Verified
@@ -15,12 +16,7 @@ from pricing.grades import Market, PriceGrade, grade
 from pricing.money import Billing, from_micro
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
 from pricing.planning import ALWAYS, AS_LISTED, Drift, Ground, PlannedAs, PriceSpread, planned_as, spread
-from pricing.side_rates import SideRate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pricing.side_rates import SideRates
+from pricing.side_rates import SideRate, SideRates
 
 FIRST_ROW = -2
 """Where a row of table `rental` says which row its places begin at."""

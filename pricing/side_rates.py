@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from typing import NamedTuple
 
 from pricing.grades import PriceGrade
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import date
-    from decimal import Decimal
 
 EVERYWHERE = "*"
 """In the place of a region: every region of the vendor; in the place of a destination: any other region."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from pricing.grades import PriceGrade
 from pricing.side_rates import BETWEEN_REGIONS, UNITS, WITHIN_A_REGION
-from pricing.table_text import TableError, date_of, look_up, read_table, table_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import date
-    from pathlib import Path
-
-    from pricing.table_text import Source
+from pricing.table_text import Source, TableError, date_of, look_up, read_table, table_rows
 
 SIDE_RATES, REGION_GROUPS = "side_rates.csv", "region_groups.csv"
 SIDE_RATE_COLUMNS = ("provider", "kind", "region", "to", "usd", "per", "as_of", "source")

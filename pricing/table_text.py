@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 from pricing.grades import PriceGrade
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from pricing.device_text import read_devices, required_field, toml_rows
 from pricing.devices import DeviceTable
@@ -16,10 +17,6 @@ from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
 from pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
 from pricing.table_text import Source, TableError, date_of, look_up, member, number, read_table, table_rows, usd, whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 TYPE_COLUMNS = (
     *("provider", "instance_type", "family", "cpu_architecture", "device", "device_count", "device_fraction"),

@@ -8,12 +8,9 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 GIB = 2**30
 _TOOL_PATIENCE_SECONDS = 10

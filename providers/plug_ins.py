@@ -7,7 +7,7 @@ is one line that says why, and never an exception of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from providers.errors import ProviderError, UnrecognizedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
     from importlib.metadata import EntryPoint
 
 GROUP = "trainplan.providers"

@@ -10,6 +10,7 @@ cannot import this table: how they round time (pricing/data/rates.toml), whose l
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -19,8 +20,6 @@ from providers.errors import BadRequestError, ProviderError
 from providers.plug_ins import PlugIn, found, guarded, in_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pricing.cost import ProviderRates
     from providers.base import Provider, ProviderSettings
     from providers.cloud.bill import BillTeller

@@ -18,13 +18,12 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     Bytes = bytes | mmap.mmap
 
 MOST_BYTES = 4 << 30

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from planner import __version__
 from planner.cli.app import whole_app
 from planner.errors import ExitCode
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COLUMNS_OF_HELP = 10_000
 """So wide that click breaks no line: roff fills lines itself."""

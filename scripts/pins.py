@@ -18,21 +18,16 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pricing.catalog import Catalog
 from providers.cloud.images import Software, table
 from providers.cloud.trainer_wheel import PINNED, requirements
-from scripts.device_code import DeviceCodeError, code_in_wheel, lowest_of, spelled, tenfold
+from scripts.device_code import DeviceCode, DeviceCodeError, code_in_wheel, lowest_of, spelled, tenfold
 from workloads.runtimes import RUNTIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from scripts.device_code import DeviceCode
 
 ALSO_PYTHON = {"jax-cpu": ("3.11",)}
 """The end-to-end tests install it into a container with Debian 12's own Python (tests/e2e/yard/images/public)."""

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 HISTORY = ROOT / "tests" / "data" / "gcp_spot_history.csv"

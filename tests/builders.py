@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -17,7 +18,7 @@ from planner.forecast.times import RunTime
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target
 from planner.throughput.values import Basis, Throughput
-from pricing.catalog import Places, RentalPlaces
+from pricing.catalog import Catalog, Places, RentalPlaces
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops
@@ -42,10 +43,7 @@ from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from planner.forecast.obtainability import Obtainabilities
-    from pricing.catalog import Catalog
 
 
 TODAY = NOON.date()

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -17,9 +17,6 @@ from hypothesis import settings
 from tests.faults.seeds import seed_now
 from tests.later import go_ahead
 from tests.suites import SUITES, Command, suite_of
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"

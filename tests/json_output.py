@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from jsonschema import Draft202012Validator, FormatChecker
@@ -13,9 +14,6 @@ from referencing import Registry, Resource
 
 from planner.cli.app import whole_app
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 FOLDER = ROOT / "planner" / "report" / "schemas"
 SUFFIX = ".schema.json"

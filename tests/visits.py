@@ -11,16 +11,12 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType
-from typing import TYPE_CHECKING
+from types import CodeType, FrameType
 
 from planner.runs.execution.executor import Executor
 from tests.conftest import ROOT
 from tests.doubles.desk import Desk
 from tests.doubles.fake_provider import FakeProvider
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 PLANNER = f"{ROOT / 'planner'}/"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from workloads.graph import Graph, GraphError, Kind, Operator, Padding, Pair, Shape
 from workloads.graph_shapes import inferred_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 Size = int | Pair
 """Of a window, in pixels: one number for both sides, or (height, width)."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workloads.graph import Graph, GraphError, Kind, Operator, Shape
 from workloads.graph_shapes import MAX_OPERATORS, check
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _FIELDS = tuple(field.name for field in fields(Operator))
 _USUAL = {field.name: field.default for field in fields(Operator)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from workloads.graph import (
     BROADCASTS,
@@ -17,9 +17,6 @@ from workloads.graph import (
     Operator,
     Shape,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_OPERATORS = 20_000
 MAX_NUMBER = 2**26

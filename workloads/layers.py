@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from workloads.graph import ImageTooSmallError, Shape
+from workloads.graph import Graph, ImageTooSmallError, Shape
 from workloads.graph_builder import GraphBuilder, Window
-
-if TYPE_CHECKING:
-    from workloads.graph import Graph
 
 __all__ = [
     "Conv",

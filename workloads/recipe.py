@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from collections.abc import Iterator
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
 from workloads.values import Number, Value, refuse_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EpochNumber = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 

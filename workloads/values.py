@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class ContradictionsError(ValueError):

@@ -4,13 +4,10 @@ a vendor; whatever cannot be read completes to nothing."""
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 from workloads import terms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _MOST_RUNS = 50
 """Runs that are offered, the newest first."""

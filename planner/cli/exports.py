@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +14,12 @@ from planner.cli.screen import show
 from planner.datasets.storage_costs import format_bytes
 from planner.errors import BadInputError, ThisMachineError
 from planner.report.page import Column, Table
-from planner.runs.exports import FOLDER, ExportQuery, doubt, export_model
+from planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
 from planner.runs.journal.reader import recorded_job
 from planner.runs.predictions import kept_model
 from providers.hardware import this_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.runs.exports import Export
     from planner.runs.run import Run
     from planner.settings import Settings
     from workloads.job import TrainingJob

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.ask import Reply, StandardTerminal, ask
@@ -20,9 +22,6 @@ from pricing.catalog import REFRESHED
 from pricing.sources import KEY_VARIABLES, NEEDED_TO_READ, SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from planner.forecast.plan import Plan
     from pricing.refresh import Outcome
     from pricing.sources.reading import SourceError

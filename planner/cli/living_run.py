@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.cli.ask import Reply, StandardTerminal, ask, confirm, unanswered
-from planner.clock import SystemClock
+from planner.cli.ask import Reply, StandardTerminal, Terminal, ask, confirm, unanswered
+from planner.clock import Clock, SystemClock
 from planner.errors import BadInputError
-from planner.runs.run import Phase
+from planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.cli.ask import Terminal
     from planner.cli.live_view import LiveView
-    from planner.clock import Clock
-    from planner.runs.run import Run
     from planner.runs.runner import Runner
     from providers.base import RunId
     from workloads.job import TrainingJob

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.errors import BadInputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workloads.data_folder.check import Report
     from workloads.graph import Graph
     from workloads.job_changes import Change

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.report.page import Column, Table
-from planner.runs.pilot import most_of
+from planner.report.page import Column, Page, Table
+from planner.runs.pilot import PilotResult, most_of
 from pricing.devices import machines_text
 from pricing.money import format_usd
 from providers.registry import is_here, is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.report.page import Page
-    from planner.runs.pilot import PilotResult
     from planner.runs.proposal.pilots import PilotPlace, PilotProposal
 
 _COLUMNS = (

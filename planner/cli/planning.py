@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from planner.clock import SystemClock
@@ -11,8 +12,6 @@ from planner.runs.queue_waits import with_queue
 from providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from planner.forecast.plan import Plan
     from planner.settings import Settings
     from pricing.obtainability import Evidence

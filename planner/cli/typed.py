@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from collections.abc import Iterable
 
 _WORDS: list[str] = []
 _NOT_AGAIN = ("--fresh", "--another")

@@ -7,15 +7,13 @@ import hashlib
 import os
 import stat
 import tarfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from planner.errors import BadInputError, ThisMachineError
 from workloads.data_folder.entries import is_of_the_computer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 SHARD_BYTES = 256_000_000
 MOST_LOOKED_AT = 50_000

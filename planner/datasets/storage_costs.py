@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pricing.money import Usd, format_usd
@@ -11,8 +12,6 @@ from providers.cloud.data_files import is_ours
 from providers.stores.files import stored_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pricing.cost import ProviderRates
     from providers.base import RunStore
     from workloads.job import DataSpec

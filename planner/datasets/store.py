@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,8 +20,6 @@ from providers.stores.bucket import DamagedError
 from providers.stores.files import FileStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from pricing.cost import ProviderRates
     from providers.base import RunStore
     from workloads.job import DataSpec

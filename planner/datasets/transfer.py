@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,8 +30,6 @@ from workloads.job import DataName, DataSpec, TrainingJob
 from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pricing.cost import ProviderRates
     from providers.base import ProviderSettings
     from providers.stores.store import ObjectStore

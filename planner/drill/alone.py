@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from planner.runs.journal.locks import RunLocks
 from providers.base import RunId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from planner.drill.tools import Tools
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,14 +19,10 @@ from planner.drill.result import DrillResult, without_secrets
 from planner.drill.sheet import BrokenOffError
 from planner.drill.timers import try_timers
 from planner.errors import TeardownUnverifiedError
-from planner.runs.run import Phase
+from planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
-
     from planner.drill.tools import Tools
-    from planner.runs.run import Run
     from planner.runs.targets import Target
 
 DIGEST = job(timedelta(minutes=1), Decimal(1)).digest()

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import Step
 from planner.runs.provider_clock import tells_time
-from planner.runs.sweeping.sweep import Fate, look
-from providers.base import InstanceState
+from planner.runs.sweeping.sweep import Fate, Sweep, look
+from providers.base import InstanceRef, InstanceState, OwnedResource
 from providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.drill.tools import Tools
     from planner.runs.run import Run
-    from planner.runs.sweeping.sweep import Sweep
-    from providers.base import InstanceRef, OwnedResource
 
 GONE_PATIENCE = timedelta(minutes=3)
 _Key = tuple[str, str, str]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from planner.drill.job import NAME
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import MACHINES, Step
 from planner.runs.directory.run_directory import newest_checkpoint, status_of
-from planner.runs.run import Outcome, Phase
-from providers.base import InstanceState
+from planner.runs.run import Outcome, Phase, Run
+from providers.base import InstanceRef, InstanceState
 from providers.errors import InstanceNotFoundError, ProviderError
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import timedelta
-
     from planner.drill.tools import Tools
-    from planner.runs.run import Run
-    from providers.base import InstanceRef
 
 
 def try_first(tools: Tools) -> Run | None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from decimal import Decimal
 
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-    from decimal import Decimal
 
 NAME = "trainplan-drill"
 """The name of the job, by which a later drill finds what an earlier one has left."""

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
-from typing import TYPE_CHECKING
 
 from planner.errors import NothingLeftError
-from planner.runs.targets import cost_of
+from planner.runs.targets import Target, cost_of
 from pricing.devices import CPU_DEVICE
 from pricing.money import format_usd
-
-if TYPE_CHECKING:
-    from planner.runs.targets import Target
 
 # docs/drill.md promises these two as the most.
 MOST_MINUTES = 45

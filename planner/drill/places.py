@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 from planner.errors import NothingLeftError
 from planner.runs.targets import Target
 from pricing.devices import CPU_DEVICE
-from pricing.offers import Market, OfferQuery
-from providers.base import Refiner
+from pricing.offers import Market, Offer, OfferQuery
+from providers.base import Provider, Refiner
 from providers.cloud.quotas import QuotaTeller, RegionTeller
 from providers.errors import ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pricing.offers import Offer
-    from providers.base import Provider
 
 LEAST_MEMORY_GIB = 3.5
 """TensorFlow with the drill's net, the agent and the container engine."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from planner.drill.sheet import FailedError, SkippedError
-from planner.drill.steps import PROBES
-from providers.base import PreflightState, Prober
+from planner.drill.steps import PROBES, Step
+from providers.base import Check, PreflightState, Prober
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.drill.steps import Step
     from planner.drill.tools import Tools
-    from providers.base import Check
 
 
 def try_probes(tools: Tools) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -16,10 +18,6 @@ from planner.drill.redaction import is_clean, redacted
 from planner.drill.steps import PROVES, Step
 from planner.errors import BadInputError, StateError
 from providers.registry import PROVEN_CLOUDS, is_simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 MOST_BYTES = 200_000
 _WORD = r"^[A-Za-z0-9\[][A-Za-z0-9._+ ()\[\]-]{0,60}$"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from planner.drill.behaviours import behaviours
@@ -12,9 +14,6 @@ from planner.errors import PlanError
 from providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
     from planner.clock import Clock
 
 

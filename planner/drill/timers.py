@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from planner.drill.limits import CLOUD_TIMER_AHEAD, LATE, LEAST_AHEAD
 from planner.drill.sheet import FailedError, SkippedError
@@ -17,10 +17,6 @@ from planner.runs.run import Run
 from providers.base import InstanceRef, InstanceState, Resolver
 from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 from workloads.durations import format_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 EARLY = timedelta(seconds=30)
 """How much sooner than its time a timer may end a machine: clocks differ."""

@@ -19,18 +19,16 @@ from planner.runs.execution.executor import Detached
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.records import request_from_record
 from planner.runs.proposal.live_prices import Watchful
-from planner.runs.run import Phase
+from planner.runs.run import Phase, Run
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
 from planner.settings import Settings
-from providers.base import Provider, RunId
+from providers.base import LaunchRequest, Provider, RunId, RunStore
 from providers.errors import ProviderError
 from providers.values import OwnEnds
 
 if TYPE_CHECKING:
     from planner.runs.execution.create import MakeRequest
-    from planner.runs.run import Run
-    from providers.base import LaunchRequest, RunStore
 
 END_PATIENCE = timedelta(minutes=12)
 """How long a drill sees to the end of one of its runs before it says that something may be left."""

@@ -8,17 +8,14 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from planner.errors import BadInputError
 from providers.cloud.trainer_wheel import pinned, wheel_bytes
-from workloads.job import Framework
+from workloads.job import Framework, TrainingJob
 from workloads.pretrained import weights_address, weights_file
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
 
 JOB, WHEEL, REQUIREMENTS = "job.json", "trainer.whl", "requirements.txt"
 PORT = 29_400

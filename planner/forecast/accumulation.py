@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import device_kind, uses_xla
+from planner.forecast.estimate import Workload, device_kind, uses_xla
 from planner.forecast.machines import machines_of
 from planner.forecast.memory import usable_memory
 from planner.forecast.plan import Reason, RejectionKey
-from pricing.devices import cores_of
+from pricing.devices import Device, cores_of
 from workloads.memory import accumulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from planner.forecast.estimate import Workload
     from pricing.catalog import RentalPlaces
-    from pricing.devices import Device
     from pricing.offers import Rental
     from workloads.runtimes import ChosenSoftware
 

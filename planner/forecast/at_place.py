@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.forecast.obtainability import expected_search
-from planner.forecast.plan import Candidate
+from planner.forecast.plan import Candidate, Estimate
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Estimate
     from planner.forecast.queue_wait import QueueWait
     from pricing.obtainability import Obtainability
     from pricing.offers import Placement

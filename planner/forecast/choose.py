@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,22 +21,17 @@ from planner.forecast.plan import Candidate, Choice, Estimate, Reason, Rejection
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
 from pricing.obtainability import MachinePlace
-from pricing.offers import LifecycleState, Rental
+from pricing.offers import LifecycleState, Placement, Rental
 from providers.cloud.images import Hardware, has_no_image, unproven_host
-from workloads.runtimes import runtime_of
+from workloads.runtimes import ChosenSoftware, runtime_of
 from workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from decimal import Decimal
-
     from planner.forecast.queue_wait import QueueWait
     from planner.throughput.values import Throughput
     from pricing.catalog import RentalPlaces
     from pricing.cost import ProviderRates
-    from pricing.offers import Placement
     from workloads.job import TrainingJob
-    from workloads.runtimes import ChosenSoftware
 
 # A launch gives a run without a deadline no more than that either (planner.runs.runner.LONGEST_PATIENCE).
 LONGEST = timedelta(days=30)

@@ -15,6 +15,8 @@ from planner.forecast.side_costs import RegionClasses, SideCosts
 from planner.forecast.spot import (
     CHECKPOINT_BYTES_PER_SECOND,
     Checkpoints,
+    SpotRate,
+    SpotTime,
     checkpoint_seconds,
     spot_rate,
     spot_time,
@@ -22,20 +24,17 @@ from planner.forecast.spot import (
 )
 from planner.forecast.times import RunTime
 from planner.forecast.whole_run import whole_run_half_width, widened
-from pricing.cost import RunUsage
+from pricing.cost import ProviderRates, RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
-from pricing.offers import Market
+from pricing.offers import Market, Rental
 from workloads.hold_out import test_every
 from workloads.memory import footprint
 from workloads.pretrained import published_weights, weights_address
 from workloads.terms import DataName, Framework
 
 if TYPE_CHECKING:
-    from planner.forecast.spot import SpotRate, SpotTime
     from planner.throughput.values import Throughput
-    from pricing.cost import ProviderRates
     from pricing.money import Billing
-    from pricing.offers import Rental
     from workloads.graph import Graph
     from workloads.job import TrainingJob
     from workloads.runtimes import ChosenSoftware

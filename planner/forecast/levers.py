@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.devices import device_text
@@ -11,8 +12,6 @@ from workloads.job_mistakes import JobFileError
 from workloads.terms import Precision, Preset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from planner.forecast.plan import Candidate
     from workloads.job import TrainingJob
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from planner.forecast.choose import Filters, unwanted
-from pricing.offers import LifecycleState
+from pricing.offers import LifecycleState, Rental
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pricing.catalog import RentalPlaces
-    from pricing.offers import Rental
 
 HOW = "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it"
 

@@ -8,16 +8,17 @@ machines, so that each trains a smaller share of it, and after each step all sum
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.allowances import allowances
 from planner.forecast.at_place import at_place
-from planner.forecast.estimate import apply_feed, device_kind, free_seconds, rented_time
-from planner.forecast.plan import Estimate, Group, MemoryNeed, Reason
+from planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
+from planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
 from planner.forecast.side_costs import SideCosts
-from planner.forecast.spot import spot_rate, spot_time, with_checkpoints
+from planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
 from planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
 from pricing.devices import CPU_DEVICE, cores_of
 from pricing.networks import network_of
@@ -25,11 +26,6 @@ from pricing.offers import Market, Rental
 from providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from planner.forecast.estimate import Workload
-    from planner.forecast.plan import Candidate, RankedOffer
-    from planner.forecast.spot import SpotRate
     from planner.forecast.times import RunTime
     from planner.throughput.values import Throughput
     from pricing.cost import RunUsage

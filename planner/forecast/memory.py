@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from planner.forecast.plan import MemoryNeed
-from pricing.devices import CPU_DEVICE, Architecture, UsableMemory, cores_of
+from pricing.devices import CPU_DEVICE, Architecture, Device, UsableMemory, cores_of
 from workloads.memory import FRAMEWORK_BYTES, GIB
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from planner.forecast.estimate import Workload
-    from pricing.devices import Device
     from pricing.offers import Rental
     from workloads.runtimes import ChosenSoftware
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ from pricing.money import format_usd, from_micro, to_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from planner.forecast.choose import Filters
     from planner.forecast.plan import Candidate
 

@@ -6,6 +6,7 @@ launch does, three times within 45 minutes, and then goes to the same machine el
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median
 from types import MappingProxyType
@@ -23,8 +24,6 @@ from pricing.obtainability import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from planner.forecast.times import RunTime
     from pricing.offers import Placement, Rental
 

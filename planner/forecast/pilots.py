@@ -8,6 +8,8 @@ information; Raiffa and Schlaifer, Applied Statistical Decision Theory, 1961).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from decimal import Decimal
 from itertools import combinations
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,9 +18,6 @@ from planner.forecast.allowances import allowances
 from planner.forecast.estimate import device_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from decimal import Decimal
-
     from planner.forecast.plan import RankedOffer
     from planner.throughput.values import Throughput
 

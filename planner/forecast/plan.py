@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from types import MappingProxyType
@@ -27,9 +29,6 @@ from workloads.memory import GIB, is_tight
 from workloads.runtimes import ChosenSoftware
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
     from pricing.cost import RunCost
     from pricing.devices import UsableMemory
     from workloads.job import TrainingJob

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,6 @@ from pricing.planning import PlannedAs
 from pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
     from planner.forecast.plan import Plan
     from pricing.offers import Offer, PriceStamp
 

@@ -5,6 +5,7 @@ It adds to the time of a run and not to its cost, and it is no search: nobody re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.forecast.times import RunTime
     from providers.cloud.queue_wait import QueueAnswer
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from pricing.cost import RunCost, attached_per_hour, run_cost, side_micro_usd
+from pricing.cost import (
+    AttachedRates,
+    PlaceRates,
+    ProviderRates,
+    RunCost,
+    RunUsage,
+    attached_per_hour,
+    run_cost,
+    side_micro_usd,
+)
 from pricing.money import UsdPerHour
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from pricing.cost import AttachedRates, PlaceRates, ProviderRates, RunUsage
 
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from datetime import date
-    from pathlib import Path
+from datetime import date
+from pathlib import Path
 
 REFRESH = "asked-refresh"
 """Whether to read the price lists at the first estimate."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from planner.planning.calibration import (
@@ -19,9 +21,6 @@ from planner.throughput.values import Basis
 from pricing.devices import CPU_DEVICE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.forecast.plan import MachineEstimate
     from planner.settings import Settings
     from providers.base import Provider

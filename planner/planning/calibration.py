@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError
 from planner.forecast.estimate import Workload
 from planner.planning.own_measurements import MOST_OTHERS
 from planner.throughput.values import Basis, Throughput
-from workloads.job import job_from_json
+from workloads.job import TrainingJob, job_from_json
 from workloads.terms import DataName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
     from planner.planning.processor import Cores
     from providers.hardware import HostHardware, MeasuredSpeed
-    from workloads.job import TrainingJob
 
 # Seconds that a step of a calibration may take at most by the model: eight of them within two seconds.
 STEP_SECONDS = 0.25

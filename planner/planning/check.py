@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,17 +11,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
-from providers.base import Check, Doctor, JobChecker, Preflight, PreflightState
+from providers.base import Check, Doctor, JobChecker, Preflight, PreflightState, Provider
 from providers.cloud.quotas import QuotaTeller, RegionTeller
 from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
 from providers.registry import is_here, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from planner.forecast.plan import RankedOffer
-    from providers.base import Provider
     from workloads.job import TrainingJob
 
 PATIENCE = timedelta(seconds=7)

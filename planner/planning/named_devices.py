@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.forecast.allowances import START_SECONDS
 from planner.forecast.estimate import Workload
-from planner.forecast.plan import MachineEstimate
+from planner.forecast.plan import Candidate, MachineEstimate
 from planner.planning.processor import Cores
 from planner.planning.this_machine import first_time, fits_on, predicted_on
 from providers.hardware import Gpu, HostHardware
 from workloads.runtimes import runtime_of, runtimes_for
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from planner.forecast.plan import Candidate
     from planner.throughput.predict import Predictor
     from pricing.devices import Device, DeviceTable
     from workloads.job import TrainingJob

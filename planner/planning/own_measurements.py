@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from planner.errors import ThisMachineError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
 
 MOST_OTHERS = 0.25
 """A measurement while other programs had more than this share of the processors counts until there is a better one."""

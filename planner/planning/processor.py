@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # The measured core (AMD EPYC of the Zen 4 generation): 32 floating-point operations a cycle in fp32, and the clock
 # that its time stamps count.

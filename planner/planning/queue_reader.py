@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.forecast.queue_wait import queue_wait
+from planner.forecast.queue_wait import QueueWait, queue_wait
 from planner.planning.check import PATIENCE, at_once
 from pricing.obtainability import MachinePlace
-from providers.cloud.queue_wait import QueueQuestion, QueueTeller
+from providers.cloud.queue_wait import QueueAnswer, QueueQuestion, QueueTeller
 from providers.errors import ProviderError
 from providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
-
     from planner.forecast.plan import Candidate, Plan
-    from planner.forecast.queue_wait import QueueWait
     from providers.base import Provider
-    from providers.cloud.queue_wait import QueueAnswer
 
     QueueWaits = Mapping[MachinePlace, QueueWait]
     OwnWaits = Mapping[str, Sequence[timedelta]]

@@ -3,14 +3,13 @@ machine: they are left out before anything is created."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from planner.errors import RefusedError
 from providers.cloud.quotas import QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planner.forecast.plan import Plan
     from pricing.offers import Offer
     from providers.base import Provider

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
-from planner.forecast.plan import Group, RankedOffer
+from planner.forecast.plan import Candidate, Group, RankedOffer, Reason
 from pricing.money import from_micro
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
-    from planner.forecast.plan import Candidate, Reason
     from planner.throughput.values import Throughput
     from pricing.offer_source import OfferSource
     from pricing.offers import Offer, Rental

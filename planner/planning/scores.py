@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,6 @@ from providers.registry import is_here
 from providers.registry import names as registered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import timedelta
-
     from planner.forecast.plan import Plan
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer

@@ -4,25 +4,22 @@ JSON; compare_page has the text."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
 from planner.report.estimate_json import candidate_rows, changed_json, machine_json
 from pricing.devices import device_text
 from pricing.money import from_micro
 from pricing.offers import Market
 from workloads.addresses import shown_values
-from workloads.job_changes import differences
+from workloads.job_changes import Difference, differences
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from decimal import Decimal
-
-    from planner.forecast.plan import Candidate, MachineEstimate, MemoryNeed, Plan
     from planner.forecast.times import RunTime
     from planner.throughput.values import Throughput
-    from workloads.job_changes import Difference
 
 OF_A_FILTER = (
     Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER, Reason.REGION, Reason.DEVICE, Reason.MARKET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from workloads.job_changes import differences_text
 from workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from planner.report.compare import Comparison, Delta, Figures, Pair, Side
 
 _COLUMNS = (Column(""), Column("A", shrinks=True), Column("B", shrinks=True), Column("difference"))

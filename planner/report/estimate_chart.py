@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.report.html import Markup, tag
 from planner.report.html_chart import Line, Spot, axis_over, chart
 from pricing.devices import device_text
 from providers.registry import is_estimated_only
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TIMES = (
     *((60.0 * minutes, f"{minutes} min") for minutes in (1, 2, 5, 10, 30)),

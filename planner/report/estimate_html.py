@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from planner.forecast.choose import LONGEST
 from planner.forecast.plan import REASON_TEXTS, Reason
@@ -19,9 +20,6 @@ from planner.report.page import Column, Table
 from pricing.devices import device_text, machines_text
 from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from workloads.durations import format_duration, parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 Row = dict[str, Any]
 """A candidate of the JSON (docs/estimate.md lists its keys)."""

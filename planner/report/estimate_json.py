@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,8 +23,6 @@ from providers.registry import is_estimated_only
 from workloads.addresses import shown_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
     from planner.planning.check import Judged
     from planner.throughput.table import Cited

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
 from planner.forecast.price_notes import is_trusted, price_notes
 from planner.forecast.spot import CostAndTime, spot_verdict
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
@@ -22,9 +23,6 @@ from workloads.pretrained import weights_text
 from workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
     from planner.planning.check import Judged
     from workloads.job import TrainingJob
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from decimal import Decimal
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -27,19 +28,16 @@ from planner.report.estimate_page import TIGHT_TEXT, unproven_text
 from planner.report.queue_lines import queue_lines
 from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
 from pricing.money import format_usd, format_usd_per_hour, from_micro
-from pricing.offers import LifecycleState
+from pricing.offers import LifecycleState, Offer
 from pricing.planning import AS_LISTED
 from providers.registry import CLOUDS
 from workloads.durations import format_duration
 from workloads.memory import GIB, footprint, kept_bytes
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
     from planner.forecast.plan import Estimate, Plan, RankedOffer
     from planner.forecast.queue_wait import QueueWait
     from pricing.cost import PlaceRates
-    from pricing.offers import Offer
     from workloads.job import TrainingJob
 
 

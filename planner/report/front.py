@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,8 +16,6 @@ from providers.registry import is_estimated_only
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from planner.forecast.plan import Candidate, Plan
 
 FAR = 3.0

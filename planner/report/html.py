@@ -10,15 +10,12 @@ import base64
 import hashlib
 import html
 import re
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
 from planner.report.page import Cell, Table
 from workloads.terminal_text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 class Markup(str):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.forecast.levers import job_levers, offer_levers
-from planner.forecast.plan import REASON_TEXTS
+from planner.forecast.plan import REASON_TEXTS, Group, Plan
 from planner.report.compare import Figures, Interval, Pair, of_offer
 from planner.report.page import Cell, Column, Page, Table, Tone
 from pricing.devices import device_text, machines_text
@@ -15,9 +16,6 @@ from pricing.money import format_usd, format_usd_interval, from_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from planner.forecast.plan import Group, Plan
     from workloads.job import TrainingJob
 
 NODES = (1, 2, 4)

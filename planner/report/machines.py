@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from planner.forecast.machines import advice_on_machines
@@ -12,8 +13,6 @@ from pricing.money import format_usd_interval, from_micro
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.forecast.plan import Group, Plan
 
 LAUNCH_TEXT = (

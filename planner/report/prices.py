@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from planner.report.page import Column, Page, Table, joined
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
     from pricing.catalog import ProviderSummary
     from pricing.changes import Change, Changes
     from pricing.held_prices import HeldPrice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from planner.report.html_chart import Axis, Line, Spot, axis_over, chart
 from planner.report.run_answer import RunDocument, estimated, usd_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from planner.report.html import Markup
 
 MOST_SPOTS = 60

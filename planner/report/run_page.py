@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
 from planner.report.page import Cell, Column, Table, Tone
@@ -17,9 +18,6 @@ from planner.report.run_answer import (
     usd_text,
 )
 from planner.report.run_charts import epoch_charts, learning_rates, time_charts
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SCRIPTS = ("chart.js",)
 MOST_CELLS = 30

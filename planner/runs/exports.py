@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.errors import ThisMachineError
 from planner.home.files import persons_files
@@ -24,10 +25,6 @@ from workloads.exported.edge_tpu import edge_tpu
 from workloads.exported.record import FILES, RECORD, Check, ExportRecord, Input, Operation, Output
 from workloads.extras import install_hint
 from workloads.terms import ExportFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
 
 FOLDER = "exports"
 """Beside model.keras: a folder for each format."""

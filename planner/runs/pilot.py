@@ -9,25 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.forecast.pilots import Choice, worthwhile
 from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.proposal.pilots import PilotPlace, bounded, limit_within, most_usd
+from planner.runs.proposal.pilots import PilotPlace, PilotProposal, bounded, limit_within, most_usd
 from planner.runs.run import Outcome, Run
 from pricing.money import format_usd
-from workloads.job import OnSlow
+from workloads.job import OnSlow, TrainingJob
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from planner.runs.execution.create import MakeRequest
     from planner.runs.journal.journal import Journal
-    from planner.runs.proposal.pilots import PilotProposal
     from planner.runs.runner import Runner
-    from workloads.job import TrainingJob
 
 UNOBTAINABLE = 1e12
 """What a machine that refused counts in the ranking: nothing is dearer."""

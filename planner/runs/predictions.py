@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from planner.errors import BadInputError, ThisMachineError
 from workloads.data_folder.entries import Tally, files_below
@@ -16,9 +17,6 @@ from workloads.data_folder.values import IMAGE_SUFFIXES
 from workloads.exported.record import MODULES, RECORD, RecordError, read_record
 from workloads.extras import install_hint
 from workloads.terms import ExportFormat, Framework
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
 
 MOST_CLASSES = 5
 """Classes that are told of an image."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.planning.build_plan import make_plan
+from planner.planning.build_plan import PlanQuery, make_plan
 from providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.forecast.plan import Plan
-    from planner.planning.build_plan import PlanQuery
     from planner.settings import Settings
     from providers.base import Provider
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from pricing.devices import machines_text
 from pricing.money import UsdPerHour, amount
 from pricing.offers import Market, Offer
-from providers.errors import CapacityError, QuotaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from providers.errors import ProviderError
+from providers.errors import CapacityError, ProviderError, QuotaError
 
 CAPACITY_MEMORY = timedelta(minutes=15)
 """How long a place without capacity is passed over: stock comes back within minutes or hours, nobody publishes when."""

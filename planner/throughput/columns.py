@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from planner.throughput.nets import net_of
-from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.devices import CPU_DEVICE, DeviceTable, UnknownDeviceError
 from workloads.layers import macs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from pricing.devices import DeviceTable
 
 PRECISIONS = ("fp32", "tf32", "fp16", "amp_fp16", "bf16", "amp_bf16")
 FASTEST_IMAGES_PER_SECOND = 100_000

@@ -12,16 +12,13 @@ import os
 import sqlite3
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from planner.throughput.columns import COLUMNS, wrong_with
 from pricing.device_text import read_devices
 from pricing.table_text import TableError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 DATA = Path(__file__).parent / "data"
 TARGET = DATA / "measurements.sqlite"

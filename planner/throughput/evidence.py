@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from planner.throughput.nets import convolutions
 from planner.throughput.rates import Precision
-from planner.throughput.setup import Family, Library, Link
+from planner.throughput.setup import Family, Library, Link, Setup
 from planner.throughput.values import Basis
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from planner.throughput.setup import Setup
 
 
 class Nearness(StrEnum):

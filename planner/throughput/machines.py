@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from planner.throughput.values import Basis, Throughput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SCALING = Path(__file__).parent / "data" / "scaling.json"
 """Written by `make fit` (scripts/fit/scaling.py) from scaling.csv beside it."""

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from pricing.devices import UnknownDeviceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pricing.devices import DeviceTable
+from pricing.devices import DeviceTable, UnknownDeviceError
 
 _HOST = re.compile(r"cpu\b|.*\b(xeon|epyc|core i\d)\b", re.IGNORECASE)
 _VENDOR = re.compile(r"^((nvidia|geforce|tesla)\s+)+", re.IGNORECASE)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from planner.throughput.values import Basis, Measurement, Throughput
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from planner.throughput.values import Question
+from planner.throughput.values import Basis, Measurement, Question, Throughput
 
 # The same run on the same machine: its repeats differ by some per cent (cache, clock, neighbours).
 _REPEAT_FACTOR = 1.07

@@ -4,14 +4,12 @@ project's own table (`planner/throughput/columns.py`), or the older names of som
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
 
 from planner.throughput.columns import PRECISIONS
 from planner.throughput.names import device_name
 from planner.throughput.values import Measurement, Parallelism, Quality
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Kind = TypeVar("Kind", Parallelism, Quality)
 OLDER_NAMES = {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import ThisMachineError
 from planner.runs.journal.reader import read_only
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from planner.runs.journal.rows import LoggedEvent, RunSummary
     from planner.runs.run import Run
     from providers.base import RunId

@@ -10,12 +10,9 @@ import json
 import subprocess
 import sys
 import threading
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 LOOK_EVERY = timedelta(seconds=10)
 """Between the end of a look and the next one, while somebody watches."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -10,16 +12,12 @@ from planner.report.page import Cell, Column, Table, Tone
 from planner.report.run_answer import bills_text
 from planner.report.run_page import run_blocks
 from planner.runs.report.document import bills_figures
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from pricing.money import format_usd, format_usd_per_hour
 from providers.registry import is_here, is_own, is_simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from planner.runs.journal.rows import RunSummary
-    from planner.runs.run import Run
     from planner.web.board import Board
     from planner.web.commands import Commands, Look
 

@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -33,7 +34,6 @@ from providers.base import RunId
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
 
     from planner.clock import Clock
     from planner.web.board import Home

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from pricing.grades import Market
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 READERS: Mapping[str, str] = {
     "aws": "pricing.sources.news:read_aws",

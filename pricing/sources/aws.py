@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,9 +28,6 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from datetime import date
-
     from pricing.sources.http import Http
 
 LIST_ID, ADVISOR_ID = "aws-price-list", "aws-spot-advisor"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pricing.grades import Market
 from pricing.money import to_micro
@@ -27,9 +28,6 @@ from pricing.sources.reading import (
     usd,
 )
 from pricing.tables import SpotHistory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
 
 QUERY_ID, HISTORY_ID = "aws-price-query", "aws-spot-history"
 SOURCES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -24,8 +25,6 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from pricing.sources.http import Http
 
 LIST_ID, FLOOR_ID = "azure-retail-prices", "azure-retail-spot-floor"

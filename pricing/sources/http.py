@@ -6,15 +6,13 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from pricing.sources.reading import SourceError, UnreachableError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import date
 
 MOST_BYTES = 64 << 20
 """Of a response that is read whole; lists above it are streamed."""

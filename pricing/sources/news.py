@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pricing.grades import Market
-from pricing.merge import News
+from pricing.merge import KnownPrices, News
 from pricing.sources import KEY_VARIABLES, READERS, aws, aws_account, azure, gcp, offerings, tokens
 from pricing.sources.http import Http
-from pricing.sources.reading import PricePart, SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pricing.merge import KnownPrices
-    from pricing.sources.reading import Offered
+from pricing.sources.reading import Offered, PricePart, SourceError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

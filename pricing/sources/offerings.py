@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
 from pricing.sources.reading import Offered, SourceError, inside, is_name, items, json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import date
-
     from pricing.sources.http import Http
     from pricing.tables import InstanceType
 

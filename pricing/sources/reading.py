@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -14,8 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pricing.grades import Market
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from pricing.tables import SpotHistory
 
 MOST_USD_PER_HOUR = Decimal(2000)

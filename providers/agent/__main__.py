@@ -6,7 +6,8 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from types import FrameType
+from typing import Any, Callable
 
 from providers.agent.agent import Agent
 from providers.agent.clock import Clock
@@ -21,9 +22,6 @@ from providers.agent.status import FINAL, Status, last_said
 from providers.agent.store import RefusedError, patiently
 from providers.agent.stores import open_store
 from providers.agent.vault import Redactor
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 BOOT = Path("/etc/trainplan/boot.json")
 SPEC = Path("/usr/local/lib/trainplan/spec.json")

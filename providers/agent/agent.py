@@ -9,6 +9,7 @@ import sys
 import traceback
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from providers.agent import gate, images, output
@@ -27,8 +28,6 @@ from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
 from providers.agent.watch import Watch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.agent.machine import AgentMachine
 
 SETUP_SECONDS = 1800.0

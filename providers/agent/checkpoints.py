@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from providers.agent import signatures
 from providers.agent.plain_file import NotPlainError, is_plain, open_plain, plain_folder, remove_below, written_whole
 from providers.agent.signatures import Vouching
-from providers.agent.store import Steps, download, patiently, upload
+from providers.agent.store import Steps, Store, download, patiently, upload
 
 if TYPE_CHECKING:
     from providers.agent.clock import Clock
-    from providers.agent.store import Store
 
 FOLDER = "checkpoints"
 MARK = "complete.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Callable
 
 from providers.agent import web
@@ -12,18 +12,14 @@ from providers.agent.archives import UnpackError, unpack
 from providers.agent.checkpoints import sha256_of
 from providers.agent.plain_file import is_plain, written_whole
 from providers.agent.requests import Access
-from providers.agent.spec import bytes_on_disk
-from providers.agent.store import PART_BYTES, AwayError, Steps, download, patiently
+from providers.agent.spec import File, bytes_on_disk
+from providers.agent.store import PART_BYTES, AwayError, Steps, Store, download, patiently
 from providers.agent.stores import open_store
 from providers.agent.watch import LEAST_FREE_BYTES
 from providers.agent.web import WebError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.agent.machine import AgentMachine
-    from providers.agent.spec import File
-    from providers.agent.store import Store
 
 
 class FetchError(Exception):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
-from providers.agent.container import EngineError
+from providers.agent.container import Container, EngineError
 from providers.agent.registries import host_of, login_for
 
 if TYPE_CHECKING:
-    from providers.agent.container import Container
     from providers.agent.processes import ProcessResult, Running
     from providers.agent.requests import Access
     from providers.agent.store import Steps

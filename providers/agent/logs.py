@@ -6,11 +6,10 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.agent.store import Steps, patiently
+from providers.agent.store import Steps, Store, patiently
 
 if TYPE_CHECKING:
     from providers.agent.processes import Running
-    from providers.agent.store import Store
     from providers.agent.vault import Redactor
 
 CHUNK_BYTES = 262_144

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from providers.agent.store import AwayError, RefusedError
+from providers.agent.store import AwayError, RefusedError, Steps
 
 if TYPE_CHECKING:
     from providers.agent.clock import Clock
-    from providers.agent.store import Steps
 
 Result = TypeVar("Result")
 TICK_SECONDS = 1.0

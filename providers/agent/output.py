@@ -6,15 +6,12 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 from providers.agent.checkpoints import sha256_of
 from providers.agent.plain_file import NotPlainError, plain_bytes
 from providers.agent.schema import MANIFEST_BYTES, manifest_rows
-from providers.agent.store import Steps, patiently, upload
-
-if TYPE_CHECKING:
-    from providers.agent.store import Store
+from providers.agent.store import Steps, Store, patiently, upload
 
 FOLDER = "output"
 MANIFEST = "manifest.json"

@@ -6,11 +6,9 @@ import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, Sequence
 
 if TYPE_CHECKING:
-    from typing import IO, Any, Sequence
-
     from providers.agent.clock import Clock
     from providers.agent.store import Steps
 

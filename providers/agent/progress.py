@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.agent.plain_file import NotPlainError, plain_bytes
 from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
-from providers.agent.store import Steps, patiently
+from providers.agent.store import Steps, Store, patiently
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.agent.clock import Clock
-    from providers.agent.store import Store
     from providers.agent.vault import Redactor
 
 MOST_BYTES = 4 * 1024 * 1024

@@ -5,13 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from providers.agent.requests import signed
-
-if TYPE_CHECKING:
-    from providers.agent.requests import Access
+from providers.agent.requests import Access, signed
 
 _ECR = re.compile(r"^(\d+)\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$")
 _GOOGLE = re.compile(r"^([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io)$")

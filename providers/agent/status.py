@@ -5,17 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.clock import stamp
-from providers.agent.store import AwayError, DeniedError, RefusedError
+from providers.agent.clock import Clock, stamp
+from providers.agent.store import AwayError, DeniedError, RefusedError, Store
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.agent.clock import Clock
     from providers.agent.spec import Spec
-    from providers.agent.store import Store
     from providers.agent.vault import Redactor
 
 HEARTBEAT_SECONDS = 20.0

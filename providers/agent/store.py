@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Generator, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Callable, Generator, Protocol, TypeVar
 
 from providers.agent.plain_file import open_plain, written_whole
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Upload(Protocol):

@@ -5,29 +5,25 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.agent import endings, gate
 from providers.agent.checkpoints import Checkpoints
-from providers.agent.container import STOP_SECONDS, Container, EngineError, create_arguments
+from providers.agent.container import STOP_SECONDS, Container, EngineError, Exit, create_arguments
 from providers.agent.endings import EndedError, Ending, failed
 from providers.agent.logs import LogTail
 from providers.agent.loop import Chore, Duty
 from providers.agent.machine import AgentMachine
 from providers.agent.plain_file import NotPlainError, plain_bytes
-from providers.agent.processes import watched
+from providers.agent.processes import ProcessResult, Running, watched
 from providers.agent.progress import ProgressTail, Pulse
 from providers.agent.schema import STATUS_BYTES, status_record
 from providers.agent.status import Status
-from providers.agent.store import RefusedError, patiently
+from providers.agent.store import RefusedError, Steps, patiently
 from providers.agent.watch import Watch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.agent.container import Exit
-    from providers.agent.processes import ProcessResult, Running
-    from providers.agent.store import Steps
     from providers.agent.vault import Redactor
 
 PULL_SECONDS = 1.0

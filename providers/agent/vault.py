@@ -6,15 +6,11 @@ import base64
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Iterable, Mapping
+from pathlib import Path
+from typing import Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
-from providers.agent.requests import signed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.agent.requests import Access
+from providers.agent.requests import Access, signed
 
 # Each form is matched whole, so that no part of a reference can lead a call to another host. Sources: the regions as
 # botocore's endpoints.json has them for each partition; the characters of names and the twelve digits of an account in

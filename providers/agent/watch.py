@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from providers.agent.endings import RESTARTING, STORE_REFUSED, Ending, failed
 from providers.agent.loop import Duty
-from providers.agent.status import HEARTBEAT_SECONDS
+from providers.agent.status import HEARTBEAT_SECONDS, Status
 
 if TYPE_CHECKING:
     from providers.agent.machine import AgentMachine
     from providers.agent.notices import Notices
-    from providers.agent.status import Status
 
 NOTICE_SECONDS = 2.0
 """Google gives 30 seconds, so that 5 of them would be missed."""

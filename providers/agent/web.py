@@ -5,7 +5,8 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from typing import IO, TYPE_CHECKING, Any, Callable
+from pathlib import Path
+from typing import IO, Any, Callable
 from urllib.parse import urlsplit
 
 from providers.agent.plain_file import (
@@ -17,9 +18,6 @@ from providers.agent.plain_file import (
     unfinished_name,
 )
 from providers.agent.store import FIRST_PAUSE, LONGEST_PAUSE, Steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PIECE_BYTES = 1024 * 1024
 _SECONDS = 20.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,8 +12,6 @@ from providers.aws.setup_steps import StandingResources, step
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from providers.base import SetupStep, VendorRequest
 
 LATE = "AWS looks at the costs several times a day"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.aws.errors import translated
 from providers.aws.settings import FALLBACK_REGION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.cloud.server_time import ServerClock
 
 CONNECTIONS = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, 
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from providers.aws.account import Account
     from providers.aws.setup_steps import StandingResources
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from providers.aws.settings import PROVIDER
 from providers.cloud.propagation import Pair, pair_of, settled
@@ -24,10 +24,6 @@ from providers.errors import (
     UnrecognizedError,
 )
 from workloads.extras import install_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 DRY_RUN = "DryRunOperation"
 """The code of a dry run that would have been let through."""

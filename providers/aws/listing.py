@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.aws.account import Account, all_pages
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.prices import usd_per_hour_of
 from providers.aws.reply import owned, owned_schedule
 from providers.aws.settings import SCHEDULE_GROUP
-from providers.base import LABEL_RUN
+from providers.base import LABEL_RUN, OwnedResource, RunId
 from providers.cloud.listing import ListedResources, look_at_all, whole
 from providers.errors import CredentialsError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from providers.base import OwnedResource, RunId
 
 _PAGE = 500
 

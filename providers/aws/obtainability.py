@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pricing.obtainability import Obtainability, grade_of_score
+from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
 from providers.aws.account import Account
 from providers.cloud.obtainability import place_of
 from providers.errors import CredentialsError, ProviderError
-
-if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlace
 
 LIKELY, UNLIKELY = 7, 3
 """The score from 1 to 10: from here on spot counts as available, up to here as not."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState, Market
-from providers.aws.account import NO_IMAGE, UBUNTU
+from pricing.offers import LifecycleState, Market, Offer
+from providers.aws.account import NO_IMAGE, UBUNTU, Account
 from providers.aws.errors import DRY_RUN, is_about_the_profile
 from providers.aws.quotas import quota_of
 from providers.aws.request import OURS, Machine, create_security_group, ec2
@@ -15,10 +16,6 @@ from providers.cloud.launch import hardware
 from providers.errors import BadRequestError, CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pricing.offers import Offer
-    from providers.aws.account import Account
     from providers.aws.setup_steps import StandingResources
     from providers.base import Check, VendorRequest
 

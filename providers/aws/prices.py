@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.money import HOURS_PER_MONTH
-from pricing.offers import Market, OfferQuery, PriceGrade
+from pricing.offers import Market, Offer, OfferQuery, PriceGrade
 from providers.aws.account import Account
 from providers.aws.settings import PROVIDER
 from providers.errors import CredentialsError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from pricing.offers import Offer
-
 
 _LINUX = "Linux/UNIX"
 _SOURCE = "DescribeSpotPriceHistory"

@@ -6,12 +6,12 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, Offer, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
 from providers.aws.account import Account
@@ -32,14 +32,19 @@ from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, AwsSettings
 from providers.aws.setup import AwsSetUp
 from providers.aws.setup_steps import StandingResources
 from providers.base import (
+    Check,
     Instance,
     InstanceRef,
     InstanceState,
+    LaunchRequest,
     OwnedResource,
     Preflight,
     ProviderSettings,
     RunId,
+    RunStore,
+    SetupStep,
     Timers,
+    VendorRequest,
 )
 from providers.cloud.data_files import finder
 from providers.cloud.launch import Rented, mirrors_of, resolution_of
@@ -55,11 +60,7 @@ from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from pricing.obtainability import MachinePlace, Obtainability
-    from pricing.offers import Offer
-    from providers.base import Check, LaunchRequest, RunStore, SetupStep, VendorRequest
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
 

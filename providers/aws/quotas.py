@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.offers import Market
+from pricing.offers import Market, Offer
 from providers.base import Check, PreflightState
 from providers.errors import CapacityError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pricing.offers import Offer
     from providers.aws.account import Account
 
 _THREADS = 8

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.aws.settings import PROVIDER
 from providers.base import (
@@ -20,10 +21,6 @@ from providers.base import (
     RunId,
 )
 from providers.cloud.labels import instant, number
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 SCHEDULE = "schedule/"
 """Before the name of a schedule in our ids: EC2's own begin otherwise."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pricing.offers import Market
 from providers.aws.resolution import AwsResolution
@@ -17,16 +18,11 @@ from providers.base import (
     LABEL_CLIENT,
     LABEL_DEADLINE,
     LABEL_RUN,
+    LaunchRequest,
     VendorRequest,
 )
 from providers.cloud.labels import project_of
 from providers.cloud.launch import resolution_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from providers.base import LaunchRequest
-
 
 OURS = "trainplan"
 """The tag on everything that is made here, also on what no run owns."""

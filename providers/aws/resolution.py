@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from providers.aws.settings import SCHEDULE_GROUP, SCHEDULE_ROLE
-from providers.aws.setup_steps import role_arn
-from providers.cloud.launch import MachineResolution
+from providers.aws.setup_steps import StandingResources, role_arn
+from providers.cloud.launch import MachineResolution, Rented
 from providers.errors import CapacityError, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.aws.account import Account
-    from providers.aws.setup_steps import StandingResources
     from providers.base import LaunchRequest
-    from providers.cloud.launch import Rented
 
 
 class Reaper(StrEnum):

@@ -11,13 +11,12 @@ from providers.aws.api import CONNECTIONS
 from providers.aws.errors import Settling
 from providers.aws.listing import Listing
 from providers.aws.setup_steps import ABSENT, CreationSteps, RemovalSteps, StandingResources
-from providers.cloud.propagation import pause
+from providers.cloud.propagation import Pair, pause
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
     from providers.base import SetupStep, VendorRequest
-    from providers.cloud.propagation import Pair
 
 _THERE = (
     "DefaultVpcAlreadyExists",

@@ -7,10 +7,11 @@ import hashlib
 import io
 import json
 import zipfile
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.aws.account import NO_NETWORK, Account
 from providers.aws.api import CONNECTIONS
@@ -21,10 +22,6 @@ from providers.aws.store import lifecycle
 from providers.base import SetupStep, VendorRequest
 from providers.errors import CapacityError, PermissionDeniedError, ProviderError
 from providers.stores.settings import StoreSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 ABSENT = (
     *("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet"),

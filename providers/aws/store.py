@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from providers.errors import (
@@ -16,16 +17,13 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, ObjectPart, Page, UploadLostError
 from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 from workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from providers.base import ProviderSettings
-    from providers.stores.bucket import ObjectPart
 
 _TAG_KEY = "trainplan"
 """The tag that our own bucket gets after all its other settings."""

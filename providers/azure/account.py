@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from providers.azure.api import Call
+from providers.azure.api import Arm, Call, Reply
 from providers.azure.errors import refusal
 from providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
 from providers.errors import (
@@ -20,7 +20,6 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from providers.azure.api import Arm, Reply
     from providers.azure.settings import AzureSettings
 
 ReplyT = TypeVar("ReplyT")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.azure.account import Account
 from providers.azure.api import Call, recorded
@@ -14,10 +14,6 @@ from providers.azure.names import API
 from providers.base import SetupStep
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 from providers.errors import InstanceNotFoundError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 LATE = "Azure has the costs after 8 to 24 hours and looks at them once a day"
 """Microsoft's tutorial on budgets of 2025-06-26, read 2026-11-26: the mail is sent within an hour after that."""

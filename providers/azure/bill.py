@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
@@ -34,11 +36,6 @@ from providers.cloud.bill import (
 )
 from providers.cloud.server_time import ServerClock
 from providers.errors import CredentialsError, MachineError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
 
 _NO_SIZE = "the size of a storage account is told by Azure Monitor alone, which is not asked"
 _DEALLOCATED = "deallocated"

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.azure.account import GRANTS, SET_UP
+from providers.azure.account import GRANTS, SET_UP, Account
 from providers.azure.alarm import LATE
 from providers.azure.listing import others_groups
 from providers.azure.preflight import ACCOUNT_CHECKS, of_error
 from providers.azure.quotas import quotas_line, regions_line
 from providers.base import Check, RunId
-from providers.cloud.alarm import check
+from providers.cloud.alarm import Alarm, check
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
 from providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from providers.azure.account import Account
-    from providers.cloud.alarm import Alarm
     from providers.cloud.launch import Rented
 
 _NOBODY = RunId("doctor")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from providers.azure.names import PROVIDER
-from providers.cloud.propagation import pair_of
+from providers.cloud.propagation import Pair, pair_of
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -20,10 +20,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-
-if TYPE_CHECKING:
-    from providers.cloud.propagation import Pair
-
 
 _ELSEWHERE = "another zone, region or size may have one"
 _SIGN_IN = "az login"

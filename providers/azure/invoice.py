@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.azure.account import Account
 from providers.azure.api import Call
 from providers.azure.names import API
 from providers.base import LABEL_RUN
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 LAG = timedelta(days=3)
 """Microsoft: costs are there within 8 to 24 hours, and may change for 72 hours (Understand Cost Management data)."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from providers.azure.account import Account
-from providers.azure.api import Call, replayed
+from providers.azure.api import Call, Reply, replayed
 from providers.azure.errors import TIMER, not_scheduled, refusal, too_new, unscheduled
 from providers.azure.names import API, group_path, machine_path
 from providers.azure.reply import failure_of, instance, power_of, provisioning_of, ref_of
-from providers.base import Instance, InstanceState
+from providers.base import Instance, InstanceState, LaunchRequest, VendorRequest
 from providers.cloud.launch import Rented
 from providers.cloud.propagation import pause, settled
 from providers.errors import (
@@ -27,12 +27,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from providers.azure.api import Reply
-    from providers.base import LaunchRequest, VendorRequest
 
 ReplyT = TypeVar("ReplyT")
 VIEW = {"$expand": "instanceView"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from providers.azure.launch import FORCED
 from providers.azure.names import API, OURS, OURS_VALUE, STANDING_VALUE, attempt_of, group_path, machine_path
 from providers.azure.prices import rates_at
 from providers.azure.reply import KINDS, owned
-from providers.base import LABEL_RUN, OwnedResource
+from providers.base import LABEL_RUN, InstanceRef, OwnedResource, RunId
 from providers.cloud.listing import ListedResources, look_at_all, whole
 from providers.errors import (
     BadRequestError,
@@ -23,10 +24,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from providers.azure.account import Account
-    from providers.base import InstanceRef, RunId
 
 _WORKERS = 8
 _GROUP_TYPE = "Microsoft.Resources/resourceGroups"

@@ -8,21 +8,16 @@ that package is a preview.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pricing.obtainability import MachinePlace, Obtainability, ObtainabilityGrade
-from pricing.offers import Market
+from pricing.offers import Market, Offer
 from providers.azure.account import Account
 from providers.azure.api import Call
 from providers.azure.names import API, PROVIDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pricing.offers import Offer
 
 GRADES = {
     "High": ObtainabilityGrade.GOOD,

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState
-from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP
+from pricing.offers import LifecycleState, Offer
+from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, Account
 from providers.azure.names import NAMESPACES
 from providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
 from providers.base import Check, PreflightState
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pricing.offers import Offer
-    from providers.azure.account import Account
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LAUNCH_ACTIONS = (

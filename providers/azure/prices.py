@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
-from pricing.offers import Market, PriceGrade
+from pricing.offers import Market, Offer, PriceGrade
 from pricing.sources.azure import LIST_ID, Endpoints, of_machine
 from pricing.sources.reading import SourceError
 from providers.azure.account import Account
@@ -19,11 +20,7 @@ from providers.azure.names import PROVIDER
 from providers.errors import TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from pricing.cost import PlaceRates
-    from pricing.offers import Offer
 
 
 _SOURCE = "Azure Retail Prices API"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,28 +24,29 @@ from providers.azure.reply import instance
 from providers.azure.request import MachineSetup, launch_calls
 from providers.azure.resolution import AzureResolution, resolve
 from providers.azure.settings import AzureSettings, with_account
-from providers.base import Instance, Preflight, RunId, Timers
+from providers.base import (
+    Check,
+    Instance,
+    InstanceRef,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    ProviderSettings,
+    RunId,
+    RunStore,
+    SetupStep,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.data_files import finder
 from providers.cloud.launch import Rented, mirrors_of, resolution_of
 from providers.cloud.server_time import ServerClock
 from providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
-    from datetime import date
-
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.azure.setup import AzureSetUp
-    from providers.base import (
-        Check,
-        InstanceRef,
-        LaunchRequest,
-        OwnedResource,
-        ProviderSettings,
-        RunStore,
-        SetupStep,
-        VendorRequest,
-    )
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
     from providers.stores.store import ObjectStore

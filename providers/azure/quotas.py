@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market
+from pricing.offers import Market, Offer
 from providers.azure.names import group_path
 from providers.base import Check, PreflightState
 from providers.cloud.checks import ok, unknown
 from providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pricing.offers import Offer
     from providers.azure.account import Account, Quota
 
 

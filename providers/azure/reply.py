@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +18,14 @@ from providers.base import (
     Instance,
     InstanceRef,
     InstanceState,
+    LaunchRequest,
     OwnedResource,
     RunId,
 )
 from providers.cloud.labels import instant, labels_of, number
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pricing.cost import PlaceRates
-    from providers.base import LaunchRequest
 
 PRICE, DISK = "trainplan-usd-per-hour", "trainplan-disk-gib"
 KINDS: Mapping[str, str] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from providers.cloud.launch import resolution_of
 from providers.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.base import LaunchRequest
 from providers.azure.deadline import timer_call
 

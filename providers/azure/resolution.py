@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.azure.account import NO_TIMER_HERE, SCHEDULER
+from providers.azure.account import NO_TIMER_HERE, SCHEDULER, Account
 from providers.azure.names import PROVIDER
-from providers.cloud.launch import MachineResolution
+from providers.cloud.launch import MachineResolution, Rented
 from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, CapacityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pricing.offers import Offer
-    from providers.azure.account import Account
     from providers.base import LaunchRequest
     from providers.cloud.images import HostImage
-    from providers.cloud.launch import Rented
 
 
 _CONTROLLERS, _SCSI = "DiskControllerTypes", "SCSI"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.azure import listing
 from providers.azure.account import SET_UP, Account
@@ -15,9 +15,9 @@ from providers.azure.errors import NO_RIGHT_YET, refusal, too_new
 from providers.azure.launch import Pace
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
 from providers.azure.setup_steps import MACHINE, PERSON, StandingResources
-from providers.base import RunId
+from providers.base import RunId, SetupStep, VendorRequest
 from providers.cloud.launch import Rented
-from providers.cloud.propagation import settled
+from providers.cloud.propagation import Pair, settled
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import (
     BadRequestError,
@@ -28,12 +28,6 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from providers.base import SetupStep, VendorRequest
-    from providers.cloud.propagation import Pair
 
 _PROVISIONED = "Succeeded"
 _PROVISIONED_SECONDS = 300.0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.azure.api import Call, recorded
 from providers.azure.names import (
@@ -32,9 +33,6 @@ from providers.azure.permissions import (
     client_condition,
 )
 from providers.base import SetupStep
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MACHINE, PERSON = "{machine}", "{person}"
 """Stand in calls for ids in the directory: of the machines' identity, not made yet, and of who is signed in."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from providers.azure.api import certificates, credential_of
@@ -20,15 +21,12 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.bucket import BucketMissingError, Entry, ObjectPart, Page, UploadLostError
 from providers.stores.settings import StoreSettings
 from workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from providers.base import ProviderSettings
-    from providers.stores.bucket import ObjectPart
 
 _SIGN_IN = "az login"
 _ROLE = "give yourself the role Storage Blob Data Contributor on the storage account; it takes minutes to hold"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -11,8 +12,6 @@ from providers.cloud.checks import ok, unknown
 from providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from providers.base import Check, SetupStep
 
 NAME = "trainplan-alarm"

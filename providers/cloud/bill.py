@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pricing.catalog import Catalog, CatalogError
@@ -16,8 +17,6 @@ from pricing.side_rates import HOUR
 from providers.base import LABEL_RUN
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pricing.cost import ProviderRates
 
 RUN_DIRECTORIES = "run directories"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from providers.base import Check, PreflightState
 from providers.errors import ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Look = Callable[[], Check | Sequence[Check]]
 """Looks up one line, or the several that one answer gives. Raises ProviderError."""

@@ -14,19 +14,16 @@ from providers.agent.schema import json_object
 from providers.agent.spec import File
 from providers.cloud.bootstrap import SCHEMES
 from providers.errors import BadRequestError
-from providers.stores.bucket import DATA
+from providers.stores.bucket import DATA, Bucket, Entry
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore
-from providers.stores.urls import entries, opened, place, size_bytes
+from providers.stores.urls import BucketAddress, entries, opened, place, size_bytes
 from workloads.addresses import shown_address
-from workloads.job import DataName, DataSpec
+from workloads.job import DataName, DataSpec, TrainingJob
 from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
-    from providers.stores.bucket import Bucket, Entry
-    from providers.stores.urls import BucketAddress
-    from workloads.job import TrainingJob
     from workloads.model_spec import ModelSpec
 
 DATA_DIR = "/data"

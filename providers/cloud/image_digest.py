@@ -8,12 +8,10 @@ import re
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from providers.errors import BadRequestError, TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _SECONDS = 20.0
 _MOST_BYTES = 4 * 1024 * 1024

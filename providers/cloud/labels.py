@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_PROJECT, LABEL_RUN
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_PROJECT, LABEL_RUN, LaunchRequest
 
 
 def labels_of(request: LaunchRequest) -> dict[str, str]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlace, Obtainability
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pricing.obtainability import Obtainability
     from pricing.offers import Offer
 
 

@@ -8,13 +8,11 @@ within `MOST_SECONDS`, without a create in another place.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from providers.errors import PermissionDeniedError, ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Answer = TypeVar("Answer")
 MOST_SECONDS = 300.0

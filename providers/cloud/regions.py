@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from providers.errors import BadRequestError, CapacityError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OPTION = "regions"
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,62}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from providers.agent.vault import is_reference
@@ -9,8 +10,6 @@ from providers.errors import BadRequestError
 from providers.registry import VENDORS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from workloads.job import TrainingJob
 
 KINDS = {one.name: one.secret_kind for one in VENDORS if one.secret_kind}

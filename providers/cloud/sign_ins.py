@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from providers.registry import vendor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from providers.registry import Traces
+from providers.registry import Traces, vendor
 
 
 def may_be_signed_in(provider: str, environment: Mapping[str, str]) -> bool:

@@ -6,13 +6,10 @@ import base64
 import hashlib
 import io
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import workloads
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 WHEEL = "trainplan_trainer-0-py3-none-any.whl"
 """Always this version: what it holds is told by its hash, which stands in spec.json."""

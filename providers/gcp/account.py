@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,11 @@ from providers.errors import (
     ProviderError,
 )
 from providers.gcp.errors import SIGN_IN, error_of_reply, in_short, translated, unreadable
-from providers.gcp.settings import MACHINE_ACCOUNT
+from providers.gcp.settings import MACHINE_ACCOUNT, GcpSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.base import Check
     from providers.cloud.server_time import ServerClock
-    from providers.gcp.settings import GcpSettings
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.base import SetupStep, VendorRequest
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 from providers.errors import BadRequestError
 from providers.gcp.setup_steps import StandingResources
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 LATE = "Google learns of costs hours after they arise"
 """That it is hours is assumed: no page with a figure was found."""

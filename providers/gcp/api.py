@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.gcp.errors import translated
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.gcp.account import Account
 
 Json = dict[str, Any]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_ATTEMPT, LABEL_RUN, Instance, InstanceRef, InstanceState, RunId, Timers
+from providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_RUN,
+    Instance,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    RunId,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.launch import Rented, resolution_of
 from providers.cloud.propagation import pause, settled
 from providers.cloud.regions import check_region
@@ -16,7 +27,7 @@ from providers.errors import BadRequestError, InstanceNotFoundError
 from providers.gcp import reply
 from providers.gcp import request as insert
 from providers.gcp.account import Account
-from providers.gcp.api import Api
+from providers.gcp.api import Api, Json
 from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
 from providers.gcp.kinds import TPU_API
 from providers.gcp.listing import Lists
@@ -27,12 +38,8 @@ from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
 from providers.gcp.too_new import INSERT, too_new_for_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pricing.offers import Offer
-    from providers.base import LaunchRequest, OwnedResource, VendorRequest
     from providers.cloud.checks import Look
-    from providers.gcp.api import Json
 
 WAITS = 3
 """How often an insert is waited for, two minutes each; then the instance is as good as made."""

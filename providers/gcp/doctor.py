@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,11 @@ from providers.gcp.errors import OFF, in_short
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
 from providers.gcp.request import LABEL_OURS, OURS
-from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, missing_bindings
+from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, StandingResources, missing_bindings
 from providers.gcp.tpu.deadline import QUEUE, REGION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from providers.gcp.account import Account
-    from providers.gcp.setup_steps import StandingResources
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from providers.errors import (
     BadRequestError,
@@ -23,10 +23,6 @@ from providers.errors import (
     UnrecognizedError,
 )
 from workloads.extras import install_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 SIGN_IN = "gcloud auth application-default login"
 EXISTS = "alreadyExists"

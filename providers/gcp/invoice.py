@@ -6,18 +6,16 @@ Google tells costs by label nowhere else. The export is switched on by hand in t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.base import LABEL_RUN
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from providers.errors import BadRequestError, TransientError
 from providers.gcp.account import Account
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LAG = timedelta(days=2)
 """That an export is whole after two days is assumed: Google states no delay for it."""

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from pricing.offers import Market
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pricing.offers import Offer
+from pricing.offers import Market, Offer
 
 # The catalog's word -> (accelerator type at Compute Engine, metric of its quota). A GPU that comes with its machine
 # type has a quota too, but no accelerator is asked for.

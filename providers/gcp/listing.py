@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_RUN
+from providers.base import LABEL_RUN, OwnedResource, RunId
 from providers.cloud.listing import ListedResources, whole
 from providers.errors import CredentialsError, MachineError, ProviderError, TransientError
 from providers.gcp.account import Account
@@ -17,10 +18,7 @@ from providers.gcp.reply import owned_of
 from providers.gcp.request import LABEL_OURS, OURS, label_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pricing.offers import Offer
-    from providers.base import OwnedResource, RunId
 
 
 LISTS = "of Google's lists"

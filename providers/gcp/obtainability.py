@@ -8,24 +8,18 @@ TPU of the Cloud TPU API is no machine type, and is not asked about.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pricing.obtainability import Obtainability, grade_of_score
-from pricing.offers import Market
+from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
+from pricing.offers import Market, Offer
 from providers.cloud.obtainability import place_of
 from providers.errors import ProviderError
 from providers.gcp.account import Account
 from providers.gcp.kinds import TPU_API, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pricing.obtainability import MachinePlace
-    from pricing.offers import Offer
 
 SOURCE = (
     "Compute Engine advice.capacity (https://cloud.google.com/compute/docs/reference/rest/v1/advice/capacity), "

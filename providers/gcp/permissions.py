@@ -8,12 +8,9 @@ github iann0036/iam-dataset, commit 2073fa52ac00 of 2026-08-22.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
+from typing import Any
 
 ACT_AS = "iam.serviceAccounts.actAs"
 """On the machines' service account alone, not on the project."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import LifecycleState, Market
+from pricing.offers import LifecycleState, Market, Offer
 from providers.base import Check, PreflightState
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
 from providers.errors import InstanceNotFoundError, ProviderError
@@ -16,9 +17,6 @@ from providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, k
 from providers.gcp.listing import Lists
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from pricing.offers import Offer
     from providers.gcp.part import GcpPart
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
@@ -15,10 +17,6 @@ from providers.cloud.labels import instant
 from providers.gcp.kinds import instance_type_of
 from providers.gcp.reply import last_of, region_in, region_of
 from providers.gcp.settings import PROVIDER
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 def usd_per_hour_of(kind: str, place: str, reply: Mapping[str, Any], home: Path | None = None) -> Decimal | None:

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pricing.current import offers_of
-from providers.base import Instance, Preflight, RunId, RunStore
+from providers.base import (
+    Check,
+    Instance,
+    InstanceRef,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    ProviderSettings,
+    RunId,
+    RunStore,
+    SetupStep,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.data_files import finder
 from providers.cloud.launch import Rented, mirrors_of
 from providers.cloud.listing import ListedResources, whole
@@ -32,28 +45,14 @@ from providers.gcp.setup_steps import Home, StandingResources
 from providers.gcp.tpu import provider as tpu
 from providers.stores.pending_uploads import Unfinished
 from providers.stores.settings import StoreSettings
-from providers.stores.store import run_store
+from providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
-
     from pricing.obtainability import MachinePlace, Obtainability
     from pricing.offers import Offer, OfferQuery
-    from providers.base import (
-        Check,
-        InstanceRef,
-        LaunchRequest,
-        OwnedResource,
-        ProviderSettings,
-        SetupStep,
-        Timers,
-        VendorRequest,
-    )
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
     from providers.gcp.request import GoogleResolution
-    from providers.stores.store import ObjectStore
 
 
 STORE = "storage"

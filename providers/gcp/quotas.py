@@ -6,17 +6,15 @@ How they are called is documented for few of them, and in several ways: they are
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market
+from pricing.offers import Market, Offer
 from providers.cloud.checks import ok, refused, unknown
 from providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pricing.offers import Offer
     from providers.base import Check
     from providers.gcp.account import Account
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from providers.base import (
     LABEL_ATTEMPT,
@@ -20,11 +23,6 @@ from providers.cloud.labels import instant, number
 from providers.gcp.errors import error_of_operation
 from providers.gcp.request import instant_of
 from providers.gcp.settings import PROVIDER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-    from decimal import Decimal
 
 INSTANCE = "gce"
 WORDS: Mapping[str, str] = {INSTANCE: "instances", "gce-disk": "disks", "gce-address": "addresses"}

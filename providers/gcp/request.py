@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Market
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, VendorRequest
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, LaunchRequest, VendorRequest
 from providers.cloud.labels import project_of
 from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
 from providers.gcp.account import SCOPE
@@ -17,9 +18,6 @@ from providers.gcp.kinds import kind_of
 from providers.gcp.permissions import PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from providers.base import LaunchRequest
     from providers.gcp.settings import GcpSettings
 from dataclasses import dataclass
 

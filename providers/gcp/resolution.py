@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from providers.cloud.images import host_image
-from providers.cloud.launch import hardware
+from providers.cloud.launch import Rented, hardware
 from providers.errors import BadRequestError, CapacityError
 from providers.gcp.kinds import kind_of
 from providers.gcp.request import ComputeResolution
 
 if TYPE_CHECKING:
     from providers.base import LaunchRequest
-    from providers.cloud.launch import Rented
     from providers.gcp.api import Api, Json
     from providers.gcp.listing import Lists
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.base import OwnedResource, SetupStep, VendorRequest
-from providers.cloud.propagation import pause
+from providers.cloud.propagation import Pair, pause
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import (
     BadRequestError,
@@ -30,9 +30,6 @@ from providers.gcp.setup_steps import (
 )
 from providers.gcp.too_new import POLICY, too_new_in_set_up
 from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
-
-if TYPE_CHECKING:
-    from providers.cloud.propagation import Pair
 
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -20,16 +21,13 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, Page, UploadLostError
+from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, ObjectPart, Page, UploadLostError
 from providers.stores.places import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 from workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from providers.base import ProviderSettings
-    from providers.stores.bucket import ObjectPart
 
 _SIGN_IN = "gcloud auth application-default login"
 _NOT_OURS = "name another bucket in the setting `bucket`"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from providers.errors import TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 _BUILDS = {"DOCKER_BUILDKIT": "1"}
 """The trainer image mounts secrets while it is built, which Docker's older builder does not know; it is the default of

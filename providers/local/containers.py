@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pricing.devices import CPU_DEVICE
 from providers.base import LABEL_CLIENT, LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
 from providers.errors import InstanceNotFoundError, MachineError
-from providers.local.api import ContainerStatus, Engine
+from providers.local.api import Container, ContainerSpec, ContainerStatus, Engine
 from providers.local.here import LOG_LINES, Here, LocalResource, room_checks
 from providers.local.image import LEAST_CAPABILITY_OF_NEW_CUDNN, Accelerator, TrainerImage, choose_base, ensure
 from providers.local.records import AttemptPlace, attempt_key
@@ -22,10 +23,7 @@ from providers.local.translate import (
 from workloads.job import Framework
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from pricing.offers import Offer
-    from providers.local.api import Container, ContainerSpec
 
 _MISSING_HINT = "`plan launch` builds it; `plan doctor local` tells why it cannot"
 

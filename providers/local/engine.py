@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,6 @@ from providers.errors import MachineError, TransientError
 from providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName, Mount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from providers.local.command import Completed, Runner
 
 _PROBE_SECONDS = 5.0

@@ -8,19 +8,17 @@ import hashlib
 import io
 import shutil
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import workloads
-from providers.local.api import BuildSpec
+from providers.local.api import BuildSpec, Engine
 from workloads.job import Framework
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from providers.local.api import Engine
     from providers.local.settings import LocalSettings
 
 REPOSITORY = "localhost/trainplan-trainer"

@@ -11,13 +11,11 @@ import os
 import secrets
 import shutil
 import stat
-from typing import TYPE_CHECKING, BinaryIO, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
 
 from providers.agent.plain_file import NotPlainError, new_plain, open_plain, plain_folder, unfinished_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

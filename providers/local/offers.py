@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.offers import Offer, OfferQuery
-from providers.hardware import canonical_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from providers.hardware import Gpu, HostHardware
+from providers.hardware import Gpu, HostHardware, canonical_device
 
 PROVIDER = "local"
 REGION = "this-machine"

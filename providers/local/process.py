@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
@@ -27,8 +28,6 @@ from workloads.extras import install_hint
 from workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pricing.offers import Offer
 
 _START_SECONDS = 60

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from providers.base import Check, OwnedResource, Preflight, PreflightState, Timers
+from providers.base import (
+    Check,
+    Instance,
+    InstanceRef,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    PreflightState,
+    ProviderSettings,
+    RunId,
+    RunStore,
+    Timers,
+    VendorRequest,
+)
 from providers.errors import (
     BadRequestError,
     IncompleteListingError,
@@ -18,25 +31,20 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
-from providers.hardware import available_memory_bytes, this_machine
+from providers.hardware import HostHardware, MeasuredSpeed, available_memory_bytes, this_machine
 from providers.local.api import Engine, EngineName
 from providers.local.calibrate import measure_speed
 from providers.local.command import Runner, SystemRunner
 from providers.local.containers import ContainerHost
 from providers.local.engine import CliEngine, probe
-from providers.local.here import Here, free_bytes
+from providers.local.here import Here, Host, LocalResource, free_bytes
 from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
 from providers.local.process import ProcessHost
 from providers.local.records import PROCESS, AttemptPlace, attempt_key, place_of
 from providers.local.settings import EngineChoice, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pricing.offers import Offer, OfferQuery
-    from providers.base import Instance, InstanceRef, LaunchRequest, ProviderSettings, RunId, RunStore, VendorRequest
-    from providers.hardware import HostHardware, MeasuredSpeed
-    from providers.local.here import Host, LocalResource
     from workloads.job import TrainingJob
     from workloads.terms import Framework
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from providers.base import InstanceRef, RunId
 from providers.errors import BadRequestError, InstanceNotFoundError, MachineError
 from providers.local.api import EngineName
 from providers.local.offers import PROVIDER, REGION
 from providers.local.store import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PROCESS = "process"
 HOSTS = (PROCESS, *EngineName)

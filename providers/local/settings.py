@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class EngineChoice(StrEnum):

@@ -7,16 +7,14 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from providers.agent.plain_file import NotPlainError, is_plain
 from providers.errors import BadRequestError, MachineError
 from providers.local.inside import new_inside, open_inside, refuse_links, remove_inside
 from providers.stores.files import copied, copied_bytes, unheard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _PARTIAL = ".partial"
 

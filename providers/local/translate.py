@@ -8,16 +8,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, Instance, InstanceState, RunId
+from providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    Instance,
+    InstanceState,
+    LaunchRequest,
+    RunId,
+)
 from providers.cloud.exit_codes import how_it_ended
 from providers.cloud.labels import project_of
-from providers.local.api import ContainerSpec, ContainerStatus, Mount
+from providers.local.api import Container, ContainerSpec, ContainerStatus, Mount
 from providers.local.records import AttemptKey, AttemptPlace
 from workloads.pretrained import published_weights
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from providers.local.api import Container
     from workloads.job import TrainingJob
 
 GRACE_SECONDS = 60

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol
 
 
 class RefusedError(Exception):

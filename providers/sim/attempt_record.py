@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def attempt_record(

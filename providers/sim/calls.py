@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from providers.sim.operations import Operations
 from providers.sim.values import CloudError, Code, Effect, Fault, LostReplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.sim.world import World
 
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from pricing.cost import ProviderRates
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.money import HOURS_PER_MONTH, Billing
-from pricing.offers import Offer
+from pricing.offers import Offer, OfferQuery
 from pricing.side_rates import BUCKET, GB, GB_MONTH, HOUR, INTERNET, flat_rates
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pricing.offers import OfferQuery
 
 PROVIDER = "sim"
 PRICE_SOURCE = "simulated"

@@ -10,8 +10,10 @@ import contextlib
 import json
 import sqlite3
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.errors import MachineError
@@ -19,15 +21,11 @@ from providers.sim.api import DisconnectedError, RefusedError, canonical
 from providers.sim.calls import call
 from providers.sim.ledger import ledger
 from providers.sim.persistence import Keeper
-from providers.sim.scenario import Scenario
+from providers.sim.scenario import Scenario, Script
 from providers.sim.values import CloudError, Code, LostReplyError
 from providers.sim.world import SCENARIO, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from providers.sim.scenario import Script
     from providers.sim.tables import State
     from providers.sim.training import Trainer
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pricing.money import PER_SECOND, UsdPerHour, amount
 from providers.base import LABEL_RUN
 from providers.sim.catalogue import BILLING, INTERNET_USD_PER_GB
-from providers.sim.values import MachineState
+from providers.sim.values import MachineState, SimMachine, Thing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
     from providers.sim.tables import State
-    from providers.sim.values import SimMachine, Thing
 
 SENT = "sent to the internet: "
 """Of these counts of the state, with a run behind it, each is the bytes of its model that left the cloud."""

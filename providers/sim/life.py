@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN
 from providers.cloud.labels import number
 from providers.sim.catalogue import TYPES
 from providers.sim.draws import between, waiting_hours
 from providers.sim.scenario import Scenario
-from providers.sim.training import Trainer, images_per_second, newest_checkpoint
+from providers.sim.training import Trainer, Write, images_per_second, newest_checkpoint
 from providers.sim.values import Course, Event, Incident, MachineState, SimMachine, Why
-
-if TYPE_CHECKING:
-    from providers.sim.training import Write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

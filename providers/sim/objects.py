@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from providers.sim.training import KEPT_CHECKPOINTS
 from providers.sim.values import CloudError, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from providers.sim.tables import Table
 
 _MARK = re.compile(r"checkpoints/(step-\d{8})/complete\.json")

@@ -6,6 +6,7 @@ import hashlib
 import json
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -22,8 +23,6 @@ from providers.sim.training import MODEL, model_bytes
 from providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from providers.sim.world import World
 
 

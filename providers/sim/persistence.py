@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from providers.sim.tables import State, Table
 from providers.sim.values import Fault, Incident, SimMachine, Thing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _KINDS: dict[str, TypeAdapter[Any]] = {
     "machines": TypeAdapter(SimMachine),

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_RUN, Check, Instance, Preflight, PreflightState, Timers, VendorRequest
+from providers.base import (
+    LABEL_RUN,
+    Check,
+    Instance,
+    InstanceRef,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    PreflightState,
+    ProviderSettings,
+    RunId,
+    RunStore,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.labels import labels_of
 from providers.errors import (
     BadRequestError,
@@ -28,11 +44,7 @@ from providers.sim.translate import SimResolution, instance, owned, run_instance
 from providers.sim.values import Code, Kind, MachineState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime, timedelta
-
     from pricing.offers import Offer, OfferQuery
-    from providers.base import InstanceRef, LaunchRequest, OwnedResource, ProviderSettings, RunId, RunStore
 
 DEFAULT_SPEED = 60.0
 IMAGE = "trainer"

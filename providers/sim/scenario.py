@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tomllib
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 from pydantic import AwareDatetime, Field, ValidationError
 
@@ -13,9 +14,6 @@ from providers.errors import BadRequestError
 from providers.sim.values import Code, Effect, Event, Fault, Incident
 from workloads.job import Duration
 from workloads.values import Value
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from providers.sim.catalogue import TYPES, ZONES
 from providers.sim.values import CloudError, Code, SimMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import timedelta
-
     from providers.sim.scenario import PlaceRule, QuotaRule, Scenario
 
 

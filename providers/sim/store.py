@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from providers.base import VendorRequest
+from providers.base import RunId, VendorRequest
 from providers.errors import BadRequestError
 from providers.sim.api import Api, RefusedError
 from providers.sim.catalogue import PROVIDER
 from providers.sim.translate import translated
 from providers.sim.values import Code
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from providers.base import RunId
 
 
 class SimStore:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from providers.sim.values import Fault, Incident, SimMachine, Thing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Row = TypeVar("Row")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -14,8 +15,6 @@ from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from providers.sim.catalogue import MachineType
 
 FRAMEWORK = "simulated"

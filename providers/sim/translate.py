@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.base import (
     LABEL_ATTEMPT,
@@ -18,6 +19,7 @@ from providers.base import (
     Instance,
     InstanceRef,
     InstanceState,
+    LaunchRequest,
     OwnedResource,
     RunId,
     VendorRequest,
@@ -41,11 +43,6 @@ from providers.sim.api import DisconnectedError, RefusedError
 from providers.sim.catalogue import PROVIDER
 from providers.sim.values import Code, MachineState, Why
 from providers.values import Resolution
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from providers.base import LaunchRequest
 
 _STATES = {
     MachineState.PENDING: InstanceState.PENDING,

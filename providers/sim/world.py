@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,15 +15,11 @@ from providers.sim.life import Moment, Rules, next_moment, write_progress
 from providers.sim.objects import RunFiles
 from providers.sim.stock import Spot, reclaims_per_hour
 from providers.sim.tables import State
-from providers.sim.training import Simulated, Trainer
-from providers.sim.values import Kind, MachineState, SimMachine
+from providers.sim.training import Simulated, Trainer, Write
+from providers.sim.values import Course, Ending, Kind, MachineState, SimMachine
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from providers.sim.scenario import Scenario, Script
-    from providers.sim.training import Write
-    from providers.sim.values import Course, Ending
 
 SCENARIO = "scenario"
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from providers.errors import CredentialsError, MachineError, TransientError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ANSWER_SECONDS = 30.0
 """For a command that asks or tells Slurm something. Slurm's own limit for a reply is 10 s (MessageTimeout)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from providers.cloud.checks import check_lines, failed, ok, refused, unknown
@@ -11,20 +12,17 @@ from providers.errors import (
     CredentialsError,
     MachineError,
     PermissionDeniedError,
+    ProviderError,
     QuotaError,
     TransientError,
 )
-from providers.slurm.api import Streams
+from providers.slurm.api import Shell, Streams
 from providers.slurm.errors import complaint, error_of
 from providers.slurm.offers import gres_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pricing.offers import Offer
     from providers.base import Check
-    from providers.errors import ProviderError
-    from providers.slurm.api import Shell
     from providers.slurm.settings import SlurmSettings
 
 _WRITABLE = 'mkdir -p "$1" && t="$1/.plan-doctor.$$" && : >"$t" && rm -f "$t" && df -Pk "$1" | tail -n 1'

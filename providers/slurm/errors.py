@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from providers.errors import (
@@ -15,8 +16,6 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from providers.slurm.api import Completed
 
 # Texts of slurm_strerror in Slurm 22.05 to 25.05; those of tests/data/slurm were recorded from real commands.

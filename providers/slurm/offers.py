@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
 
 from pricing.cost import ProviderRates
 from pricing.devices import CPU_DEVICE
@@ -13,12 +13,7 @@ from pricing.grades import Market, PriceGrade
 from pricing.money import PER_SECOND
 from pricing.offers import Offer, OfferQuery
 from pricing.side_rates import flat_rates
-from providers.slurm.settings import PROVIDER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from providers.slurm.settings import SlurmSettings
+from providers.slurm.settings import PROVIDER, SlurmSettings
 
 SINFO = ("sinfo", "--noheader", "--format", "%P|%a|%l|%D|%t|%c|%m|%G|%f")
 """Partition, whether it is up, its time limit, nodes, their state, CPUs, memory in MiB, GRES, features (sinfo(1))."""

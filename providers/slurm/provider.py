@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import Instance, Preflight, Timers
+from providers.base import (
+    Check,
+    Instance,
+    InstanceRef,
+    LaunchRequest,
+    OwnedResource,
+    Preflight,
+    ProviderSettings,
+    RunId,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.trainer_wheel import wheel_bytes
 from providers.errors import (
     BadRequestError,
@@ -38,10 +49,7 @@ from providers.slurm.settings import PROVIDER, SlurmSettings, parse_settings
 from providers.slurm.store import ShellStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from pricing.offers import Offer, OfferQuery
-    from providers.base import Check, InstanceRef, LaunchRequest, OwnedResource, ProviderSettings, RunId, VendorRequest
     from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
     from workloads.job import TrainingJob
 

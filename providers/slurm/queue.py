@@ -5,20 +5,17 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.cloud.queue_wait import QueueAnswer
-from providers.slurm.api import Streams
+from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
+from providers.slurm.api import Completed, Shell, Streams
 from providers.slurm.errors import complaint, error_of
 from providers.slurm.offers import SINFO, node_groups
 from providers.slurm.request import device_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from providers.cloud.queue_wait import QueueQuestion
-    from providers.slurm.api import Completed, Shell
     from providers.slurm.settings import SlurmSettings
 
 TEST_ONLY = ("sh", "-c", 'date +%s; SLURM_TIME_FORMAT=%s exec sbatch --test-only "$@"', "sh")

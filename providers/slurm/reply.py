@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from decimal import Decimal
 
 from providers.base import (
     LABEL_CLIENT,
@@ -19,10 +20,6 @@ from providers.cloud.exit_codes import how_it_ended
 from providers.cloud.labels import instant
 from providers.slurm.request import AttemptName, attempt_name, labels_in
 from providers.slurm.settings import PROVIDER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from decimal import Decimal
 
 REGION = "cluster"
 """Jobs are found in all partitions by their name, so that no reference names one."""

@@ -7,20 +7,15 @@ import shlex
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, RunId, VendorRequest
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, LaunchRequest, RunId, VendorRequest
 from providers.cloud.labels import labels_of
 from providers.cloud.launch import resolution_of
 from providers.errors import BadRequestError
 from providers.slurm.offers import gres_in
-from providers.slurm.settings import PROVIDER
+from providers.slurm.settings import PROVIDER, SlurmSettings
 from providers.values import Resolution
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from providers.slurm.settings import SlurmSettings
 
 GRACE_SECONDS = 60
 """Between the deadline and the end of the job: a trainer that has not ended by then is cancelled."""

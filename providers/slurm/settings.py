@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING
 
 from providers.errors import BadRequestError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PROVIDER = "slurm"
 OPTIONS = ("directory", "login", "python", "container", "flags", "partitions", "usd_per_device_hour")

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from providers.errors import BadRequestError, MachineError
 from providers.slurm.api import ANSWER_SECONDS, FILE_SECONDS, NO_STREAMS, Completed, Shell, Streams
 from providers.stores.files import promised, sha256_of, unheard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 _NO_FILE = 66
 # `sync FILE` writes the file's data to the disk before it gets its name (coreutils 8.24 and later).

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from providers.errors import ProviderError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RUNS = "runs"
 """The prefix of the run directories. The age limit of the bucket applies to this prefix alone."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from providers.registry import VENDORS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DEFAULT_REGIONS = {
     one.name: one.storage.default_region for one in VENDORS if one.storage and one.storage.default_region

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from providers.errors import BadRequestError
 from providers.registry import VENDORS
 from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import run_store
+from providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from providers.base import ProviderSettings, RunId
     from providers.stores.bucket import Bucket
-    from providers.stores.store import ObjectStore
 
 FACTORIES = {one.name: one.storage.make for one in VENDORS if one.storage}
 

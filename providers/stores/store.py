@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from providers.cloud.propagation import pair_of_bucket, settled
 from providers.errors import BadRequestError
-from providers.stores.bucket import DATA, RUNS, BucketMissingError
+from providers.stores.bucket import DATA, RUNS, Bucket, BucketMissingError, Entry
 from providers.stores.download import download
 from providers.stores.files import unheard
 from providers.stores.patience import Patience
 from providers.stores.upload import upload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from providers.base import RunId
-    from providers.stores.bucket import Bucket, Entry
     from providers.stores.pending_uploads import Unfinished
 
 Answer = TypeVar("Answer")

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from providers.errors import MachineError
-from providers.stores.bucket import DamagedError, ObjectPart, UploadLostError, part_bytes
-from providers.stores.pending_uploads import Source
+from providers.stores.bucket import Bucket, DamagedError, ObjectPart, Upload, UploadLostError, part_bytes
+from providers.stores.pending_uploads import Source, Unfinished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from providers.stores.bucket import Bucket, Upload
     from providers.stores.patience import Patience
-    from providers.stores.pending_uploads import Unfinished
 
 _BEGINNINGS = 3
 """How often an upload is started at most, if the store loses it."""

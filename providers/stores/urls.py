@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,15 +14,12 @@ from urllib.parse import urlsplit
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from providers.registry import VENDORS
 from providers.stores import registry
-from providers.stores.bucket import BucketMissingError
+from providers.stores.bucket import Bucket, BucketMissingError, Entry
 from providers.stores.patience import Patience
 from workloads.addresses import shown_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from providers.base import ProviderSettings
-    from providers.stores.bucket import Bucket, Entry
 
 _STORAGES = {one.storage.scheme: (one.name, one.storage) for one in VENDORS if one.storage}
 _SECONDS = 30.0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -12,9 +12,6 @@ from planner.throughput.physics import Constants, LibraryConstants, LinkConstant
 from planner.throughput.setup import Library, Link
 from scripts.fit.pairs import Pair, PairArrays, pair_arrays
 from scripts.fit.rows import CONSTANTS, DIVIDING, LIBRARIES, LINKS, TINY_BATCH, Arithmetic, Floats
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Where the constants are looked for: orders of magnitude of cuDNN and PCIe, before any row is seen.
 PLAUSIBLE = Constants(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING
 from scripts.fit import folds as names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from scripts.fit.evaluate import Tested
     from scripts.fit.rows import Row
 

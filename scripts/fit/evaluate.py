@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,13 +11,10 @@ from typing import TYPE_CHECKING
 from planner.throughput.evidence import Evidence, EvidenceRow, basis_of, evidence, seen_of
 from planner.throughput.model import Model
 from scripts.fit.constants import fit_constants
-from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL, trained_others, trained_pairs
+from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL, Fold, trained_others, trained_pairs
 from scripts.fit.process import at_corrections, fit_variances, posterior, prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scripts.fit.folds import Fold
     from scripts.fit.others import OtherArrays
     from scripts.fit.pairs import Pair
     from scripts.fit.rows import Arithmetic, Row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from planner.throughput.setup import Library
 from planner.throughput.values import Parallelism
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from scripts.fit.others import Other
     from scripts.fit.pairs import Pair
     from scripts.fit.rows import Row

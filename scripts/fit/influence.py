@@ -10,13 +10,11 @@ from is not counted here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from scripts.fit.evaluate import Tested
     from scripts.fit.rows import Row
 

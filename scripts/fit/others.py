@@ -22,11 +22,10 @@ from planner.throughput.rates import known_rates
 from planner.throughput.setup import Setup, setup_of_row
 from planner.throughput.values import Quality
 from pricing.device_text import read_devices
-from scripts.fit.rows import DEVICES, Arithmetic, Row, arithmetic, measurement_of
+from scripts.fit.rows import DEVICES, Arithmetic, Floats, Row, arithmetic, measurement_of
 
 if TYPE_CHECKING:
     from planner.throughput.model import Group
-    from scripts.fit.rows import Floats
 
 NETS = ("resnet50", "resnet152", "inception_v3", "inception_v4", "alexnet")
 """Those that many sources measured, at the image sizes of ImageNet."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING
@@ -20,14 +21,11 @@ from planner.throughput.nets import net_of
 from planner.throughput.physics import volume
 from planner.throughput.rates import known_rates
 from planner.throughput.setup import Library, Link, setup_of_row
-from planner.throughput.values import Parallelism, Quality
+from planner.throughput.values import Measurement, Parallelism, Quality
 from pricing.device_text import read_devices
 from scripts.fit.rows import DEVICES, LIBRARIES, LINKS, Floats, measurement_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from planner.throughput.values import Measurement
     from workloads.layers import Net
 
 MILLION_WEIGHTS = {"resnet50": 25.6, "resnet152": 60.2, "inception_v3": 23.9, "inception_v4": 42.7, "alexnet": 61.1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,6 @@ from planner.throughput.model import Correction, Group
 from scripts.fit.rows import NOISES, OTHER_NET, Arithmetic, Floats
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scripts.fit.constants import Fitted
     from scripts.fit.others import OtherArrays
 

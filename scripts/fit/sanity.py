@@ -13,6 +13,7 @@ import argparse
 import random
 import sys
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +28,6 @@ from workloads.memory import GIB, footprint
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from workloads.layers import Net
 
 PRECISIONS = ("fp32", "tf32", "amp_fp16")

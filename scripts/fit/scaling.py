@@ -13,8 +13,8 @@ import hashlib
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
 
 from planner.throughput.compile import DATA
 from planner.throughput.machines import (
@@ -24,9 +24,6 @@ from planner.throughput.machines import (
     exchange_seconds,
     step_seconds,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Cells = dict[str, str]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from planner.throughput.setup import Library, Link
 from scripts.fit import folds as names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scripts.fit.evaluate import Tested
     from scripts.fit.rows import Row
 

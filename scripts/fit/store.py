@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from planner.throughput.compile import DATA, MEASUREMENTS
 from planner.throughput.model import MODEL_FILE, Correction, Group, Model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 # Digits that are kept: a correction's thousandth is a thousandth of the step's time.
 _DIGITS = 4

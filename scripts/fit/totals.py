@@ -12,10 +12,10 @@ import hashlib
 import json
 import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from statistics import mean
-from typing import TYPE_CHECKING
 
 from planner.forecast.allowances import START_SECONDS
 from planner.forecast.estimate import Workload, run_time
@@ -24,24 +24,17 @@ from planner.forecast.spot import with_checkpoints
 from planner.forecast.whole_run import TOTALS
 from planner.throughput.compile import DATA
 from planner.throughput.evidence import evidence
-from planner.throughput.model import load_model
+from planner.throughput.model import Model, load_model
 from planner.throughput.rates import known_rates
 from planner.throughput.setup import setup_of_row
 from planner.throughput.values import Basis, Measurement, Parallelism, Quality, Throughput
 from pricing.device_text import read_devices
 from scripts.fit.evaluate import evidence_of, fit, quantile
 from scripts.fit.folds import Fold, trained_others, trained_pairs
-from scripts.fit.others import other_arrays, read_others
-from scripts.fit.pairs import read_pairs
+from scripts.fit.others import OtherArrays, other_arrays, read_others
+from scripts.fit.pairs import Pair, read_pairs
 from scripts.fit.rows import DEVICES, Row, arithmetic, read_rows
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from planner.throughput.model import Model
-    from scripts.fit.others import OtherArrays
-    from scripts.fit.pairs import Pair
 
 Cells = dict[str, str]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from scripts.fit.evaluate import Tested, quantile
 from scripts.fit.folds import SHARING as SHARED_TEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scripts.fit.rows import Row
 
 # Fewer errors than this say little of a quantile.

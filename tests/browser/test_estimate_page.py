@@ -7,29 +7,24 @@ import random
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+from playwright.sync_api import Page
 
+from planner.forecast.plan import Plan
 from planner.planning.build_plan import PlanQuery, make_plan
 from planner.report.estimate_html import estimate_html
 from planner.report.estimate_json import Beside, estimate_document
 from planner.report.levers import lever_rows
-from planner.settings import load_settings
+from planner.settings import Settings, load_settings
 from planner.throughput.table import cited
+from tests.browser.pages import Opener
 from tests.conftest import ROOT
 from workloads.durations import format_duration
+from workloads.job import TrainingJob
 from workloads.jobfile import read_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    from planner.forecast.plan import Plan
-    from planner.settings import Settings
-    from tests.browser.pages import Opener
-    from workloads.job import TrainingJob
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 EXAMPLE = ROOT / "examples" / "vgg16-imagenet.yaml"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -24,8 +24,6 @@ from providers.stores.store import run_store
 from tests.doubles.aws.remote import Double
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pricing.offers import Offer, OfferQuery
 
 DIGEST = f"sha256:{'5' * 64}"

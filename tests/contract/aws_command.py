@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from providers import registry
 from providers.aws import store
@@ -16,9 +17,6 @@ from tests.desk import on_the_doubles_day, signed_out
 from tests.doubles.aws import remote
 
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
     import pytest
 
     from providers.base import ProviderSettings

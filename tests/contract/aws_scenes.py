@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.request import create_security_group
-from providers.cloud.propagation import PAIRS
+from providers.cloud.propagation import PAIRS, Pair
 from tests.contract.aws import HOME, sdk
 from tests.contract.aws_command import at_a_desk
 from tests.desk import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import pytest
 
-    from providers.cloud.propagation import Pair
     from tests.doubles.aws.remote import Double
 
 _AT_A_LAUNCH = {

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.azure.account import Account
-from providers.azure.api import Arm, ArmClient, recorded
+from providers.azure.api import Arm, ArmClient, Call, Reply, recorded
 from providers.azure.launch import Pace
 from providers.azure.names import machine_role
 from providers.azure.provider import AzureProvider
 from providers.azure.settings import AzureSettings
-from providers.base import ProviderSettings, VendorRequest
+from providers.base import ProviderSettings, RunId, VendorRequest
 from providers.cloud.launch import Rented
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore, run_store
@@ -20,11 +22,6 @@ from tests.conftest import ROOT
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from providers.azure.api import Call, Reply
-    from providers.base import RunId
     from tests.doubles.azure.client import Double
 
 DIGEST = "sha256:" + "1" * 64

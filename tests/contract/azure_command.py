@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers import registry
@@ -9,8 +10,6 @@ from tests.contract.azure import AzureInItsTime, a_provider
 from tests.desk import on_the_doubles_day, signed_out
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from providers.base import ProviderSettings

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.contract.azure_command import HOME, at_a_desk, machines_asked_for
 from tests.desk import TINY
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import pytest
 
     from providers.cloud.propagation import Pair

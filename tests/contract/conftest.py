@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,14 +28,10 @@ from tests.contract.slurm import SlurmHarness
 from tests.contract.tpu import TpuHarness
 from tests.doubles.aws import quick, remote
 from tests.doubles.azure.client import Double
-from tests.doubles.google.process import Process
+from tests.doubles.google.process import Google, Process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.contract.harness import Harness
-    from tests.doubles.google.process import Google
 
 HARNESSES = {
     "local-process": ProcessHarness,

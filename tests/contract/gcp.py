@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import ProviderSettings, VendorRequest
+from providers.base import ProviderSettings, RunId, VendorRequest
 from providers.cloud.agent_archive import AGENT
 from providers.cloud.trainer_wheel import WHEEL
 from providers.gcp import store
@@ -22,20 +22,16 @@ from providers.gcp.provider import GcpProvider, rented_of
 from providers.gcp.settings import GcpSettings
 from providers.stores.bucket import Bucket
 from providers.stores.patience import Patience
-from providers.stores.store import run_store
+from providers.stores.store import ObjectStore, run_store
 from tests.conftest import ROOT
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pricing.offers import Offer, OfferQuery
-    from providers.base import RunId
     from providers.cloud.launch import Rented
     from providers.gcp.part import GcpPart
     from providers.gcp.setup import GcpSetUp
-    from providers.stores.store import ObjectStore
 
 PROJECT = "a-project"
 DIGEST = f"sha256:{'5' * 64}"

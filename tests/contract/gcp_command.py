@@ -7,6 +7,7 @@ import threading
 import warnings
 from dataclasses import fields, replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers import registry
@@ -19,8 +20,6 @@ from tests.contract.gcp import DIGEST, PROJECT, TimedGcp
 from tests.desk import on_the_doubles_day, signed_out
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
     from providers.base import ProviderSettings

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.base import RunId
@@ -15,9 +17,6 @@ from tests.desk import TINY
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     import pytest
 
     from providers.cloud.propagation import Pair

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, LaunchRequest, Resolver, RunId, Timekeeper
+from providers.base import (
+    EndKind,
+    Instance,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    Provider,
+    Resolver,
+    RunId,
+    Timekeeper,
+    VendorRequest,
+)
 from providers.errors import IncompleteListingError, InstanceNotFoundError
 from tests.doubles.waiting import until
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from providers.base import Instance, InstanceRef, OwnedResource, Provider, VendorRequest
 
 _LOOK_SECONDS = 5.0
 _MOST_LOOKS = 200

@@ -6,16 +6,17 @@ import json
 import os
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from providers.base import RunId, VendorRequest
+from providers.base import Instance, LaunchRequest, RunId, VendorRequest
 from providers.errors import TransientError
 from providers.hardware import HostHardware
-from providers.local.api import BuildSpec, EngineName
-from providers.local.command import Runner
+from providers.local.api import BuildSpec, ContainerSpec, Engine, EngineName
+from providers.local.command import Completed, Runner
 from providers.local.here import Here
 from providers.local.image import LOCAL_BASE, PUBLIC_BASE
 from providers.local.process import ProcessHost
@@ -27,11 +28,6 @@ from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from providers.base import Instance, LaunchRequest
-    from providers.local.api import ContainerSpec, Engine
-    from providers.local.command import Completed
     from providers.local.engine import CliEngine
 
 TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.base import VendorRequest
-from providers.sim.api import DisconnectedError, RefusedError, canonical
+from providers.sim.api import Api, DisconnectedError, RefusedError, canonical
 from providers.sim.calls import call
 from providers.sim.cloud import Setup, SimCloud
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario, Script
 from providers.sim.training import Simulated, Write
-from providers.sim.values import CloudError, Ending, LostReplyError
+from providers.sim.values import CloudError, Course, Ending, LostReplyError
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
-
-    from providers.sim.api import Api
-    from providers.sim.values import Course
     from providers.sim.world import World
 
 _CREATES = ("PutObject", "RunInstance", "CreateSchedule")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from providers.base import VendorRequest
 from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, Shell, Streams
 from providers.slurm.provider import SlurmProvider
 from providers.slurm.settings import SlurmSettings
 from tests.doubles.slurm.cluster import Cluster
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"
 _PYTHON = """#!/bin/sh

@@ -6,22 +6,18 @@ The real command line goes from the doctor to the receipt, and docs/clouds/aws-f
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from planner.errors import ExitCode
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.contract.aws_command import at_a_desk, machines
 from tests.contract.aws_scenes import FIRST_DAY
+from tests.doubles.aws.remote import Double
 from tests.doubles.aws.world import FIRST_DAY_VCPUS
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import Golden
-    from tests.doubles.aws.remote import Double
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "clouds" / "aws-first-day.md"

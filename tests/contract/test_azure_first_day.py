@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.errors import ExitCode
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.contract.azure_command import at_a_desk, machines_asked_for
+from tests.doubles.azure.client import Double
 from tests.doubles.azure.rules import FIRST_DAY, SIZES
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.conftest import Golden
-    from tests.doubles.azure.client import Double
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "clouds" / "azure-transcripts.md"

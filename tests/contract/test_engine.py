@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from providers.base import LABEL_RUN
 from providers.errors import MachineError
-from providers.local.api import ContainerStatus
+from providers.local.api import ContainerSpec, ContainerStatus, Engine
+from providers.local.containers import ContainerHost
 from tests.contract.harness import Ask, request
 from tests.contract.local import EngineDoubleHarness, RealEngineHarness
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.local.api import ContainerSpec, Engine
-    from providers.local.containers import ContainerHost
 
 
 @pytest.fixture(params=["double", *(pytest.param(name, marks=pytest.mark.container) for name in ("engine", "docker"))])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from providers.errors import BadRequestError
 from tests.contract.levels import Level, providers_at
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10")
 ESTIMATED = providers_at(Level.ESTIMATED)

@@ -6,22 +6,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.errors import ExitCode
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.contract.gcp_command import at_a_desk, leave
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from tests.conftest import Golden
-    from tests.doubles.google.process import Google
 
 pytestmark = pytest.mark.slow
 JOB = "examples/digits-vgg.yaml"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,14 +12,9 @@ from tests.contract.gcp import Client
 from tests.contract.gcp_command import at_a_desk, leave
 from tests.contract.tpu import make_ready
 from tests.desk import TINY
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.doubles.google.process import Google
 
 pytestmark = pytest.mark.slow
 LAUNCH = ("launch", "job.yaml", "--provider", "gcp", "--device", "T4", "--market", "on_demand", "--yes")

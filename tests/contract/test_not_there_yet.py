@@ -7,7 +7,8 @@ The real command line runs over the double of the pair's cloud. A cloud's scenes
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,8 @@ from tests.contract.aws_scenes import AwsScene
 from tests.contract.azure_scenes import AzureScene
 from tests.contract.conftest import NEEDS
 from tests.contract.gcp_scenes import GcpScene
+from tests.contract.scenes import Scene
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.scenes import Scene
 
 pytestmark = pytest.mark.slow
 SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene, "gcp": GcpScene}

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.runs.journal.records import request_from_record, request_record
 from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
+from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, Provider, RunId
 from providers.errors import (
     BadRequestError,
     IncompleteListingError,
@@ -23,6 +23,7 @@ from providers.errors import (
 from tests.contract.conftest import HARNESSES
 from tests.contract.harness import (
     Ask,
+    Harness,
     Silent,
     eventually,
     how_it_ended,
@@ -36,12 +37,6 @@ from tests.contract.harness import (
 )
 from tests.contract.levels import Level, providers_at
 from workloads.job import job_from_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from providers.base import Provider
-    from tests.contract.harness import Harness
 
 
 @pytest.fixture

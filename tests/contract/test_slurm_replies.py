@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from providers.slurm.queue import SACCT, past_waits, starts_in
 from providers.slurm.reply import slurm_jobs
 from tests.conftest import ROOT
 from tests.doubles.slurm.cluster import Cluster
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 (RECORD,) = (ROOT / "tests" / "data" / "slurm").glob("*.json")
 REPLIES: dict[str, dict[str, Any]] = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import VendorRequest
-from providers.gcp.api import GoogleApi
+from providers.base import RunId, VendorRequest
+from providers.gcp.api import Api, GoogleApi
 from providers.gcp.compute import Machines
 from providers.gcp.settings import MACHINE_ACCOUNT
 from providers.gcp.tpu.api import Calls, TasksCalls, TpuCalls
@@ -18,13 +19,9 @@ from tests.contract.gcp import PROJECT, Client, GcpHarness, TimedGcp, _put, docu
 from tests.doubles.google.scenario import FaultRule, Scenario
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.base import RunId
     from providers.cloud.launch import Rented
     from providers.cloud.listing import ListedResources
     from providers.gcp.account import Account
-    from providers.gcp.api import Api
     from providers.gcp.part import GcpPart
     from providers.stores.store import ObjectStore
     from tests.doubles.google.process import Google

@@ -6,17 +6,14 @@ import functools
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ACCOUNT = "devstoreaccount1"
 # The key of the emulator's only account, the same in every copy of it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from planner.cli.person import Nobody
 from planner.runs.events import Event
 from planner.runs.execution.executor import Executor, Person
 from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import estimate_record
+from planner.runs.receipt.receipt import Receipt, estimate_record
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
 from planner.settings import Settings
@@ -20,10 +20,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider, Script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.runs.execution.create import MakeRequest
-    from planner.runs.receipt.receipt import Receipt
     from planner.runs.run import Run
     from workloads.job import TrainingJob
 

@@ -5,14 +5,12 @@ A double's ledger is JSON where the double is another process. `told` makes the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.faults.harness import EndedBy, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRAINERS_FILES = ("progress.jsonl", "status.json")
 """What a trainer writes into its attempt's folder of the run directory, and nobody else while it trains."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +14,6 @@ from providers.local.api import BuildSpec, Container, ContainerSpec, ContainerSt
 from providers.local.engine import CliEngine, EngineInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
     from providers.local.command import Completed
 
 IMAGE = "localhost/tiny:1"

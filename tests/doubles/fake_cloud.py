@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from pricing.obtainability import Obtainability
+from pricing.obtainability import MachinePlace, Obtainability
 from pricing.offers import Offer, PriceGrade
-from providers.base import Check, Preflight, PreflightState, SetupStep, VendorRequest
+from providers.base import Check, Preflight, PreflightState, ProviderSettings, SetupStep, VendorRequest
 from providers.cloud.obtainability import place_of
 from tests.doubles.fake_provider import FakeProvider
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from pricing.obtainability import MachinePlace
-    from providers.base import ProviderSettings
 
 IDENTITY = Check(name="identity", state=PreflightState.OK, detail="account 123456789012")
 NO_QUOTA = Check(

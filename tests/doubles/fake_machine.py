@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from providers.base import EndKind, InstanceState, LaunchRequest
 from providers.errors import BadRequestError
 from providers.sim.attempt_record import attempt_record
 from tests.doubles.clock import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class FakeStore:

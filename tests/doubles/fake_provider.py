@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from providers.base import (
     OwnedResource,
     Preflight,
     PreflightState,
+    ProviderSettings,
     RunId,
     Timers,
     VendorRequest,
@@ -27,10 +28,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import FakeMachine, FakeStore, Sighting, done_at_once, trains_well
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pricing.offers import Offer, OfferQuery
-    from providers.base import ProviderSettings
 
 Script = Callable[[FakeMachine], Iterator[Sighting]]
 

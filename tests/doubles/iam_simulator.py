@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ import pytest
 from tests.conftest import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tests.doubles.needs import Need
 
 _PROGRAM = ROOT / "tests" / "doubles" / "iam_simulator.mjs"

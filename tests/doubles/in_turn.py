@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import selectors
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from socketserver import TCPServer
 
 

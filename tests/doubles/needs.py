@@ -19,16 +19,13 @@ from __future__ import annotations
 import csv
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jmespath
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 TABLE = Path(__file__).with_name("needs.csv")
 GROUNDS = Path(__file__).with_name("needs_grounds.csv")

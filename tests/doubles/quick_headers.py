@@ -5,10 +5,7 @@ from __future__ import annotations
 import http.client
 import io
 from http.client import HTTPMessage
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from typing import IO
+from typing import IO, Any
 
 _LONGEST_LINE = 65_536
 _MOST_LINES = 100

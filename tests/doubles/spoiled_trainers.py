@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from providers.sim.training import Simulated
+from providers.sim.training import Simulated, Trainer, Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from providers.sim.training import Trainer, Write
     from providers.sim.values import Course, Ending
 
 

@@ -7,17 +7,14 @@ import pty
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from planner.cli.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
 from tests.conftest import ROOT
 from tests.doubles.waiting import PATIENCE_SECONDS, until
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
 CODE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 PATIENCE_SECONDS = 300.0
 """What hangs is told after so long. A computer that is slow and busy comes nowhere near it, and nobody waits for it

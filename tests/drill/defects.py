@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from planner.drill.result import Verdict
 from planner.drill.steps import PROBES, Step
-from providers.base import InstanceRef, InstanceState, OwnedResource, RunStore
+from providers.base import Instance, InstanceRef, InstanceState, LaunchRequest, OwnedResource, Provider, RunId, RunStore
 from providers.errors import InstanceNotFoundError, PermissionDeniedError
 from tests.drill.worlds import Table, a_cloud
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.base import Instance, LaunchRequest, Provider, RunId
 
 Methods = Callable[[Any, Table], dict[str, Any]]
 """Makes methods of a provider that answers as a spoiled double would; given the real one's class, and the table."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from tests.contract.gcp import Client
 from tests.faults.gcp import ALIVE, GcpCloud
-from tests.faults.points import Pointed
+from tests.faults.points import Pointed, Points
 
 if TYPE_CHECKING:
     from providers.base import Provider
     from tests.faults.harness import Ask
-    from tests.faults.points import Points
 
 
 class ClosedGcp(GcpCloud):

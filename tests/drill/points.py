@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +23,7 @@ from tests.faults.forks import STOPPED, forked, result_of
 from tests.faults.points import PointedJournal, Points
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
-    from pathlib import Path
 
     from tests.faults.harness import Ask, Lived
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,16 +18,11 @@ from planner.errors import ExitCode
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Phase
 from providers import registry
+from providers.base import Provider, ProviderSettings
 from tests.desk import signed_out
 from tests.drill.worlds import NAMES, Table, a_cloud
 from tests.faults.points import Points
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from providers.base import Provider, ProviderSettings
 
 WHY = "the drill was interrupted"
 ORDERED = list(Step)

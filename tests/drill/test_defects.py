@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.drill.steps import PROBES, Step
 from tests.drill.defects import missed, steps_of
 from tests.drill.worlds import NAMES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IN_CHECK = (Step.RESUME, Step.MACHINE_TIMER, Step.CLOUD_TIMER, *PROBES)
 """Of the clouds' doubles; `make faults` has them all, and of the simulated cloud `make check` has."""

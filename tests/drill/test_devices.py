@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,15 +14,11 @@ from providers.aws.provider import AwsProvider
 from tests.contract import aws_command, gcp_command
 from tests.contract.aws import TimedAws
 from tests.contract.tpu import TpuClient, make_ready
+from tests.doubles.aws.remote import Double as AwsDouble
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.drill.defects import steps_of
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.aws.remote import Double as AwsDouble
-    from tests.doubles.google.process import Google
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from planner.runs.journal.journal import Journal
 from planner.runs.run import Phase
 from tests.drill.defects import steps_of
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("name", NAMES)

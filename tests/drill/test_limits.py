@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits
 from planner.drill.places import targets
-from planner.drill.result import Verdict
+from planner.drill.result import DrillResult, Verdict
 from planner.drill.steps import MACHINES, PROBES, PROVES, Step
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.drill.result import DrillResult
 
 AT_THE_END = tuple(step for step in PROVES if not any(step in steps for steps in (*MACHINES.values(), PROBES)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from tests.drill.__main__ import points_of
 from tests.drill.points import killed
 from tests.drill.worlds import NAMES
 from tests.faults.seeds import seed_now
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SHARES = {"sim": 0.1, "aws": 0.02, "gcp": 0.02, "azure": 0.02}
 

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from planner.drill.result import read_result
 from planner.errors import ExitCode
 from providers import registry
 from providers.aws.provider import AwsProvider
-from tests.conftest import ROOT
+from providers.base import Provider, ProviderSettings
+from tests.conftest import ROOT, Golden
 from tests.contract import aws_command, azure_command, gcp_command
 from tests.contract.aws import TimedAws
 from tests.desk import signed_out
+from tests.doubles.aws.remote import Double as AwsDouble
+from tests.doubles.azure.client import Double as AzureDouble
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.drill.defects import steps_of
 from tests.faults.points import Points
 from tests.faults.sim import SimCloud
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from providers.base import Provider, ProviderSettings
-    from tests.conftest import Golden
-    from tests.doubles.aws.remote import Double as AwsDouble
-    from tests.doubles.azure.client import Double as AzureDouble
-    from tests.doubles.google.process import Google
-
 
 PAGES = ROOT / "docs" / "drill-transcripts"
 WORLDS: list[SimCloud] = []

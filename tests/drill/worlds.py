@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from planner.cli.person import Nobody
 from planner.drill.drill import LeftError, drill
 from planner.drill.limits import Limits
-from planner.drill.result import StepResult
+from planner.drill.result import DrillResult, StepResult
 from planner.drill.sheet import Sheet
 from planner.drill.tools import Tools
 from planner.home.client import own_client
@@ -25,7 +25,6 @@ from tests.faults.harness import Cloud, Lived
 from tests.faults.points import Points
 
 if TYPE_CHECKING:
-    from planner.drill.result import DrillResult
     from providers.base import Provider
 
 NAMES = (SIMULATED, *PROVEN_CLOUDS)

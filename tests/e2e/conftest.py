@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from tests.e2e.yard import images, stores
 from tests.e2e.yard.yard import FIRST, OWN, SECOND, Yard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from providers.local.engine import CliEngine
     from tests.e2e.yard.stores import Store
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,9 +16,6 @@ from workloads.trainer.exports import conversions
 from workloads.trainer.model import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from workloads.terms import ExportFormat
     from workloads.trainer.images import Pixels
 

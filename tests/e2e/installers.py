@@ -6,13 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 INSTALLERS = ("pip", "pipx", "uv")
 _LIMIT_SECONDS = 900

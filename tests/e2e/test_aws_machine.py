@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -19,16 +20,10 @@ from providers.stores.store import ObjectStore
 from tests.doubles.aws import remote
 from tests.doubles.waiting import until
 from tests.e2e.test_rented_machine import digits, home_files, written
-from tests.e2e.yard.machine import Machine
+from tests.e2e.yard.machine import Machine, Running
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
-from tests.e2e.yard.yard import OWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.e2e.yard.machine import Running
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import OWN, Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
 PATIENCE = 1200.0

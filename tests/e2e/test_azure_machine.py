@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -23,16 +24,11 @@ from tests.doubles.waiting import until
 from tests.e2e.test_rented_endings import a_job
 from tests.e2e.test_rented_interruptions import take_back
 from tests.e2e.test_rented_machine import digits, home_files, written
+from tests.e2e.yard.machine import Running
 from tests.e2e.yard.provider import now
+from tests.e2e.yard.stores import Store
 from tests.e2e.yard.watcher import Watcher
-from tests.e2e.yard.yard import BLOB, OWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.yard.machine import Running
-    from tests.e2e.yard.stores import Store
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import BLOB, OWN, Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
 PATIENCE = 1200.0

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from providers.base import EndKind, InstanceState, RunId
 from providers.local.api import ContainerSpec, ContainerStatus
+from providers.local.engine import CliEngine
+from providers.local.provider import LocalProvider
 from tests.contract.conftest import engine
 from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.local import TINY_IMAGE, RealEngineHarness
 from tests.doubles.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.local.engine import CliEngine
-    from providers.local.provider import LocalProvider
 
 __all__ = ["engine"]  # the fixture
 pytestmark = pytest.mark.container

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import tomllib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pricing.offers import OfferQuery
 from providers.base import EndKind, InstanceState, LaunchRequest, RunId
 from providers.local.api import ContainerSpec, ContainerStatus
+from providers.local.engine import CliEngine
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
 from providers.local.settings import EngineChoice, LocalSettings
@@ -23,11 +25,6 @@ from tests.contract.harness import wait_for
 from tests.contract.local import here, now
 from tests.doubles.waiting import until
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from providers.local.engine import CliEngine
 
 __all__ = ["engine"]  # the fixture
 pytestmark = pytest.mark.container

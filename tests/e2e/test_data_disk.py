@@ -6,16 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from providers.cloud.bootstrap import shell_parts
 from tests.unit.providers.cloud.test_disk_script import boot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOOLS = ("losetup", "lsblk", "blkid", "wipefs", "mkfs.ext4", "mountpoint", "mount", "umount")
 pytestmark = [

@@ -6,18 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from providers.local.engine import CliEngine
 from tests.conftest import ROOT
 from tests.contract.conftest import docker
 from tests.contract.local import DOCKER_HOST, DOCKER_PROGRAM
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.local.engine import CliEngine
 
 __all__ = ["docker"]  # the fixture
 pytestmark = [pytest.mark.container, pytest.mark.e2e]

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = """\
 name: two

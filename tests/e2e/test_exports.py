@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,6 @@ import pytest
 from tests.unit.workloads.trainer.conftest import HAS_TENSORFLOW
 from workloads.terms import ExportFormat
 from workloads.trainer.exports.compare import REFERENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 if HAS_TENSORFLOW:
     from tests.e2e import exported_nets

@@ -6,7 +6,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,6 @@ from planner.throughput.compile import DATA
 from scripts.lock import PYTHONS
 from tests.conftest import ROOT
 from tests.e2e.installers import INSTALLERS, built, install, interpreter, run, tool
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.e2e
 

@@ -6,17 +6,14 @@ import hashlib
 import json
 import struct
 from itertools import product
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.datasets.pack import read, scan
 from tests.e2e.test_gcp_machine import REGION, Project, console_text, project
 from tests.e2e.test_rented_machine import digits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["project"]  # the fixture
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]

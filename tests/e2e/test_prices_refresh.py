@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -18,9 +19,6 @@ from pricing.grades import Market
 from pricing.offers import OfferQuery
 from tests.builders import TODAY
 from tests.doubles.price_lists import World, aws_row, retail, serving, sku, variables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLAN = Path(sys.executable).parent / "plan"
 AWS, AZURE = "us-east-1", "eastus"

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doubles.waiting import until
+from tests.e2e.yard.stores import Store
 from tests.e2e.yard.trial import Trial
-from tests.e2e.yard.yard import OWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.yard.stores import Store
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import OWN, Yard
 
 # In `make check` are the two that nothing but a real machine can show and that cost most where they fail: what a job
 # may reach, and that nothing trains without its accelerator. Half a minute each; the others are in `make e2e`.

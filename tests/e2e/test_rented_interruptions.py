@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.doubles.waiting import until
 from tests.e2e.test_rented_machine import digits, home_files, written
+from tests.e2e.yard.machine import Running
 from tests.e2e.yard.provider import now
-from tests.e2e.yard.trial import Trial
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.yard.machine import Running
-    from tests.e2e.yard.stores import Store
-    from tests.e2e.yard.trial import Client
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.stores import Store
+from tests.e2e.yard.trial import Client, Trial
+from tests.e2e.yard.yard import Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
 SEED = 20261121

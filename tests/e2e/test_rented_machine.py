@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
+from tests.e2e.yard.machine import Running
+from tests.e2e.yard.stores import Store
 from tests.e2e.yard.trial import Trial
-from tests.e2e.yard.yard import FIRST, SECOND
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.yard.machine import Running
-    from tests.e2e.yard.stores import Store
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import FIRST, SECOND, Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.train]
 TIMERS = ("trainplan-boot.timer", "trainplan-deadline.timer")

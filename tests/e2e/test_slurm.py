@@ -10,10 +10,11 @@ import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,6 @@ from providers.slurm.settings import SlurmSettings
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = [pytest.mark.train]
 SCRIPT = ROOT / "scripts" / "slurm.sh"

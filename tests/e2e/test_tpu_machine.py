@@ -10,9 +10,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -20,22 +20,15 @@ import yaml
 from tests.doubles.google import iam, tasks, tpu
 from tests.doubles.google.rented import TOKEN
 from tests.doubles.google.scenario import Scenario
-from tests.doubles.google.server import GoogleServer
+from tests.doubles.google.server import GoogleServer, Host
 from tests.doubles.google.world import World
 from tests.doubles.waiting import until
 from tests.e2e.test_rented_endings import a_job
 from tests.e2e.yard import images
-from tests.e2e.yard.machine import Machine
+from tests.e2e.yard.machine import Machine, Running
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
-from tests.e2e.yard.yard import OWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.doubles.google.server import Host
-    from tests.e2e.yard.machine import Running
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import OWN, Yard
 
 pytestmark = [pytest.mark.container, pytest.mark.e2e]
 PATIENCE = 1200.0

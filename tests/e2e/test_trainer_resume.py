@@ -7,15 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from tests.faults.all_points import (
     WORKERS,
+    Spread,
     all_trials,
     named_points,
     some,
@@ -25,9 +27,6 @@ from tests.faults.planted import ChosenDefect, against_defects, defects_of, tell
 from tests.faults.seeds import Seed, seed_now
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.faults.all_points import Spread
     from tests.faults.verdict import MakeCloud, Trial, Verdict
 
 

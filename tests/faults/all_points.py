@@ -5,21 +5,17 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tests.doubles import quick_headers
 from tests.faults.branches import at_point, launch_of
-from tests.faults.cases import CASES, Then
+from tests.faults.cases import CASES, Case, Then
 from tests.faults.trial import run_trial, tried_together, warm
 from tests.faults.verdict import KINDS, MakeCloud, Trial, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from tests.faults.cases import Case
 
 Item = TypeVar("Item")
 WORKERS = 3

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import providers.aws.account as account
 import providers.aws.listing as listing
@@ -13,9 +14,6 @@ import providers.aws.request as request
 from providers.aws.provider import AwsProvider
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in, refused_without_an_answer, taken_as_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 AWS = of_the_engine()
 defect = planting("aws", AWS)

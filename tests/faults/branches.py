@@ -16,9 +16,10 @@ import shutil
 import socket
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import BaseFileLock
@@ -31,9 +32,7 @@ from tests.faults.points import PointedJournal, Points
 from tests.faults.verdict import KINDS, MakeCloud, Trial, Verdict, a_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from multiprocessing.connection import Connection
-    from pathlib import Path
 
     from tests.faults.harness import Ask
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -33,7 +33,6 @@ from tests.faults.points import Points
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
 
     from planner.runs.run import Run
     from planner.runs.targets import Target

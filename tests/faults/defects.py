@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import planner.cli.commands.sweep as sweep_command
 import planner.runs.execution.create as creating
@@ -21,13 +21,13 @@ import providers.sim.provider as sim
 import providers.sim.translate as translate
 from planner.cli import sweeps
 from planner.errors import TeardownUnverifiedError
-from planner.runs.decision.next_action import Clear, next_action, where_next
+from planner.runs.decision.next_action import Action, Clear, Look, next_action, where_next
 from planner.runs.execution.end import Finisher
 from planner.runs.execution.observe import Observer
 from planner.runs.execution.teardown import Teardown
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Phase, attempt_deadline
+from planner.runs.run import Phase, Run, attempt_deadline
 from planner.runs.runner import Runner
 from planner.runs.targets import Target
 from providers.base import LABEL_DEADLINE, InstanceState
@@ -40,12 +40,6 @@ from providers.sim.store import SimStore
 from providers.sim.values import Kind
 from tests.faults.points import nothing
 from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.runs.decision.next_action import Action, Look
-    from planner.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import providers.gcp.compute as machines
 import providers.gcp.listing as lists
@@ -16,9 +17,6 @@ from providers.errors import InstanceNotFoundError, ThrottledError
 from providers.gcp.compute import Machines
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import only_powers_off
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GCP = of_the_engine()
 defect = planting("gcp", GCP)

@@ -12,18 +12,12 @@ The limits are the product's (they are part of what is promised), what a machine
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from planner.runs.decision.next_action import TIMER_GRACE
-from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
-    from tests.faults.harness import Lived, Work
+from tests.faults.harness import EndedBy, Lived, Work
 
 BOOT_LIMIT = timedelta(minutes=45)
 """How long a machine may take to its first sign of training."""

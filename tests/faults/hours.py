@@ -7,6 +7,7 @@ run is over. What is wrong is judged by the double's ledger, but for what the jo
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -16,7 +17,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from tests.faults import clients
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
@@ -25,9 +26,6 @@ from tests.faults.points import Points
 from tests.faults.verdict import Trial, Verdict, at_once, outlives_its_record, without_receipt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from planner.runs.run import Run
     from tests.faults.harness import Ask, Lived, Work
 
 PAUSES = (timedelta(seconds=20), timedelta(minutes=10), timedelta(minutes=50), timedelta(hours=3), timedelta(days=2))

@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.faults.cases import CASES, Then
-from tests.faults.verdict import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from tests.faults.verdict import Verdict
+from tests.faults.verdict import Trial, Verdict
 
 FILE = Path(__file__).parent / "last_caught.txt"
 _HEAD = "# provider | defect | case | what happens | at; written by python -m tests.faults --defects all --keep\n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +26,7 @@ from planner.runs.run import Outcome
 from planner.runs.runner import request_for
 from planner.settings import Settings
 from providers import registry
-from providers.base import RunId
+from providers.base import ProviderSettings, RunId
 from providers.sim.cloud import Setup, SimCloud
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
@@ -34,9 +35,6 @@ from tests.doubles.clock import NOON
 from tests.faults.sim import QUICK, targets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from providers.base import ProviderSettings
     from workloads.job import TrainingJob
 
 RUNS, LOOKERS = 50, 4

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,6 @@ from tests.faults.clouds import NAMES
 from tests.faults.planted import defects_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from tests.faults.defects import Defect
 
 _PACKAGES = ("planner", "providers", "workloads", "pricing")

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -16,20 +17,15 @@ from typing import TYPE_CHECKING
 
 from tests.faults import hours_defects as _hours_defects  # noqa: F401  they join DEFECTS
 from tests.faults import last_caught
-from tests.faults.all_points import all_trials, first_red, named_points, some
+from tests.faults.all_points import Spread, all_trials, first_red, named_points, some
 from tests.faults.cases import Then
 from tests.faults.clouds import REAL
-from tests.faults.defects import CONTROL, DEFECTS
+from tests.faults.defects import CONTROL, DEFECTS, Defect
 from tests.faults.points import GOES_ON
-from tests.faults.verdict import Trial, Verdict
+from tests.faults.verdict import MakeCloud, Trial, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.faults.all_points import Spread
-    from tests.faults.defects import Defect
     from tests.faults.last_caught import CaughtAt
-    from tests.faults.verdict import MakeCloud
 
 _HERE = Path(__file__).parent
 _MISTAKE = re.compile(r"^(TypeError|AttributeError|NameError|UnboundLocalError|ImportError)\b", re.MULTILINE)

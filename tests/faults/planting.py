@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tests.faults import hours_defects as _hours_defects  # noqa: F401  they join DEFECTS
 from tests.faults.defects import DEFECTS, Defect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Plant = Callable[[], None]
 
 _ANYWHERE = frozenset(

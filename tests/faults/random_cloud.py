@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
-from tests.faults.harness import Cloud
+from tests.faults.harness import Cloud, Lived
 
 if TYPE_CHECKING:
-    from datetime import timedelta
     from random import Random
 
     from providers.base import OwnedResource
-    from tests.faults.harness import Lived
 
 
 class RandomCloud(Cloud, Protocol):

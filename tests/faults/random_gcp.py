@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_troubl
 from tests.faults.gcp import REGIONS, GcpCloud, server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from random import Random
 
     from providers.base import OwnedResource

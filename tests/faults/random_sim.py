@@ -6,7 +6,7 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, OwnedResource
 from providers.sim.calls import call
 from providers.sim.scenario import Scenario, Script
 from providers.sim.values import Why
@@ -17,7 +17,6 @@ from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, Hung, SimCloud
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from providers.sim.training import Trainer
     from tests.faults.harness import Lived
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import providers.cloud.launch as rented
@@ -14,8 +15,6 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     Plant = Callable[[], None]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,20 +17,14 @@ from tests.faults.all_points import MOST_TOGETHER, all_trials, named_points, tog
 from tests.faults.aws import AwsCloud
 from tests.faults.branches import at_point, launch_of, played
 from tests.faults.cases import CASES, Then
+from tests.faults.clients import Desk
 from tests.faults.defects import DEFECTS
 from tests.faults.gcp import GcpCloud
 from tests.faults.hours import Scene as LongScene
 from tests.faults.hours import Typed
 from tests.faults.sim import SimCloud
 from tests.faults.trial import Scene, run_trial, tried_together
-from tests.faults.verdict import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from tests.faults.clients import Desk
-    from tests.faults.verdict import MakeCloud, Verdict
+from tests.faults.verdict import MakeCloud, Trial, Verdict
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,11 +12,8 @@ from tests.doubles.endings import end_record, fields_of, is_sign_of_training
 from tests.faults.cases import CASES, Then
 from tests.faults.clouds import REAL as REAL_ROWS
 from tests.faults.clouds import cloud_of
-from tests.faults.harness import EndedBy, Work
+from tests.faults.harness import Cloud, EndedBy, Lived, Work
 from tests.faults.trial import Trial, run_trial
-
-if TYPE_CHECKING:
-    from tests.faults.harness import Cloud, Lived
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 

@@ -8,25 +8,20 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.runs.run import Outcome
 from tests.faults import clients
-from tests.faults.cases import CASES
+from tests.faults.cases import CASES, Case
 from tests.faults.clients import Desk
 from tests.faults.clouds import NAMES, cloud_of, row_of
 from tests.faults.forks import die, forked
+from tests.faults.harness import Cloud
 from tests.faults.planted import planted
 from tests.faults.points import Points
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any
-
-    from tests.faults.cases import Case
-    from tests.faults.harness import Cloud
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from tests.doubles.clock import NOON
 from tests.faults.harness import EndedBy, Lived, Work
 from tests.faults.health import BOOT_LIMIT, SILENCE_LIMIT, Doing, destroyed, doing, useless_machines
 from tests.faults.sim import SimCloud
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RUN = "261121-00000001"
 HOUR = timedelta(hours=1)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pricing.offers import Market
 from providers.sim.scenario import Scenario
-from providers.sim.values import MachineState, Why
+from providers.sim.values import MachineState, SimMachine, Why
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.commands import Command, Computer, installed
 from tests.faults.random_sim import SimOf
 from tests.faults.sim import QUICK, Hung, targets_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.sim.values import SimMachine
 
 DEADLINE = timedelta(minutes=20)
 GRACE = timedelta(minutes=5)

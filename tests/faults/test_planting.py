@@ -7,8 +7,10 @@ import inspect
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +24,6 @@ from tests.faults.plant_all import wrong_with
 from tests.faults.planted import defects_of, how_it_breaks_down
 from tests.faults.points import MOST_POINTS, Points
 from tests.faults.verdict import Trial, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ENDLESS = "a client goes on after 5000 points"
 DEFECT_MODULES = sorted((ROOT / "tests/faults").glob("*defects.py"))

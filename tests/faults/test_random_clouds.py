@@ -6,17 +6,12 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.faults.clouds import REAL
-from tests.faults.sequences import played, template
-
-if TYPE_CHECKING:
-    from tests.faults.clouds import Row
-    from tests.faults.sequences import Sequence
+from tests.faults.clouds import REAL, Row
+from tests.faults.sequences import Sequence, played, template
 
 UNTIL_NOTICED = 250
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,13 +19,7 @@ from tests.doubles.clock import NOON
 from tests.doubles.slurm.job_life import Incident, Rules
 from tests.doubles.slurm.shared_files import SharedFiles
 from tests.doubles.slurm.simulated import DIRECTORY, SimulatedCluster
-from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tests.faults.harness import Lived
+from tests.faults.harness import EndedBy, Lived
 
 (RECORD,) = (ROOT / "tests" / "data" / "slurm").glob("*.json")
 REPLIES = {one["name"]: one for one in json.loads(RECORD.read_text(encoding="utf-8"))["replies"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,6 @@ from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import only_powers_off, refused_without_an_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from providers.base import Instance
 
 TPU = of_the_engine()

@@ -9,9 +9,11 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,10 +27,6 @@ from tests.doubles.fake_provider import FACTORY, TimedProvider
 from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LONGEST_SECONDS = 300.0
 _CODES = frozenset(int(code) for code in ExitCode)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import signal
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from random import Random
-    from types import FrameType
 
 _CHUNKS = (
     b"",

@@ -13,10 +13,12 @@ import shutil
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -38,10 +40,6 @@ from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, 
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 LONGEST_SECONDS = 300.0
 INPUTS_OF_A_RUN = 8

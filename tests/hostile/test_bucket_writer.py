@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +21,6 @@ from providers.base import RunId
 from tests.builders import a_run
 from tests.unit.providers.agent.machine import MemoryStore, Rented, drained
 from tests.unit.providers.cloud.test_machine import part, spec_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 KEY, OTHER_KEY = "1" * 64, "2" * 64
 LATE = "checkpoints/step-00000060"

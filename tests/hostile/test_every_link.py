@@ -11,7 +11,8 @@ import io
 import subprocess
 import sys
 import zipfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -19,17 +20,11 @@ from providers.agent import requests
 from providers.agent.requests import Access
 from providers.agent.spec import SpecError, read_spec
 from providers.cloud.agent_archive import AGENT
-from providers.cloud.machine import SPEC
+from providers.cloud.machine import SPEC, MachinePart
 from providers.cloud.trainer_wheel import WHEEL
 from providers.errors import BadRequestError
 from tests.unit.providers.agent.machine import Rented
 from tests.unit.providers.cloud.test_machine import a_place, part, spec_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from providers.cloud.machine import MachinePart
 
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "swapped": lambda data: bytes(len(data)),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,6 @@ from tests.desk import signed_out
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = "\x1b]52;c;Y2xpcGJvYXJk\x07"
 JOB: dict[str, Any] = {

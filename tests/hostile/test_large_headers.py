@@ -6,15 +6,12 @@ import gzip
 import io
 import tarfile
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from providers.agent.archives import MOST_HEADER_BYTES, UnpackError, unpack
 from tests.unit.providers.agent.machine import drained
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGE = 32 * 1024 * 1024
 

@@ -7,7 +7,8 @@ import io
 import json
 import os
 import tarfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from providers.agent.downloads import fetch
 from providers.agent.plain_file import NotPlainError, open_plain, plain_folder, written_whole
 from providers.agent.spec import File
 from tests.unit.providers.agent.machine import FakeClock, MemoryStore, Rented, drained
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 WEIGHTS = b"weights of step 9"
 SHARD = b"a shard of the data"

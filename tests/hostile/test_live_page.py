@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from planner.errors import ThisMachineError
+from planner.runs.run import Run
 from planner.web.access import Access
 from planner.web.board import Home
 from planner.web.server import _MOST_CONNECTIONS
@@ -18,12 +20,6 @@ from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import stubborn
 from tests.unit.planner.report.test_html import HOSTILE, Reader
 from tests.unit.planner.web.visitor import Typed, Visitor, serving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.runs.run import Run
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from planner.runs.execution.collect import collect
 from providers.errors import MachineError
 from providers.local import inside
 from providers.local.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = b"a key of the person's"
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+
+import pytest
 
 from planner.cli.commands import logs
 from tests.doubles.fake_machine import FakeStore
-
-if TYPE_CHECKING:
-    import pytest
 
 
 class Endless(FakeStore):

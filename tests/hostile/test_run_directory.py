@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from planner.runs.directory.progress import ProgressReader
 from planner.runs.directory.run_directory import Watcher
 from planner.runs.events import Event, Message
 from planner.runs.journal.journal import Journal
+from planner.runs.run import Run
 from providers.base import InstanceState
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
@@ -20,12 +22,6 @@ from tests.doubles.fake_provider import FACTORY, FakeProvider, TimedProvider
 from tests.hostile.run_directory import BAD_LINES, EVIL, evil_lines, make_hostile
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.runs.run import Run
 
 
 def hostile(machine: FakeMachine) -> Iterator[Sighting]:

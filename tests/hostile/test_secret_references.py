@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 
@@ -11,9 +11,6 @@ from providers.agent.vault import SecretError, is_reference, resolve
 from providers.cloud.secrets import references
 from providers.errors import BadRequestError
 from tests.builders import a_job
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NOON = 1_700_000_000.0
 ACCOUNT = "123456789012"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import urllib.error
 from email.message import Message
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,6 @@ from tests.builders import a_job
 from tests.desk import signed_out
 from tests.unit.planner.cli.command import plan
 from workloads.addresses import shown_address
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SECRET = "hunter2"
 URL = f"https://me:{SECRET}@data.example/x.tar?X-Amz-Signature={SECRET}&sv=1#{SECRET}"

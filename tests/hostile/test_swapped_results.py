@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from planner.errors import StateError, TrainingFailedError
 from planner.runs.directory.run_keys import FILE, RunKeys
 from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase
+from planner.runs.receipt.receipt import Receipt
+from planner.runs.run import Outcome, Phase, Run
 from providers.agent.signatures import ATTEMPT, Vouching, attempt_path
 from providers.base import EndKind
 from tests.builders import a_target
@@ -19,13 +21,6 @@ from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, SIGHTING_OF_END, FakeMachine, Sighting, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.providers.agent.machine import Rented
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from planner.runs.receipt.receipt import Receipt
-    from planner.runs.run import Run
 
 RECORD, MANIFEST, PROGRESS = "attempts/1/vouched.json", "output/manifest.json", "attempts/1/progress.jsonl"
 OTHER_KEY = "2" * 64

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from tests.builders import a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import SIGHTING_OF_END, FakeMachine, Sighting, trains_well
 from tests.doubles.fake_provider import FakeProvider
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BAD_JOBS = ("{", "null", "[]", "", "[" * 10_000, '{"name": "\x1b]0;x\x07"}')
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.cli.app import COMMANDS
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 """Also finds links over two lines: `[^]]` takes a line end."""

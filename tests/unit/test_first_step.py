@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
 from providers.cloud.images import table
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 FILE = ROOT / "benchmarks" / "first_step.py"
 

@@ -8,8 +8,9 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from planner.cli.app import COMMANDS
 from providers.registry import FACTORIES, PROVEN_CLOUDS
 from providers.stores.registry import FACTORIES as STORES
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 PACKAGES = ("workloads", "pricing", "providers", "planner")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import typer
@@ -14,9 +14,6 @@ from planner.cli.app import COMMANDS, whole_app
 from planner.errors import ExitCode
 from scripts.man_page import MEANINGS, main, man_page
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HARMLESS = "missing date"
 """A date would be that of the build, and two builds of one commit would differ."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from providers.base import Provider
 from providers.errors import BadRequestError
 from scripts.new_provider.__main__ import PRICES, main
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ROWS = {
     "offers/acme.csv": "any,acme-1,,1.5,2026-11-01,,acme-list,,,,,,,,\n",

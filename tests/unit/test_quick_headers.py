@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import http.client
 import io
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tests.doubles import quick_headers
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 HEADS = [
     b"\r\n",

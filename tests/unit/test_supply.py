@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -14,9 +14,6 @@ from packaging.utils import canonicalize_name
 
 from scripts.lock import LOCK, PYTHONS, locked, requirements
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENVIRONMENT = {"sys_platform": "linux", "platform_machine": "x86_64"}
 

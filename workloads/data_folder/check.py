@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from workloads.data_folder.decode import ImageError, Look, looked_at
 from workloads.data_folder.duplicates import MOST_COMPARED, Contents, Duplicates, count_duplicates, digest_of
@@ -19,10 +21,6 @@ from workloads.data_folder.samples import Sample, Unreadable, of_images, of_publ
 from workloads.data_folder.taken import Taken
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, ImageLayout, LeftOut, RecordLayout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 PARQUET = "Parquet, an image and a label in each row"
 _MOST_NAMED = 20

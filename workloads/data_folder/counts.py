@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from workloads.data_folder.layout import read_layout, refuse_no_folder
 from workloads.data_folder.parquet import ParquetLayout, rows_of
@@ -12,9 +13,6 @@ from workloads.data_folder.records import count_records
 from workloads.data_folder.samples import Sample, Unreadable, of_records
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, ImageLayout
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _MOST_FILES = 50_000
 _MOST_BYTES = 2_000_000_000

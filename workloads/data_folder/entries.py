@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workloads.data_folder.values import LeftOut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HIDDEN = "hidden, or made by the computer itself"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from workloads.data_folder.entries import Tally, files_below, files_in, folders_in
 from workloads.data_folder.hold_out import chosen_by_name, rank
@@ -16,9 +16,6 @@ from workloads.data_folder.shards import record_layout
 from workloads.data_folder.unwrapped import holds_images, unwrapped
 from workloads.data_folder.uses import NamedUse, Use, named_use
 from workloads.data_folder.values import IMAGE_SUFFIXES, DataFolderError, ImageLayout, RecordLayout
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _Classes = dict[str, list["Path"]]
 """The folders of each class, by its name in composed Unicode (NFC): macOS writes names in decomposed form."""

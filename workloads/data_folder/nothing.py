@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from workloads.data_folder.entries import is_hidden
 from workloads.data_folder.values import IMAGE_SUFFIXES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 READ = (
     "read are images in a sub-folder for each class, TFRecords, Parquet with an image and a label in each row, .npz "

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 import struct
 import zipfile
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from workloads.data_folder.duplicates import digest_of
 from workloads.data_folder.hold_out import chosen_by_content, rank
 from workloads.data_folder.published import DAMAGE, Part, PublishedSet
 from workloads.data_folder.uses import Use, named_use
 from workloads.data_folder.values import DataFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 _CODES = {
     "|b1": "?", "|u1": "B", "|i1": "b", "<u2": "H", "<i2": "h", "<u4": "I", "<i4": "i", "<u8": "Q", "<i8": "q",

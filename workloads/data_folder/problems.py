@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.data_folder.duplicates import MOST_SHARE, Duplicates
-from workloads.data_folder.values import loose_text, wrong_count_text
+from workloads.data_folder.values import LeftOut, loose_text, wrong_count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from workloads.data_folder.check import ClassCount, Report
-    from workloads.data_folder.values import LeftOut
     from workloads.job import TrainingJob
 
 

@@ -10,14 +10,12 @@ import struct
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from workloads.data_folder.values import DataFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, pickle.UnpicklingError, tarfile.TarError, zlib.error,

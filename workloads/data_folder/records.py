@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from workloads.data_folder.crc32c import masked_crc32c
 from workloads.data_folder.hold_out import chosen_by_content, rank
 from workloads.data_folder.values import DataFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _HEADER = struct.Struct("<QI")
 """Length of the data, and a checksum of the length; the data and its checksum follow."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from workloads.data_folder.records import KEYS, RecordEntry, bytes_of, held_out_of, keys_of, read_records
-from workloads.data_folder.values import DataFolderError
+from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from workloads.data_folder.published import Part, PublishedSet
-    from workloads.data_folder.values import ImageLayout, RecordLayout
 
 
 class Sample(NamedTuple):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.uses import Use, named_use
 from workloads.data_folder.values import DataFolderError, RecordLayout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 _LABEL_NAMES = "label.labels.txt"
 """Beside its files TensorFlow Datasets writes the names of the feature `label`, one a line."""

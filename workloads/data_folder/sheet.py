@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.data_folder.check import Report, spread
@@ -9,8 +10,6 @@ from workloads.data_folder.decode import ImageError, square
 from workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workloads.data_folder.samples import Sample
 
 MOST_CLASSES = 24

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
 
 from workloads.data_folder.entries import is_hidden
 from workloads.data_folder.values import IMAGE_SUFFIXES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
 
 _ABOUT_SUFFIXES = (".txt", ".md", ".rst", ".html", ".pdf")
 _ABOUT_NAMES = ("readme", "license", "licence", "citation", "changelog")

@@ -9,16 +9,12 @@ refused as well).
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from workloads.exported.record import EdgeTpu
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from workloads.exported.record import Operation
+from workloads.exported.record import EdgeTpu, Operation
 
 COMPILER = "edgetpu_compiler 16.0.384591198"
 _TABLE = Path(__file__).parent / "data" / "edge_tpu.csv"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
 from workloads.terms import ExportFormat
 from workloads.values import Value
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORD = "export.json"
 FILES = {

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workloads.graph import Kind
-from workloads.graph_builder import Window
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
+from workloads.graph_builder import GraphBuilder, Window
 
 _STAGES = ((3, 96), (3, 192), (9, 384), (3, 768))
 

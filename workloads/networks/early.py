@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from workloads.graph import ImageTooSmallError
-from workloads.graph_builder import Window
+from workloads.graph_builder import GraphBuilder, Window
 from workloads.networks.parts import conv_relu
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
 
 _FIELD = 32
 _POOL = Window(3, 2, "valid")

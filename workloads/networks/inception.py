@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from workloads.graph_builder import Size, Window
+from workloads.graph_builder import GraphBuilder, Size, Window
 from workloads.networks.parts import pooled_classes
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
 
 _DOWN = Window(3, 2, "valid")
 _AVERAGE = Window(3)

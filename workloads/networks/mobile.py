@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from workloads.graph import Kind
-from workloads.graph_builder import Window
+from workloads.graph_builder import GraphBuilder, Window
 from workloads.networks.parts import conv_norm, depthwise_norm, pooled_classes, rounded, squeeze_excite
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

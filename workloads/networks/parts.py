@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from workloads.graph_builder import Window
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
+from workloads.graph_builder import GraphBuilder, Window
 
 
 def conv_norm(

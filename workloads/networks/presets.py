@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
-from workloads.graph import Shape
+from workloads.graph import Graph, Shape
 from workloads.graph_builder import GraphBuilder
 from workloads.networks import convnext, densenet, early, inception, mobile, resnet
 from workloads.terms import Preset
-
-if TYPE_CHECKING:
-    from workloads.graph import Graph
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from workloads.graph_builder import Window
+from workloads.graph_builder import GraphBuilder, Window
 from workloads.networks.parts import DOWN, conv_norm, pooled_classes
-
-if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
 
 Stages = tuple[int, int, int, int]
 _KERAS_EPSILON = 1.001e-5

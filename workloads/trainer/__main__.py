@@ -7,8 +7,9 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from pydantic import ValidationError
 
@@ -29,10 +30,6 @@ from workloads.trainer.prepare import Setting
 from workloads.trainer.process_group import ProcessGroup, process_group
 from workloads.trainer.progress import Clock, Progress, State, complain
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from types import FrameType
 
 # As TensorFlow 2.21, PyTorch 2.13 (gloo) and JAX 0.10.2 (gloo) say it when a process is killed.
 _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connection reset by peer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 from workloads.job import Framework
@@ -9,8 +10,6 @@ from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStop
 from workloads.trainer.workers import over_tensorflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from workloads.trainer.backend import Toolkit
     from workloads.trainer.devices import Devices
     from workloads.trainer.process_group import ProcessGroup

@@ -6,9 +6,11 @@ import hashlib
 import os
 import shutil
 import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +19,6 @@ from pydantic import ValidationError
 from workloads.trainer.errors import BadInputError, TrainerError
 from workloads.trainer.progress import write_atomically
 from workloads.values import Value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
 MOST_CHECKPOINTS = 2  # if the newest is damaged, training continues from the one before
 _MARK = "complete.json"

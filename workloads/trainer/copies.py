@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from workloads.data_folder.duplicates import digest_of
 from workloads.data_folder.records import bytes_of, read_records
 from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, Split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _Item = tuple[object, "Callable[[], bytes]"]
 """What equal images have in common and can be had without reading them, and how to read one."""

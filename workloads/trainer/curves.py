@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from workloads.trainer.history import Epoch
 
 _WIDTH, _HEIGHT = 960, 384

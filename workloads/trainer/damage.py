@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from workloads.data_folder.records import damaged_record
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.images import Images, RecordImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # What tf.data raises of a record whose checksum does not fit, and where there are fewer records than were said.
 _OFFSET = re.compile(r"(?:corrupted|truncated) record at (\d+)")

@@ -6,7 +6,9 @@ import hashlib
 import http.client
 import shutil
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workloads.data_folder.published import DAMAGE, set_in_files
@@ -15,9 +17,6 @@ from workloads.trainer.errors import BadInputError
 from workloads.trainer.folders import published_split
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from workloads.trainer.images import Split
 
 _ANSWER_SECONDS = 60

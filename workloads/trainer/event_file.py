@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from workloads.trainer.history import Epoch
 
 EVENT_FILE = "events.out.tfevents.trainplan"

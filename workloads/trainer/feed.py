@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +15,6 @@ import numpy.typing as npt
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels, pixels_of_file
 from workloads.trainer.process_group import ALONE, ProcessGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 Batch = tuple[Pixels, Labels]
 Order = npt.NDArray[np.int64]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from workloads.terms import Measure
 from workloads.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from workloads.recipe import ScheduleSpec, ValidationSpec
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from workloads.trainer.checkpoint import Checkpoints
@@ -12,8 +13,6 @@ from workloads.trainer.prepare import Ready, Setting, state_arrays
 from workloads.trainer.steady import half_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from workloads.trainer.watch import Watch
 
 DATA_SECONDS = 2.0

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from workloads.trainer.errors import BadInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 RANK = "TRAINPLAN_RANK"
 PROCESSES = "TRAINPLAN_PROCESSES"

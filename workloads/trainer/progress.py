@@ -12,12 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from workloads.processor_time import ProcessorTime, processor_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class State(StrEnum):

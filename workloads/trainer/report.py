@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,6 @@ from workloads.trainer.curves import curves
 from workloads.trainer.history import Epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from workloads.trainer.counts import Confusion
     from workloads.trainer.tester import HoldOutResult
 

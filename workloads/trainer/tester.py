@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +12,6 @@ from workloads.trainer.counts import Confusion
 from workloads.trainer.model import MOST_LIKELY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from workloads.trainer.replicas import Replicas
     from workloads.trainer.torch_processes import TorchProcesses
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Callable
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -14,17 +15,13 @@ from workloads.trainer.images import (
     ArrayImages,
     FileImages,
     Images,
+    Pixels,
     RecordImages,
     in_memory,
     pixels_of,
     pixels_of_file,
 )
 from workloads.trainer.seeds import derived_seed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from workloads.trainer.images import Pixels
 
 # Files read at once, and raw records among which the next is drawn: about 1 GB of JPEG at ImageNet's 110 kB.
 _FILES_AT_ONCE = 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -12,8 +13,6 @@ from workloads.trainer.history import Epoch, best_epoch, plateau_scale, stops
 from workloads.trainer.optimizer import plain_optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from workloads.job import TrainingJob
     from workloads.trainer.checkpoint import Array
     from workloads.trainer.model import Models

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,6 @@ from workloads.trainer.errors import BadInputError
 from workloads.trainer.model import IMAGENET_NORMALISATION, Normalisation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from workloads.job import TrainingJob
 
 _WITH_WEIGHTS = frozenset({"Conv2D", "BatchNormalization", "Dense"})

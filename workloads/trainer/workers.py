@@ -7,6 +7,7 @@ the steps are Keras' `train_step` and `test_step`, and their figures are means o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from workloads.trainer.devices import DeviceKind, Devices, cpu_name
 from workloads.trainer.joining import JOIN_SECONDS, take_signals_back
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from workloads.trainer.process_group import ProcessGroup
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,13 +15,8 @@ from planner.cli import build, completion, options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table
-from planner.runs.predictions import MOST_CLASSES, exported_model, image_paths, kept_model, predictions
+from planner.runs.predictions import MOST_CLASSES, Prediction, exported_model, image_paths, kept_model, predictions
 from workloads.exported.record import record_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.runs.predictions import Prediction
 
 _COLUMNS = (
     Column("image", shrinks=True),

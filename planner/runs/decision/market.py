@@ -17,13 +17,12 @@ from planner.runs.decision.spot_policy import (
     chance_to_hold,
     decide,
 )
-from planner.runs.targets import open_targets
+from planner.runs.targets import Refusal, Target, open_targets
 from pricing.offers import Market
 from providers.base import EndKind
 
 if TYPE_CHECKING:
     from planner.runs.run import Run
-    from planner.runs.targets import Refusal, Target
 
 REFUSED_AT_TIMES = Outages(fraction=0.2, mean_seconds=1800.0)
 """An assumption to say something by: nobody publishes how often on demand is refused."""

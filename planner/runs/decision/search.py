@@ -6,6 +6,7 @@ Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.runs.targets import CAPACITY_MEMORY, Refusal, Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from planner.runs.run import Run
 
 FIRST_PAUSE = CAPACITY_MEMORY

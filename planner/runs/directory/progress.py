@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
 from workloads.terminal_text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from providers.base import RunStore
 
 Line = dict[str, Any]

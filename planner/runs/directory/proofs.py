@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attem
 from providers.agent.signatures import MOST_BYTES as MOST_RECORD_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from providers.base import RunStore
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.runs.decision.market import Trained
 from planner.runs.directory.progress import (
+    Line,
     ProgressReader,
     Story,
     device_text,
@@ -18,16 +21,10 @@ from planner.runs.directory.progress import (
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
 from providers.agent.schema import STATUS_BYTES, instant, status_record
 from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
-from providers.base import EndKind, InstanceState
+from providers.base import EndKind, Instance, InstanceState, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from decimal import Decimal
-
-    from planner.runs.directory.progress import Line
     from planner.runs.run import Attempt, Run
-    from providers.base import Instance, RunStore
 
 STEADY_AFTER = timedelta(minutes=2)
 """Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""

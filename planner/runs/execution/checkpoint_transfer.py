@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from planner.runs.directory.run_directory import newest_checkpoint
 from providers.agent import signatures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from providers.agent.signatures import Vouching
     from providers.base import RunStore
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import ThisMachineError, TrainingFailedError
@@ -13,9 +15,6 @@ from providers.stores.bucket import DamagedError
 from providers.stores.files import FileStore, fetch, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from planner.runs.directory.proofs import Vouched
     from providers.base import RunStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from planner.runs.directory.run_directory import recorded_end, when_ended
 from planner.runs.journal.records import request_from_record, request_record
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target, recommended_first, refusal_of
-from providers.base import EndKind, LaunchRequest, Resolver
+from providers.base import EndKind, Instance, LaunchRequest, Provider, Resolver
 from providers.errors import (
     AnotherVersionError,
     BadRequestError,
@@ -24,10 +24,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from planner.runs.execution.recorder import Recorder
-    from providers.base import Instance, Provider
 
 
 MakeRequest = Callable[[Run, int, Target], LaunchRequest]

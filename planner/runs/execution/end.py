@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,19 +16,14 @@ from planner.runs.directory.proofs import Vouched
 from planner.runs.directory.run_directory import status_of, when_ended
 from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Seen, Teardown
-from planner.runs.run import Outcome, Phase, Run
+from planner.runs.run import Attempt, Outcome, Phase, Run
 from providers.agent.schema import MOST_TEXT
-from providers.base import InstanceState
+from providers.base import Instance, InstanceState, Provider
 from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.runs.execution.recorder import Recorder
-    from planner.runs.run import Attempt
     from providers.agent.signatures import Vouching
-    from providers.base import Instance, Provider
 
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
@@ -39,8 +40,8 @@ from planner.runs.execution.observe import Observer
 from planner.runs.execution.recorder import Recorder
 from planner.runs.provider_clock import correction
 from planner.runs.run import Outcome, Phase, Run
-from planner.runs.targets import no_capacity, refusal_of
-from providers.base import EndKind
+from planner.runs.targets import Target, no_capacity, refusal_of
+from providers.base import EndKind, LaunchRequest, Provider
 from providers.errors import (
     AnotherVersionError,
     CapacityError,
@@ -52,13 +53,9 @@ from providers.errors import (
 from workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planner.clock import Clock
     from planner.runs.execution.create import MakeRequest
     from planner.runs.journal.journal import Journal
-    from planner.runs.targets import Target
-    from providers.base import LaunchRequest, Provider
 
 LONGEST_NAP_SECONDS = 60.0
 """A run that waits for a place is looked at so often: the person may have asked it to stop."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.runs.decision.market import SpotUp, Trained
@@ -12,19 +14,13 @@ from planner.runs.decision.next_action import Look
 from planner.runs.directory.run_directory import Watcher, recorded_end
 from planner.runs.directory.signs import FRESH, Sign, newest_sign
 from planner.runs.provider_clock import tells_time
-from planner.runs.run import Phase
+from planner.runs.run import Attempt, Phase, Run
 from pricing.offers import Market
-from providers.base import EndKind, InstanceState, SpotScout
+from providers.base import EndKind, Instance, InstanceState, Provider, SpotScout
 from providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from decimal import Decimal
-
     from planner.runs.execution.recorder import Recorder
-    from planner.runs.run import Attempt, Run
-    from providers.base import Instance, Provider
 
 
 SCOUT_EVERY = timedelta(minutes=2)

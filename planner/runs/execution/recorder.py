@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from planner.errors import ThisMachineError
@@ -11,9 +12,6 @@ from planner.runs.events import Event, Message, PhaseReached
 from providers.errors import CredentialsError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.clock import Clock
     from planner.runs.journal.journal import Journal
     from planner.runs.run import Phase, Run

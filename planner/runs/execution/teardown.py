@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.clock import Clock
 from planner.errors import TeardownUnverifiedError
 from planner.runs.decision.next_action import TIMER_GRACE
-from providers.base import InstanceState, Provider
+from providers.base import InstanceState, OwnedResource, Provider
 from providers.errors import (
     CredentialsError,
     IncompleteListingError,
@@ -20,10 +20,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from planner.runs.run import Attempt, Run
-    from providers.base import OwnedResource
 
 LONGEST_PAUSE_SECONDS = 15.0
 

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from datetime import datetime
+from pathlib import Path
 
 from planner.runs.journal.records import refusal_from_record
 from planner.runs.journal.rows import aware
 from planner.runs.journal.schema import SCHEMA_VERSION
 from pricing.obtainability import HAD_FOR, Evidence, MachinePlace
 from providers.registry import THIS_MACHINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-    from pathlib import Path
 
 MOST_RUNS = 200
 """Newest runs that are looked through: a home may have ten thousand, and older ones tell nothing of today."""

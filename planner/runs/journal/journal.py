@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
@@ -30,11 +33,6 @@ from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
-    from pathlib import Path
-    from types import TracebackType
-
     from planner.runs.targets import Refusal
 
 # Fifty processes may be writing, each for a few milliseconds.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from pathlib import Path
 
 from planner.runs.journal.rows import aware
 from planner.runs.journal.schema import SCHEMA_VERSION
 from providers.registry import CLUSTER
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-    from pathlib import Path
 
 MOST_RUNS = 200
 """Newest runs that are looked through."""

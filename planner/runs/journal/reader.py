@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from planner.errors import StateError, ThisMachineError
 from planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
@@ -16,9 +16,6 @@ from planner.runs.journal.schema import check_version
 from planner.runs.run import Run
 from providers.base import RunId
 from workloads.job import TrainingJob, job_from_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def recorded_job(journal: Journal, run_id: RunId) -> TrainingJob:

@@ -7,13 +7,12 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planner.runs.targets import Refusal, Target
-from providers.base import LaunchRequest, Resolver
+from providers.base import LaunchRequest, Provider, Resolver
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from providers.base import Provider
     from providers.values import Resolution
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import datetime
 from functools import cache
@@ -15,7 +16,6 @@ from planner.runs.run import Attempt, Outcome, Phase, Run
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
 
     from pydantic import TypeAdapter
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
 
 SCHEMA_VERSION = 10
 """That of 0.1.0, the first version that was released: lower ones were never given to anybody (ADR 36)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, time, timedelta
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -10,15 +11,11 @@ from planner.errors import StateError, ThisMachineError
 from planner.runs.journal.reader import readable_runs
 from pricing.credits import Bill, current_credits, payments
 from pricing.own_prices import OwnPrices
-from pricing.own_rates import current_rates
+from pricing.own_rates import OwnRate, current_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import date
-
     from planner.runs.run import Attempt, Run
     from planner.settings import Settings
-    from pricing.own_rates import OwnRate
 
 UNREADABLE = "own prices: the journal cannot be read, so that what this home's runs have used is not taken off"
 

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.clock import SystemClock
+from planner.clock import Clock, SystemClock
 from planner.errors import RefusedError
 from planner.runs.journal.locks import RunLocks
 from pricing.money import format_usd
 from providers.registry import clouds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from planner.clock import Clock
     from planner.runs.journal.journal import Journal
     from planner.runs.run import Run
     from planner.settings import Settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -10,8 +11,6 @@ from planner.datasets.storage_costs import Stored, stored_cost
 from planner.errors import ThisMachineError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
     from planner.runs.run import Run
     from pricing.cost import ProviderRates
 

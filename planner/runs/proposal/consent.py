@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from providers.registry import is_here
@@ -9,8 +10,6 @@ from workloads.addresses import shown_address
 from workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pricing.offers import Offer
     from workloads.job import TrainingJob
 

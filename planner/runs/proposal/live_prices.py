@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from planner.errors import NothingLeftError
-from planner.forecast.plan import Candidate, RankedOffer, paid_by_credit
-from planner.runs.targets import DearerError, above, agreed
+from planner.forecast.plan import Candidate, Plan, RankedOffer, paid_by_credit
+from planner.runs.targets import DearerError, Target, above, agreed
 from pricing.money import format_usd, format_usd_per_hour, to_micro
 from pricing.offers import Offer, Placement, PriceGrade
 from pricing.planning import PlannedAs
 from pricing.plausible import moved_too_far
-from providers.base import Refiner
+from providers.base import LaunchRequest, Provider, Refiner
 from providers.errors import CapacityError, ProviderError
 from workloads.job import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
-    from decimal import Decimal
-
-    from planner.forecast.plan import Plan
     from planner.runs.execution.create import MakeRequest
     from planner.runs.run import Run
-    from planner.runs.targets import Target
-    from providers.base import LaunchRequest, Provider
 
 REFINED = 10
 """Rows of the ranking whose prices are looked up, the best place of each machine and market."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from planner.errors import BadInputError
@@ -22,7 +24,7 @@ from planner.forecast.pilots import (
 )
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.proposal.live_prices import refined
-from planner.runs.proposal.make_proposal import make_proposal, ranked_places
+from planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_places
 from planner.runs.proposal.proposal import targets_of
 from planner.runs.runner import total_steps
 from planner.runs.targets import MOST_ABOVE, Target, agreed
@@ -32,12 +34,8 @@ from workloads.job import TrainingJob
 from workloads.terms import Objective
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from fractions import Fraction
-
     from planner.forecast.plan import RankedOffer
     from planner.planning.build_plan import PlanQuery
-    from planner.runs.proposal.make_proposal import Surroundings
 
 ROWS = 30
 """Of the ranking: what ranks behind them hardly becomes the cheapest."""

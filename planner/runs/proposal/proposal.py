@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import NothingLeftError
-from planner.forecast.plan import MachineEstimate, Plan
+from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
 from planner.forecast.price_notes import price_text
 from planner.report.estimate_page import unproven_text
 from planner.runs.decision.market import chance_text
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.receipt.receipt import estimate_record
-from planner.runs.run import attempt_deadline
+from planner.runs.run import Run, attempt_deadline
 from planner.runs.targets import MOST_ABOVE, Target
 from pricing.money import format_usd, format_usd_per_hour, from_micro
-from pricing.offers import Market
+from pricing.offers import Market, Offer
 from providers.registry import is_here, is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.forecast.plan import RankedOffer
-    from planner.runs.run import Run
-    from pricing.offers import Offer
     from providers.base import Timers
 
 MOST_TARGETS = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,19 +11,15 @@ from typing import TYPE_CHECKING, Any
 from planner.datasets.storage_costs import Stays, Stored, stored_text
 from planner.errors import ThisMachineError
 from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.directory.progress import framework_text
+from planner.runs.directory.progress import Story, framework_text
 from planner.runs.receipt.legs import estimate_of, legs_of
-from planner.runs.run import INTERRUPTIONS
+from planner.runs.run import INTERRUPTIONS, Run
 from pricing.money import Usd, format_usd
 from providers.registry import is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from planner.forecast.plan import MachineEstimate
-    from planner.runs.directory.progress import Story
-    from planner.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +16,7 @@ from planner.planning.own_measurements import add_measurement, rented_name
 from planner.planning.this_machine import shape_of, trained_job
 from planner.runs.directory.progress import Story, story_of
 from planner.runs.directory.proofs import Vouched
-from planner.runs.events import Message
+from planner.runs.events import Event, Message
 from planner.runs.execution.end import unchecked
 from planner.runs.journal.reader import recorded_job
 from planner.runs.money.own_use import credit_paid_usd
@@ -23,12 +26,7 @@ from providers.errors import ProviderError
 from providers.registry import is_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-    from decimal import Decimal
-
     from planner.clock import Clock
-    from planner.runs.events import Event
     from planner.runs.journal.journal import Journal
     from planner.settings import Settings
     from providers.agent.signatures import Vouching

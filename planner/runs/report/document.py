@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,18 +14,14 @@ from planner.runs.journal.reader import recorded_job
 from planner.runs.report.curves import Curves
 from planner.runs.report.dollars import dollars_over_time
 from planner.runs.report.held_out import classes_at_home, epochs_at_home
-from planner.runs.run import INTERRUPTIONS, Phase
+from planner.runs.run import INTERRUPTIONS, Attempt, Phase, Run
 from providers.errors import ProviderError
 from providers.registry import is_simulated
 from workloads.addresses import shown_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from planner.runs.journal.journal import Journal
     from planner.runs.journal.rows import LoggedEvent
-    from planner.runs.run import Attempt, Run
     from providers.base import RunStore
 
 MOST_EVENTS = 500

@@ -9,15 +9,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from planner.runs.report.curves import OF_AN_EPOCH, thinned_epochs
 from providers.agent.plain_file import NotPlainError, plain_bytes
 from workloads.terminal_text import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 METRICS, CONFUSION = "metrics.csv", "confusion.csv"
 MOST_CLASSES = 1_000

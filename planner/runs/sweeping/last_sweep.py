@@ -6,13 +6,10 @@ import contextlib
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from providers.agent.schema import instant
 from workloads.trainer.progress import write_atomically
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _FILE = "last-sweep.json"
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from planner.runs.directory.run_directory import stopped_path
 from planner.runs.sweeping.sweep import end
-from providers.base import InstanceState
+from providers.base import InstanceState, OwnedResource, Provider, RunId
 from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from planner.clock import Clock
-    from providers.base import OwnedResource, Provider, RunId
 
 CHECKPOINT_PATIENCE = timedelta(minutes=2)
 """How long a trainer that is asked to stop has for its checkpoint. As much as a reclaimed spot machine of AWS gets: a

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from planner.errors import PlanError
-from planner.runs.run import Phase
-from providers.base import InstanceState
+from planner.runs.run import Phase, Run
+from providers.base import InstanceState, Provider
 from providers.errors import InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from planner.clock import Clock
     from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run
-    from providers.base import Provider
 
 READ_JOURNAL_EVERY = timedelta(seconds=1)
 """A local file: a wish to stop is noticed within a second."""

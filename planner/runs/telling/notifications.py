@@ -3,26 +3,22 @@ leaves the interval of its estimate. Each is told once, which the journal record
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlanError
-from planner.runs.events import Message, PhaseReached
-from planner.runs.run import INTERRUPTIONS, Outcome, Phase
+from planner.runs.events import Event, Message, PhaseReached
+from planner.runs.run import INTERRUPTIONS, Outcome, Phase, Run
 from planner.runs.telling.delivery import Delivery
 from pricing.money import format_usd
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
-
     from planner.clock import Clock
-    from planner.runs.events import Event
     from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run
     from planner.settings import Settings
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pricing.devices import MOST_DATA_DISK_GIB, data_disk_gib
 from providers.agent.spec import bytes_on_disk
-from providers.base import LABEL_ATTEMPT, LABEL_RUN, VendorRequest
+from providers.base import LABEL_ATTEMPT, LABEL_RUN, LaunchRequest, VendorRequest
 from providers.cloud.launch import resolution_of
 from providers.errors import (
     BadRequestError,
@@ -17,17 +18,13 @@ from providers.errors import (
     TransientError,
 )
 from providers.gcp import reply
-from providers.gcp.api import Api
+from providers.gcp.api import Api, Json
 from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
 from providers.gcp.request import SERVICE, labels_of, token_of
 from providers.gcp.tpu.resolution import TpuResolution
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from providers.base import LaunchRequest
     from providers.gcp.account import Account
-    from providers.gcp.api import Json
     from providers.gcp.tpu.reply import TpuLocation
 
 INSERT = "disks.insert"

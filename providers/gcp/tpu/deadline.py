@@ -4,22 +4,17 @@ made before either is."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
-from providers.base import RunId, VendorRequest
+from providers.base import LaunchRequest, RunId, VendorRequest
 from providers.cloud.labels import instant
 from providers.gcp.permissions import PREFIX
 from providers.gcp.request import label_text
-from providers.gcp.tpu.api import PAGE, TASKS, Refused, pages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from providers.base import LaunchRequest
-    from providers.gcp.tpu.api import Calls
+from providers.gcp.tpu.api import PAGE, TASKS, Calls, Refused, pages
 
 QUEUE = "trainplan"
 """The queue's name, in one region for all TPUs of the project."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from providers.errors import (
     BadRequestError,
@@ -19,10 +20,6 @@ from providers.errors import (
 )
 from providers.gcp.errors import LOCATION_POLICY, NO_QUOTA_PROJECT, QUOTA_PROJECT, SET_QUOTA_PROJECT, SIGN_IN
 from providers.gcp.tpu.api import Refused
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 OFF = "SERVICE_DISABLED"
 _ELSEWHERE = "another zone or machine may have one"

@@ -3,7 +3,7 @@ list (providers.gcp.listing)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,6 @@ from providers.gcp.tpu.errors import error_of, is_off
 from providers.gcp.tpu.reply import owned_node, owned_resource, owned_task
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from providers.base import OwnedResource, RunId
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState
+from pricing.offers import LifecycleState, Offer
 from providers.base import Check, PreflightState
 from providers.cloud.checks import Look, failed, ok, refused, unknown
 from providers.errors import (
@@ -16,16 +17,12 @@ from providers.errors import (
 )
 from providers.gcp import quotas
 from providers.gcp.tpu import data_disk
-from providers.gcp.tpu.api import PAGE, pages
+from providers.gcp.tpu.api import PAGE, Ask, pages
 from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
 from providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pricing.offers import Offer
     from providers.gcp.account import Account
-    from providers.gcp.tpu.api import Ask
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"

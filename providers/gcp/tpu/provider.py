@@ -9,7 +9,17 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from providers.base import Instance, InstanceRef, InstanceState, OwnedResource, PreflightState, Timers
+from providers.base import (
+    Instance,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    PreflightState,
+    RunId,
+    Timers,
+    VendorRequest,
+)
 from providers.cloud.launch import Rented, resolution_of
 from providers.cloud.listing import ListedResources, whole
 from providers.cloud.propagation import pause, settled
@@ -39,7 +49,6 @@ from providers.gcp.tpu.resolution import TpuResolution, resolve
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
-    from providers.base import LaunchRequest, RunId, VendorRequest
     from providers.cloud.checks import Look
     from providers.gcp.api import Api
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from providers.base import (
@@ -14,6 +16,7 @@ from providers.base import (
     Instance,
     InstanceRef,
     InstanceState,
+    LaunchRequest,
     OwnedResource,
     RunId,
 )
@@ -26,10 +29,6 @@ from providers.gcp.request import instant_of
 from providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from decimal import Decimal
-
-    from providers.base import LaunchRequest
     from providers.gcp.tpu.deadline import Task
 from providers.gcp.tpu.errors import error_of, status_of
 

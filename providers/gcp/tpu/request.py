@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pricing.devices import cores_of
-from pricing.offers import Market
-from providers.base import VendorRequest
+from pricing.offers import Market, Offer
+from providers.base import LaunchRequest, VendorRequest
 from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
@@ -23,8 +23,6 @@ from providers.gcp.tpu.reply import TpuLocation
 from providers.gcp.tpu.resolution import TpuResolution
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import LaunchRequest
     from providers.gcp.settings import GcpSettings
     from workloads.job import TrainingJob
 

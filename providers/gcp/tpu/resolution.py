@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from providers.cloud.images import host_image
-from providers.cloud.launch import hardware
+from providers.cloud.launch import Rented, hardware
 from providers.errors import BadRequestError
 from providers.gcp.request import GoogleResolution
-from providers.gcp.tpu.api import PAGE, TPU, pages
+from providers.gcp.tpu.api import PAGE, TPU, Ask, pages
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import LaunchRequest
-    from providers.cloud.launch import Rented
     from providers.gcp.account import Account
-    from providers.gcp.tpu.api import Ask
 
 
 _BASE = re.compile(r"tpu-ubuntu(\d{4})-base")

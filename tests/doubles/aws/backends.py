@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from tests.doubles.iam_policy import Policy
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tests.doubles.aws.machines import Machine
     from tests.doubles.aws.world import World
     from tests.doubles.needs import Need

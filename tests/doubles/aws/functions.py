@@ -11,22 +11,18 @@ import io
 import sys
 import threading
 import zipfile
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
-from botocore.awsrequest import AWSResponse
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.handlers import BUILTIN_HANDLERS
 
 from providers.aws.setup_steps import packed
 from tests.doubles.aws.backends import HOME, REAPER
 from tests.doubles.aws.objects import ACCOUNT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
-    from botocore.awsrequest import AWSPreparedRequest
 
 Aws = Any
 """A WSGI application that answers for all of AWS."""

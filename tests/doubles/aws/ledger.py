@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends
-from tests.doubles.aws.machines import work_of
+from tests.doubles.aws.machines import Machine, work_of
 from tests.doubles.endings import end_record
 
 if TYPE_CHECKING:
-    from tests.doubles.aws.machines import Machine
     from tests.doubles.aws.world import Thing, World
 
 OTHERS = "another computer"

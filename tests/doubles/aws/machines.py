@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,8 +21,6 @@ from tests.doubles.needs import Need
 from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tests.doubles.aws.world import World
 
 STOP = "control/stop"

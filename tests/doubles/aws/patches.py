@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends, births
 from tests.doubles.aws.scenario import last_that_fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.doubles.aws.world import World
 
 PATCHES: dict[str, Callable[[Callable[[], World]], None]] = {}

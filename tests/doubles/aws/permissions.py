@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,6 @@ from tests.doubles.iam_policy import Policy
 from tests.doubles.needs import Need, UnknownCallError, needs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from tests.doubles.aws.front import Call
 
 FOLDER = ROOT / "docs" / "permissions" / "aws"

@@ -6,13 +6,12 @@ Thousands of launches go through one double (`make faults PROVIDER=aws`), and mo
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles import quick_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
 

@@ -9,15 +9,13 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.conftest import ROOT
 from tests.doubles.hangs import HANGS_SECONDS
 from tests.doubles.shown_time import NO_TIME, ShownTime
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "test",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from moto.core.parse import PROTOCOL_PARSERS
 from moto.core.request import determine_request_protocol
 from moto.core.utils import get_service_model
 from werkzeug.datastructures import EnvironHeaders, MultiDict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _MODELS = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 """Where the name that is signed for is not that of the SDK."""

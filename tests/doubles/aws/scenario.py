@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 REGIONS = ("af-south-1", "eu-west-1", "us-east-1", "us-west-2")
 VCPUS = 256.0

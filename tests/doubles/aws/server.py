@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from tests.doubles.aws.scenario import Fault, Scenario, scenario_of
 from tests.doubles.aws.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from tests.doubles.aws.machines import Machine
     from tests.doubles.shown_time import ShownTime
 

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moto.moto_server.werkzeug_app import MotoRequestHandler
-from werkzeug.serving import make_server
+from werkzeug.serving import BaseWSGIServer, make_server
 
 from tests.doubles.aws.front import Dropped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from werkzeug.serving import BaseWSGIServer
-
     from tests.doubles.aws.server import Server
 
 _BARE = ("204", "304")

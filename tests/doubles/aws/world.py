@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -18,8 +19,6 @@ from tests.faults.harness import EndedBy
 from tests.faults.sim import Hung
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from providers.sim.training import Trainer
 
 QUOTA_CODES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from tests.doubles.azure.authority import make_authority
 from tests.doubles.azure.server import AzureServer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from providers.sim.training import Write
     from providers.sim.values import Course, Ending
 

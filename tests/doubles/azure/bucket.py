@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,6 @@ from providers.errors import (
 from providers.stores.bucket import BucketMissingError, Entry, Page
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.doubles.azure.world import World
 
 _RUNS = "runs/"

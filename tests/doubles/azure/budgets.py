@@ -9,11 +9,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tests.doubles.azure.values import Answer, ArmError
+from tests.doubles.azure.values import Answer, ArmError, Request
 
 if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take
-    from tests.doubles.azure.values import Request
 
 CURRENCY = "CHF"
 _MOST_RULES, _MOST_PEOPLE, _MOST_PERCENT = 5, 50, 1000

@@ -10,16 +10,14 @@ import subprocess
 import sys
 import threading
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.conftest import ROOT
 from tests.doubles.azure.bucket import MemoryBucket, refused
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.hangs import HANGS_SECONDS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SERVICE_PRINCIPAL = {"AZURE_TENANT_ID": "tests", "AZURE_CLIENT_ID": "client", "AZURE_CLIENT_SECRET": "secret"}
 

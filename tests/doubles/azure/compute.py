@@ -7,22 +7,20 @@ import os
 import uuid
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.sim.values import Why
 from tests.conftest import ROOT, SHARED_VARIABLE
 from tests.doubles.azure.life import start_up_of
 from tests.doubles.azure.rules import CONTROLLERS, FIRST_GENERATION, GENERATIONS, SIZES, SUBSCRIPTION
-from tests.doubles.azure.values import Answer, ArmError, Group, Thing, Timer
+from tests.doubles.azure.values import Answer, ArmError, Group, Request, Thing, Timer
 from tests.doubles.azure.wire import SdkModels, Types
 from tests.doubles.azure.world import VM, World, thing_of
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.doubles.azure.arm import Arm, Take
-    from tests.doubles.azure.values import Request
 
 TYPES_FILE = "oracles/azure-compute-2026-04-01-types.json"
 _USD = {"machine": 0.526, "disk": 0.013, "address": 0.005}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from providers.azure.names import attempt_of
 from tests.doubles.azure.rules import PRINCIPAL
 from tests.doubles.azure.world import VM, World
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 _KINDS = {
     VM: "machine",

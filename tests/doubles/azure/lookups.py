@@ -16,11 +16,10 @@ from tests.doubles.azure.rules import (
     SUBSCRIPTION,
     UNTRUSTED,
 )
-from tests.doubles.azure.values import Answer, ArmError, Thing
+from tests.doubles.azure.values import Answer, ArmError, Request, Thing
 
 if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take
-    from tests.doubles.azure.values import Request
 
 BUILT_IN = ("ba92f5b4-2d11-453d-a403-e96b0029c9fe",)
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from tests.doubles.needs import needs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 ASSIGNMENTS = "Microsoft.Authorization/roleAssignments"
 _GROUPS = {"resourcegroups": "resourceGroups"}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tests.e2e.yard.machine import Machine
 from tests.faults.harness import EndedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.doubles.azure.server import AzureServer
     from tests.doubles.azure.values import Thing
 

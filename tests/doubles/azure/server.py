@@ -9,6 +9,7 @@ import threading
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -21,8 +22,6 @@ from tests.doubles.azure.values import Answer, ArmError
 from tests.doubles.azure.world import LostError, World
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.sim.training import Trainer
 
 LOOPBACK = "127.0.0.1"

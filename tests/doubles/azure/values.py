@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ArmError(Exception):

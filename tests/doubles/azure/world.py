@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing,
 from tests.faults.sim import ENDED_BY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from providers.sim.training import Trainer
     from tests.faults.harness import EndedBy
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.doubles.google.compute import ZONES
-from tests.doubles.google.world import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.doubles.google.world import Call, World
+from tests.doubles.google.world import Call, RefusedError, World
 
 
 def capacity(world: World, call: Call) -> dict[str, Any]:

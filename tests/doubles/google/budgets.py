@@ -6,15 +6,11 @@ create. Projects are told by their number, as Google does; that a filter by id i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.doubles.google.world import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.doubles.google.world import Call, World
+from tests.doubles.google.world import Call, RefusedError, World
 
 DOCUMENTS = ("billingbudgets.v1", "monitoring.v3", "bigquery.v2")
 ACCOUNT = "billingAccounts/000000-111111-222222"

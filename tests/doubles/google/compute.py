@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.doubles.google.machines import Disk, Machine, table_of
-from tests.doubles.google.world import RefusedError
+from tests.doubles.google.machines import Disk, Machine, Operation, table_of
+from tests.doubles.google.world import Call, RefusedError, World
 from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from tests.doubles.google.machines import Operation
-    from tests.doubles.google.world import Call, World
 
 HOST = "https://www.googleapis.com/compute/v1"
 _LETTERS = {"us-central1": "abcf", "us-east1": "bcd", "europe-west1": "bcd"}

@@ -10,15 +10,12 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # Parameters of every method, which no document lists for each of them.
 _COMMON = frozenset(

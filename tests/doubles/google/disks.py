@@ -5,8 +5,9 @@ What it promises, and from where that is known: docs/fidelity.md. Nothing here w
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.doubles.google.compute import (
     HOST,
@@ -18,15 +19,9 @@ from tests.doubles.google.compute import (
     of_others,
     used,
 )
-from tests.doubles.google.machines import Disk, table_of
+from tests.doubles.google.machines import Disk, Operation, table_of
 from tests.doubles.google.queued import users_of
-from tests.doubles.google.world import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from tests.doubles.google.machines import Operation
-    from tests.doubles.google.world import Call, World
+from tests.doubles.google.world import Call, RefusedError, World
 
 TYPES = ("pd-standard", "pd-balanced", "pd-ssd")
 LEAST_GB, MOST_GB = 10, 64 * 1024

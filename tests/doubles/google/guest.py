@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
 from providers.sim.attempt_record import attempt_record
 from providers.sim.catalogue import TYPES
-from providers.sim.training import Simulated, images_per_second, newest_checkpoint
+from providers.sim.training import Simulated, Trainer, Write, images_per_second, newest_checkpoint
 from providers.sim.values import Course, Ending
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
@@ -26,11 +26,6 @@ from tests.doubles.google.world import Moment, World
 from tests.doubles.machine_command import measuring_of
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import EndedBy, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from providers.sim.training import Trainer, Write
 
 _SPEED = TYPES["t4.one"]
 """Every machine trains as fast as this one of the simulated cloud: what is held to it here is order, not speed."""

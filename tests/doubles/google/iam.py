@@ -6,19 +6,17 @@ permission that does not exist, in a role and in testIamPermissions alike.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.google import compute, permissions
 from tests.doubles.google.rpc import StatusError, info
-from tests.doubles.google.world import RefusedError
+from tests.doubles.google.world import Call, RefusedError, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from tests.doubles.google.scenario import Scenario
-    from tests.doubles.google.world import Call, World
 
 DOCUMENTS = ("iam.v1", "serviceusage.v1", "serviceusage.v1beta1", "cloudresourcemanager.v1")
 SERVICES = (

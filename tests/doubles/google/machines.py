@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,8 +14,6 @@ from tests.doubles.google.world import Moment, World, is_ours
 from tests.faults.harness import EndedBy, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from tests.doubles.google.scenario import Incident
 
 GUEST_TERMINATE = "compute.instances.guestTerminate"

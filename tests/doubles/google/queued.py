@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import gzip
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -18,9 +19,6 @@ from tests.doubles.google.machines import table_of
 from tests.doubles.google.rpc import NUMBERS
 from tests.doubles.google.world import Moment, World
 from tests.faults.harness import EndedBy, Work
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 NO_CAPACITY = (
     'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are offered '

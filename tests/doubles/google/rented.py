@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tests.doubles.google.machines import table_of
 from tests.e2e.yard.machine import Machine
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.doubles.google.server import Host
 
 TOKEN = "token-of-the-machine"

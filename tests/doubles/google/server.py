@@ -9,10 +9,11 @@ import gc
 import json
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from tests.doubles import gcs, in_turn
@@ -24,10 +25,6 @@ from tests.doubles.google.world import Call, RefusedError, Rule, World
 from tests.doubles.needs import UnknownCallError
 from tests.doubles.serving import QuickHandler, Serving
 from tests.doubles.shown_time import ShownTime
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 DOCUMENTS = [
     "compute.v1",

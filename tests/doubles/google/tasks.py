@@ -6,9 +6,10 @@ What it promises, and from where that is known: docs/fidelity.md. Nothing here w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from providers.base import LABEL_CLIENT, LABEL_RUN
@@ -16,9 +17,6 @@ from tests.doubles.google import disks, iam, tpu
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import Call, Moment, RefusedError, World
 from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 DOCUMENT = "cloudtasks.v2"
 NAMES_KEPT = timedelta(hours=24)

@@ -6,21 +6,17 @@ What it promises, and from where that is known: docs/fidelity.md. Nothing here w
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.doubles.endings import end_record
 from tests.doubles.google.compute import has_subnetwork
 from tests.doubles.google.disks import there
 from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room, why_not_attached
 from tests.doubles.google.rpc import NO_SUBNETWORK, NUMBERS, StatusError, info
-from tests.doubles.google.world import is_ours
+from tests.doubles.google.world import Call, World, is_ours
 from tests.faults.harness import EndedBy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from tests.doubles.google.world import Call, World
 
 DOCUMENT = "tpu.v2"
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a", "asia-east1-c", "us-west4-a")

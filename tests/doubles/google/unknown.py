@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from tests.doubles.google.rpc import NO_SUBNETWORK, StatusError, info
 from tests.doubles.google.scenario import Unknown
-from tests.doubles.google.world import RefusedError
-
-if TYPE_CHECKING:
-    from tests.doubles.google.world import World
+from tests.doubles.google.world import RefusedError, World
 
 AT_THE_MACHINE = "the machine's GetObject"
 _ACCOUNT = "trainplan-machine@a-project.iam.gserviceaccount.com"

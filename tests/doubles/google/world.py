@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles import gcs
 from tests.doubles.clock import NOON
 from tests.doubles.google.scenario import FaultRule, Scenario
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 ANOTHER_COMPUTER = "another-computer"
 

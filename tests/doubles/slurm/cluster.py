@@ -10,17 +10,14 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from providers.errors import TransientError
 from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
 from providers.slurm.queue import TEST_ONLY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 NODE_COMMANDS = Path(__file__).parent / "node_commands.py"
 PARTITIONS = ("two",)

@@ -5,17 +5,14 @@ tests/faults/test_slurm_double.py holds it to the same scripts in a real shell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime
 
 import providers.slurm.doctor as doctor
 import providers.slurm.store as store
 from providers.sim.objects import RunFiles
 from providers.sim.tables import Table
 from providers.slurm.api import Completed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
 
 _NO_FILE = Completed(exit_code=66)
 _SUCCESS = Completed(exit_code=0)

@@ -6,15 +6,15 @@ providers/slurm/data/job.sh does, which tests/contract runs for real.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 from providers.errors import CredentialsError, TransientError
 from providers.sim.catalogue import TYPES
-from providers.sim.training import EXIT_DEADLINE, EXIT_STOPPED, images_per_second, newest_checkpoint
-from providers.sim.values import Course
+from providers.sim.training import EXIT_DEADLINE, EXIT_STOPPED, Write, images_per_second, newest_checkpoint
+from providers.sim.values import Course, Ending
 from providers.slurm.api import Completed
 from providers.slurm.queue import TEST_ONLY
 from providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, SIGNAL_SECONDS
@@ -22,12 +22,6 @@ from tests.doubles.endings import is_sign_of_training
 from tests.doubles.slurm.job_life import Allocation, Fault, Job, Rules
 from tests.doubles.slurm.shared_files import SharedFiles, script_name
 from tests.faults.harness import EndedBy, Lived
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from providers.sim.training import Write
-    from providers.sim.values import Ending
 
 DIRECTORY = "/shared/trainplan"
 THEIRS = "another-computer"

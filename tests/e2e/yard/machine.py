@@ -7,18 +7,14 @@ import shutil
 import subprocess
 import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from tests.e2e.yard.metadata import NOTICE, Identity
 from tests.e2e.yard.network import METADATA, Network
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 LABEL = "trainplan-yard"
 _SECONDS = 1800

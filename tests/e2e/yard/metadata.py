@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from tests.e2e.yard.network import METADATA
-
-if TYPE_CHECKING:
-    from tests.e2e.yard.network import Network
+from tests.e2e.yard.network import METADATA, Network
 
 _EC2_VERSION = re.compile(r"^/(latest|\d{4}-\d{2}-\d{2})/")
 _EC2_VERSIONS = ("2009-04-04", "2016-09-02", "2018-09-24", "2021-03-23")

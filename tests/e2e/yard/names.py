@@ -5,12 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 import threading
-from typing import TYPE_CHECKING
 
-from tests.e2e.yard.network import METADATA
-
-if TYPE_CHECKING:
-    from tests.e2e.yard.network import Network
+from tests.e2e.yard.network import METADATA, Network
 
 _HEADER = struct.Struct(">HHHHHH")
 _ANSWER, _REFUSED_NAME = 0x8180, 0x8183

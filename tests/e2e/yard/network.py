@@ -8,12 +8,10 @@ import selectors
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import TypeVar
 
 Value = TypeVar("Value")
 METADATA = "169.254.169.254"

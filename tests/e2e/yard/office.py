@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.doubles.serving import Serving
 from tests.e2e.yard.machine import Machine
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # A machine's own delete call, as Google's and Azure's agents send it; the name is the last part or the group's.
 _OWN_DELETES = (

@@ -6,21 +6,15 @@ import base64
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY, azurite
 from tests.doubles.gcs import GcsDouble
 from tests.e2e.yard.network import Relay
-from tests.e2e.yard.yard import BLOB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.yard.yard import Yard
+from tests.e2e.yard.yard import BLOB, Yard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,9 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.base import ProviderSettings, RunId
@@ -19,17 +21,13 @@ from tests.e2e.yard.client import Desk
 from tests.e2e.yard.office import Office, OfficeServer
 from tests.e2e.yard.provider import Terms, now
 from tests.e2e.yard.watcher import Watcher
-from tests.e2e.yard.yard import OWN
+from tests.e2e.yard.yard import OWN, Yard
 from workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from providers.stores.store import ObjectStore
     from tests.e2e.yard.machine import Running
     from tests.e2e.yard.stores import Store
-    from tests.e2e.yard.yard import Yard
 
 _SECONDS = 1800.0
 _NOISE = re.compile(r"dockerd\[|containerd\[|\.mount: Deactivated")

@@ -4,11 +4,10 @@ ended."""
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tests.e2e.yard.machine import Machine, Running
     from tests.e2e.yard.yard import Yard
 

@@ -10,19 +10,16 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from tests.doubles.registry import Registry, RegistryServer
 from tests.doubles.waiting import until
 from tests.e2e.yard import certificate, machine
-from tests.e2e.yard.machine import Machine
+from tests.e2e.yard.machine import Machine, Running
 from tests.e2e.yard.metadata import Metadata
 from tests.e2e.yard.names import Names
 from tests.e2e.yard.network import GATEWAY, HOST_AGENT, METADATA, Network, Relay
-
-if TYPE_CHECKING:
-    from tests.e2e.yard.machine import Running
 
 FIRST, SECOND, OWN = "registry-1.docker.io", "public.ecr.aws", "registry.example"
 BLOB = "blob.example"

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from planner.forecast.whole_run import TOTALS, whole_run_half_width
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
-from scripts.fit.rows import read_rows
+from scripts.fit.rows import Row, read_rows
 from scripts.fit.totals import Total, half_width, predict_totals, read_totals, total_lines, totals_digest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scripts.fit.rows import Row
 
 
 def a_total(source: str, predicted_hours: float, step: float, hours: float = 10.0, quality: str = "A") -> Total:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner.errors import BadInputError, PlanError, ThisMachineError
 from planner.settings import Settings, load_settings
 from providers.local.settings import parse_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def load(tmp_path: Path, own: str = "", machine: str = "", **environment: str) -> Settings:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLU
 from pricing.table_text import TableError
 from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from tests.builders import write_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TODAY = date(2026, 11, 21)
 

@@ -8,7 +8,7 @@ import sys
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +17,7 @@ from pricing.compile import TEXT_DIR, compile_catalog, text_sha256
 from pricing.grades import Market, PriceGrade
 from pricing.money import from_micro
 from pricing.offers import LifecycleState, OfferQuery
-from tests.unit.pricing.conftest import TODAY, on_demand, spot
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.pricing.conftest import Opened, TextDir
+from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
 
 EVERYTHING = OfferQuery(include_retired=True)
 SPOT = OfferQuery(markets=frozenset({"spot"}))

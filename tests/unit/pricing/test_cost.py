@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
+from pricing.catalog import Catalog
 from pricing.cost import RunUsage, run_cost
 from pricing.money import UsdPerHour
 from providers.registry import CLOUDS
 from tests.builders import FREE_RATES
-
-if TYPE_CHECKING:
-    from pricing.catalog import Catalog
 
 USAGE = RunUsage(disk_gb=Decimal(100), addresses=1, egress_gb=Decimal(20))
 

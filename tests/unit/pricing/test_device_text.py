@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pricing.device_text import toml_rows
 from pricing.table_text import TableError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_header_with_a_comment_is_a_row_too(tmp_path: Path) -> None:

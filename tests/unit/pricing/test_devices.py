@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from pricing.catalog import find_device
+from pricing.catalog import Catalog, find_device
 from pricing.devices import Architecture, UnknownDeviceError
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pricing.catalog import Catalog
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +28,6 @@ from pricing.list_checks import (
 from pricing.offers import ACTIVE
 from pricing.tables import InstanceType, read_tables
 from tests.unit.pricing.conftest import TextDir, on_demand
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 WINDOWS = Decimal(str(WINDOWS_USD_PER_VCPU_HOUR))
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
+from pricing.catalog import Catalog
 from pricing.offers import OfferQuery
 from pricing.own_rates import CurrentRates, OwnRateError, WithOwnRates, check_names, current_rates, parse_own_rates
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
-
-if TYPE_CHECKING:
-    from pricing.catalog import Catalog
 
 EVERYTHING = OfferQuery()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -37,14 +37,9 @@ from pricing.planning import (
     spread,
     year_of,
 )
-from pricing.tables import read_tables
+from pricing.tables import OfferRow, read_tables
 from scripts.spot_drift import COLUMNS, fitted, read_series, rows
 from tests.unit.pricing.conftest import TODAY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pricing.tables import OfferRow
 
 EVERYTHING = OfferQuery(include_retired=True)
 DRIFT = Drift(1000, 0.9, 1.4)

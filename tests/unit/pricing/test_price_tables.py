@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pricing.device_text import read_devices
 from pricing.table_text import TableError
 from pricing.tables import read_tables
-from tests.unit.pricing.conftest import on_demand, spot
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.pricing.conftest import TextDir
+from tests.unit.pricing.conftest import TextDir, on_demand, spot
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,10 +30,6 @@ from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
 from pricing.tables import SpotHistory
 from tests.unit.pricing.conftest import TextDir, on_demand
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 TODAY = date(2026, 11, 21)
 REGION = "us-east-1"

@@ -6,22 +6,18 @@ import csv
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.clock import SystemClock
+from pricing.catalog import Catalog
 from pricing.compile import TEXT_DIR
 from pricing.devices import Architecture
 from pricing.grades import Market, PriceGrade
 from pricing.offers import LifecycleState, Offer, OfferQuery
 from providers.registry import CLOUDS
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.unit.pricing.conftest import TODAY
-
-if TYPE_CHECKING:
-    from pricing.catalog import Catalog
-    from tests.conftest import Golden
 
 OFFERS_HEAD = "| provider | offers | of them retired | without a day | prices from | to |\n|---|---|---|---|---|---|\n"
 EVERYTHING = OfferQuery(include_retired=True)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.catalog import Catalog
-from pricing.side_rates import ASSUMED, BETWEEN_REGIONS, GB, INTERNET, WITHIN_A_REGION
+from pricing.side_rates import ASSUMED, BETWEEN_REGIONS, GB, INTERNET, WITHIN_A_REGION, Rate, SideRates
 from pricing.table_text import TableError
 from tests.conftest import ROOT
-from tests.unit.pricing.conftest import a_side_rate
-
-if TYPE_CHECKING:
-    from pricing.side_rates import Rate, SideRates
-    from tests.unit.pricing.conftest import TextDir
+from tests.unit.pricing.conftest import TextDir, a_side_rate
 
 
 def side_of(text_dir: TextDir, *rows: dict[str, str], provider: str = "aws") -> SideRates:

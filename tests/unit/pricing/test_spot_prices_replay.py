@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 from scripts.spot_drift import HISTORY, Series, read_series
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 FILE = Path(__file__).parents[3] / "benchmarks" / "spot_prices_replay.py"
 

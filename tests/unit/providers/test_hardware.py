@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from providers.hardware import (
     this_machine,
     vcpus,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MEMINFO = "MemTotal:       16000000 kB\nMemAvailable:    9000000 kB\n"
 LINUX = pytest.mark.skipif(not Path("/proc/meminfo").exists(), reason="reads proc")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from providers.base import ProviderSettings
 from providers.gcp.prices import usd_per_hour_of
 from providers.registry import CLOUDS
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ON_DEMAND = OfferQuery(markets=frozenset({Market.ON_DEMAND}))
 DISK = {"sizeGb": "100"}

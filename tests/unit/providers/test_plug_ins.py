@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +20,6 @@ from providers.plug_ins import GROUP, PlugIn, guarded
 from tests.conftest import ROOT
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-    from pathlib import Path
 
 GOOD = """
 from dataclasses import replace

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from hypothesis import strategies as st
 
 from workloads.graph import Graph, ImageTooSmallError, Kind, Shape
 from workloads.graph_builder import GraphBuilder, Window
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SIDES = st.integers(1, 40)
 _BORDERS = ("same", "valid")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from workloads.extras import install_hint
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def hint(record: object, prefix: str = "/env") -> str:

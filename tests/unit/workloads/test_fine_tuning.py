@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -26,9 +27,6 @@ from workloads.jobfile import JobFileError, read_job
 from workloads.layers import MaxPool, figures, parameters, trained_parameters
 from workloads.memory import footprint, largest_batch
 from workloads.pretrained import PUBLISHED_WEIGHTS, weights_address, weights_file, weights_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IMAGES = {"path": "/images", "images": 1000}
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
 from tests.unit.workloads.graphs import graphs
-from workloads.graph import GraphError, ImageTooSmallError, Kind, Shape, Traffic
+from workloads.graph import Graph, GraphError, ImageTooSmallError, Kind, Shape, Traffic
 from workloads.graph_builder import GraphBuilder, Window
 from workloads.graph_file import graph_from_json, graph_json
 from workloads.graph_shapes import check
-
-if TYPE_CHECKING:
-    from workloads.graph import Graph
 
 
 def a_residual_net() -> Graph:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from workloads.processor_time import ProcessorTime, busy_seconds, others_share, processor_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

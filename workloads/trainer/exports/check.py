@@ -12,8 +12,9 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -23,9 +24,6 @@ from workloads.trainer.exports.compare import REFERENCE, Comparison, compared, f
 from workloads.trainer.exports.loaders import FileError, Model, clipped_share, open_file
 from workloads.trainer.exports.operations import float_tensors, input_scale, operations_of, output_scale
 from workloads.trainer.exports.replies import own_stdout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BATCH = 32
 _MOST_SECONDS = 2.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
@@ -10,9 +12,6 @@ from workloads.exported.record import FILES
 from workloads.terms import ExportFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from workloads.trainer.images import Pixels
 
 

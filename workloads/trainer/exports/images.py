@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from workloads.trainer.feed import Order, read_rows
-from workloads.trainer.images import RecordImages
-
-if TYPE_CHECKING:
-    from workloads.trainer.images import Images, Labels, Pixels, Split
+from workloads.trainer.images import Images, Labels, Pixels, RecordImages, Split
 
 
 class Chosen(NamedTuple):

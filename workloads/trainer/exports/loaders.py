@@ -5,19 +5,15 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, assert_never
+from pathlib import Path
+from typing import Any, assert_never
 
 import numpy as np
 import numpy.typing as npt
 
-from workloads.exported.record import FILES
+from workloads.exported.record import FILES, Output
 from workloads.terms import ExportFormat
 from workloads.trainer.exports.operations import softmax_input
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workloads.exported.record import Output
 
 Model = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]
 """Takes (images, height, width, channels), 0 to 255; gives probabilities as (images, classes)."""

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, assert_never
+from pathlib import Path
+from typing import Any, assert_never
 
 from workloads.exported.record import FILES, Operation
 from workloads.terms import ExportFormat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def operations_of(folder: Path, format: ExportFormat) -> tuple[Operation, ...]:

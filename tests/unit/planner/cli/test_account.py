@@ -7,14 +7,17 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome, Phase
 from pricing.obtainability import Obtainability, ObtainabilityGrade
+from pricing.offers import Offer
 from providers import registry
 from providers.base import Check, PreflightState
 from providers.cloud.sign_ins import may_be_signed_in
@@ -28,12 +31,6 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
 from tests.doubles.fake_machine import done_at_once
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pricing.offers import Offer
 
 JOB = """\
 name: tiny

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import typer
@@ -11,17 +10,14 @@ import typer
 from planner.cli.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
 from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.telling.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
 from providers.base import EndKind
 from providers.errors import TransientError
 from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends_after, until_asked
 from tests.doubles.terminal import FakeTerminal
-
-if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 
 @pytest.mark.parametrize(

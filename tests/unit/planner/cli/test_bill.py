@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from tests.doubles.fake_machine import done_at_once
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 from tests.unit.planner.cli.test_launch import launch, provider
 
 __all__ = ["provider"]
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from tests.doubles.fake_provider import FakeProvider
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +17,6 @@ from tests.doubles.fake_machine import done_at_once, waits
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
 from workloads.extras import install_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TENSORBOARD = """
 import json, os, signal, sys

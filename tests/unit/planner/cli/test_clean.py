@@ -6,15 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders import small_catalog
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEAVY = {
     "tensorflow", "keras", "jax", "torch", "numpy", "sklearn", "PIL", "matplotlib",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.clock import SystemClock
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
 BOTH = (*JOB, "--region", "us-central1", "--include-retired")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from planner.errors import BadInputError
 from tests.unit.planner.cli.command import plan
 from tests.unit.workloads.data_folder.builders import records
 from tests.unit.workloads.trainer.builders import a_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Image: Any = pytest.importorskip("PIL.Image")
 

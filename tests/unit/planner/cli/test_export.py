@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = """\
 name: two

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from pricing.catalog import REFRESHED
 from tests.builders import TODAY
 from tests.doubles.price_lists import World, retail, serving, variables
 from tests.doubles.typing_person import AllAtPty, AtPty
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
 ESTIMATE = (

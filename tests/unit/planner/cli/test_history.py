@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from providers.base import RunId
 from tests.builders import a_run
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECEIPT = {
     "outcome": "succeeded", "estimated_seconds": 400.0, "actual_seconds": 44.0, "actual_images_per_second": 6.6,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -14,9 +15,6 @@ from tests.builders import a_run
 from tests.desk import TINY
 from tests.json_output import commands, walked
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WITHOUT_JSON: dict[str, str] = {}
 """Commands that have no --json, each with the reason. None so far: `plan board`, which goes on until Ctrl-C, prints its

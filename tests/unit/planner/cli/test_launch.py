@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,10 +26,6 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once, waits
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.clock import SystemClock
 from planner.runs.targets import agreed
+from pricing.offers import Offer
 from providers import registry
-from providers.base import Check, EndKind, PreflightState
+from providers.base import Check, EndKind, PreflightState, ProviderSettings
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_cloud
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import done_at_once, ended_at_once
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from pricing.offers import Offer
-    from providers.base import ProviderSettings
 
 JOB = f"{TINY}constraints: {{devices: [T4], regions: [us-east-1], markets: [on_demand]}}\n"
 

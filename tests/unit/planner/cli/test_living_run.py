@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import typer
@@ -15,7 +15,7 @@ from planner.errors import BadInputError, ThisMachineError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
 from planner.runs.run import Phase
-from providers.base import EndKind
+from providers.base import EndKind, LaunchRequest
 from tests.builders import a_run
 from tests.desk import TINY
 from tests.doubles import fake_provider
@@ -24,12 +24,6 @@ from tests.doubles.fake_machine import RUNNING, FakeMachine, Sighting, done_at_o
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.doubles.terminal import FakeTerminal
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.base import LaunchRequest
 
 
 @dataclass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import typer
@@ -15,9 +16,6 @@ from planner.cli.commands import estimate
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
 from workloads.terms import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 READ: list[tuple[str, dict[str, Any]]] = [
     ("", {}),

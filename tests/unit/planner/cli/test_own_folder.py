@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from tests.builders import small_catalog
 from tests.unit.planner.cli.command import plan
 from workloads.data_folder.counts import count_images
 from workloads.jobfile import read_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Image: Any = pytest.importorskip("PIL.Image")
 

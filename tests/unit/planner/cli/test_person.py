@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,19 +16,14 @@ from planner.cli.live_view import LiveView, bills_line
 from planner.cli.person import AtTerminal, Nobody, hang_up_detaches
 from planner.errors import HungUp
 from planner.runs.execution.executor import CtrlC, Detached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from providers.base import EndKind
 from providers.errors import CapacityError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends_after, stubborn, trains_well, until_asked
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 BILLING = {Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING}
 RENTED = a_target("3.6", provider="aws", zone="a")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.cli import plot
 from tests.unit.planner.cli.command import plan
 from workloads.extras import install_hint
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PNG = b"\x89PNG\r\n\x1a\n"
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--device", "V100", "--device", "L4")

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from planner.runs.predictions import Prediction, image_paths, kept_model, predic
 from tests.unit.planner.cli.command import plan
 from workloads.terms import Framework
 from workloads.trainer.usage import usage_lines
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FRAMEWORK = next((name for name in ("jax", "tensorflow", "torch") if find_spec(name)), "tensorflow")
 needs_framework = pytest.mark.skipif(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart
 from pricing.tables import SpotHistory
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--provider", "aws", "--device", "T4", "--region", "us-east-1")
 OVERRIDE = '[[prices.override]]\nprovider = "aws"\nfamily = "g4dn"\ndiscount_percent = 60\nnote = "our contract"\n'

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.errors import ExitCode
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HEADER = "provider,region,instance_type,usd_per_hour,market,as_of\n"
 LINUX = (

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from os import terminal_size
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from planner.cli import screen
 from planner.cli.commands import estimate
 from planner.cli.screen import Screen
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.desk import on_the_doubles_day, signed_out
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.conftest import Golden
 
 README = ROOT / "README.md"
 BLOCK = re.compile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from os import terminal_size
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,21 +16,14 @@ from planner.cli import screen
 from planner.cli.commands import estimate
 from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, render, rows_that_fit, screen_of, show
 from planner.cli.streams import GuardedStream, undelivered
+from planner.forecast.plan import Plan
 from planner.report.estimate_columns import TABLE
 from planner.report.estimate_page import LeftOut, brief_page, estimate_page
-from planner.report.page import Cell, Column, Table, Tone, cell_text, joined
+from planner.report.page import Cell, Column, Page, Table, Tone, cell_text, joined
 from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from planner.forecast.plan import Plan
-    from planner.report.page import Page
-    from tests.conftest import Golden
 
 WIDTHS = (80, 120, 200)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

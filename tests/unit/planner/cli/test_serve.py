@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import socket
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-    from pathlib import Path
 
 
 class Passing:

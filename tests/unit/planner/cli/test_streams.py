@@ -7,16 +7,13 @@ import os
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.cli.streams import GuardedStream, guarded, has_failed, terminal_size, undelivered, unfiltered
 from tests.conftest import ROOT
 from tests.desk import TINY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOST = "error: the output could not be written to stdout: "
 HINT = "hint: the command did its work, but its output is lost\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,20 +14,15 @@ from planner.runs.run import Outcome, Phase
 from providers import registry
 from providers.base import ProviderSettings, RunId
 from providers.stores import registry as stores_registry
+from providers.stores.bucket import Bucket
 from providers.stores.store import run_store
 from tests.doubles import fake_provider
 from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.gcs import GcsDouble, Stored
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.stores.bucket import Bucket
-    from tests.doubles.desk import Desk
 
 Image: Any = pytest.importorskip("PIL.Image")
 

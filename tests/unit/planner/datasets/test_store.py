@@ -6,10 +6,11 @@ import io
 import os
 import socket
 import tarfile
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -32,16 +33,10 @@ from providers.base import ProviderSettings
 from providers.stores import registry
 from providers.stores.patience import Patience
 from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import data_store
+from providers.stores.store import ObjectStore, data_store
 from tests.builders import flat_provider_rates
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.stores.store import ObjectStore
 
 RATES = flat_provider_rates("aws", **{BUCKET: "0.02"})
 

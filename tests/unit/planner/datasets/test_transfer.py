@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,19 +31,12 @@ from providers.errors import BadRequestError
 from providers.stores import registry
 from providers.stores.bucket import DATA
 from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import run_store
+from providers.stores.store import ObjectStore, run_store
 from tests.builders import a_job
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.agent.machine import Rented
-from workloads.job import DataSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.stores.store import ObjectStore
-    from workloads.job import TrainingJob
+from workloads.job import DataSpec, TrainingJob
 
 MODEL = {"preset": "vgg11", "image_size": 32, "classes": 2}
 

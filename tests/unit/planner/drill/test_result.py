@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,10 +17,6 @@ from planner.drill.redaction import is_clean, redacted
 from planner.drill.result import DrillResult, Verdict, read_result, without_secrets, write_result
 from planner.drill.steps import PROVES, Step
 from planner.errors import BadInputError, StateError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SECRETS = {
     "AWS account": "123456789012",

@@ -7,7 +7,7 @@ import hashlib
 import json
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -17,11 +17,8 @@ from planner.export.engine_files import Accelerators, Engine, engine_files
 from providers.cloud.trainer_wheel import wheel_bytes
 from scripts.jobset_fields import paths
 from tests.builders import a_job
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from workloads.job import job_from_json
-
-if TYPE_CHECKING:
-    from tests.conftest import Golden
 
 V100S = Accelerators(device="V100", count=4)
 TWO: dict[str, Any] = {

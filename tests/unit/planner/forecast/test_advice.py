@@ -5,25 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.forecast.advice import Findings, advice
 from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import MachineEstimate
+from planner.forecast.plan import Candidate, Choice, MachineEstimate
 from planner.forecast.times import RunTime
 from planner.throughput.values import Basis
+from pricing.catalog import RentalPlaces
 from pricing.money import format_usd
-from pricing.offers import Market
+from pricing.offers import Market, Rental
 from pricing.side_rates import BETWEEN_REGIONS, GB, GB_MONTH, flat_rates
 from tests.builders import TODAY, a_job, a_rental, a_throughput, a_world, rented, some_rates
-
-if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate, Choice
-    from pricing.catalog import RentalPlaces
-    from pricing.offers import Rental
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 MANY_MACS = 1_000_000_000
 FEW_MACS = 5_000_000

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.forecast.choose import LONGEST, Filters, choose, fits
 from planner.forecast.estimate import Workload
 from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Reason
-from pricing.catalog import Catalog
+from planner.throughput.values import Throughput
+from pricing.catalog import Catalog, RentalPlaces
 from pricing.devices import USABLE_SHARE, Architecture
-from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery
+from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery, Rental
 from providers.cloud.images import table
 from tests.builders import (
     TODAY,
@@ -30,17 +32,8 @@ from tests.builders import (
     rented,
     small_catalog,
 )
-from workloads.job import Objective
+from workloads.job import Objective, TrainingJob
 from workloads.memory import GIB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.throughput.values import Throughput
-    from pricing.catalog import RentalPlaces
-    from pricing.offers import Rental
-    from workloads.job import TrainingJob
 
 
 def choose_offer(

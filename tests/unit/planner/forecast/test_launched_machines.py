@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.forecast.choose import Filters, choose
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import GroupQuery, groups_of
-from planner.forecast.plan import RankedOffer, Reason
+from planner.forecast.plan import Candidate, Choice, Plan, RankedOffer, Reason
 from planner.planning.build_plan import PlanQuery, make_plan
 from planner.report.explain import explain
 from planner.runs.proposal.proposal import rented as proposal_of
@@ -25,12 +26,7 @@ from providers.base import EndKind
 from providers.registry import rates_told_by
 from tests.builders import NOON, a_job, a_rental, a_throughput, a_world, an_offer, rented
 from tests.contract.slurm import SlurmHarness
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.forecast.plan import Candidate, Choice, Plan
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 NODE = a_rental(provider="slurm", instance_type="gpu:v100:2", family="slurm", device="V100", device_count=2, vcpus=2000)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,23 +22,17 @@ from planner.forecast.machines import (
     numbers_up_to,
     of_any,
 )
-from planner.forecast.plan import Group, Plan, RankedOffer, Reason
+from planner.forecast.plan import Candidate, Group, Plan, RankedOffer, Reason
 from planner.forecast.spot import spot_rate
 from planner.report.machines import machines_json, machines_page
 from planner.throughput.machines import UNKNOWN_NETWORK, on_machines
+from planner.throughput.values import Throughput
 from pricing.catalog import Catalog
-from pricing.offers import Market
+from pricing.offers import Market, Rental
 from tests.builders import NOON, a_job, a_plan, a_rental, a_throughput, a_world, an_offer, rented, small_catalog
+from tests.conftest import Golden
+from workloads.job import TrainingJob
 from workloads.layers import trained_parameters
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.forecast.plan import Candidate
-    from planner.throughput.values import Throughput
-    from pricing.offers import Rental
-    from tests.conftest import Golden
-    from workloads.job import TrainingJob
 
 LARGE = {"name": "vgg16", "epochs": 90, "model": {"preset": "vgg16"}, "data": {"name": "imagenet"}}
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from planner.forecast.choose import Filters, choose
 from planner.forecast.nearest import nearest_misses
+from planner.forecast.plan import Candidate
+from planner.throughput.values import Throughput
+from pricing.offers import Rental
 from tests.builders import a_job, a_rental, a_throughput, a_world, rented
 from workloads.durations import parse_duration
-
-if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate
-    from planner.throughput.values import Throughput
-    from pricing.offers import Rental
 
 FAST, SLOW = "p3.2xlarge", "g4dn.xlarge"
 

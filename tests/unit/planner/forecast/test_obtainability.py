@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,10 +29,6 @@ from pricing.planning import PlannedAs
 from tests.builders import a_job, a_plan, a_rental, a_world, rented, small_catalog
 from tests.doubles.clock import NOON
 from workloads.job import Objective
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 GOOD, UNCERTAIN, POOR = (ObtainabilityGrade(name) for name in ("good", "uncertain", "poor"))
 THREE_PLACES = (("us-east-1", "1"), ("eu-west-1", "1.2"), ("us-west-2", "3"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from planner.report.explain import explain
 from planner.settings import load_settings
 from tests.conftest import ROOT
 from workloads.jobfile import read_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = " ".join((planner.forecast.__doc__ or "").split())
 FIGURES = {

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import Reason
+from planner.forecast.plan import Choice, Reason
 from planner.forecast.queue_wait import QueueWait, queue_wait
 from planner.planning.queue_reader import FIRST_PLACES, QueueReader, with_queue_waits
 from pricing.obtainability import MachinePlace
 from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
 from providers.errors import TransientError
 from tests.builders import a_job, a_rental, a_world, rented
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from planner.forecast.plan import Choice
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 WAIT = QueueWait(2 * HOUR, HOUR, 3 * HOUR, "a test")

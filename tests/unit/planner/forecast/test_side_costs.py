@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from planner.forecast.plan import Estimate
 from pricing.catalog import Catalog
 from pricing.cost import ProviderRates
 from pricing.money import to_micro
-from pricing.offers import Market, PriceGrade
+from pricing.offers import Market, PriceGrade, Rental
 from pricing.side_rates import (
     BETWEEN_REGIONS,
     EVERYWHERE,
@@ -27,11 +28,6 @@ from pricing.side_rates import (
     SideRates,
 )
 from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughput, rented
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pricing.offers import Rental
 
 GIGABYTES = 10**9
 IMAGES = {"url": "s3://mine/images", "images": 50_000, "size_bytes": 20 * GIGABYTES}

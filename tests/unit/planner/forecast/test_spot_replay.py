@@ -6,17 +6,15 @@ import importlib.util
 import itertools
 import statistics
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from planner.forecast.simulate import Spell
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 FILE = Path(__file__).parents[4] / "benchmarks" / "spot_replay.py"
 

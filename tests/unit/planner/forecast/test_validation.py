@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +13,7 @@ from planner.forecast.estimate import Workload, estimate, rented_time, run_usage
 from planner.forecast.whole_run import whole_run_half_width
 from planner.planning.this_machine import shape_of
 from tests.builders import a_job, a_rental, a_throughput, some_rates
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 
 def validated(epochs: int = 20, **validation: Any) -> TrainingJob:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import resource
 import shutil
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +17,6 @@ from planner.errors import BadInputError
 from planner.home.client import FILE, Client, client_of, own_client
 from planner.home.computer import Computer, this_computer
 from planner.settings import load_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 ALPHA = Computer(host_name="alpha", machine_id="a" * 32)
 BETA = Computer(host_name="beta", machine_id="b" * 32)

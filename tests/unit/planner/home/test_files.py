@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
 

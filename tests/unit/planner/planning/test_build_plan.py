@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.errors import BadInputError, ExitCode, ThisMachineError
-from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.forecast.plan import REASON_TEXTS, Plan, Reason
 from planner.planning.build_plan import PlanQuery, make_plan, nothing_left, share_of
 from planner.settings import Settings
 from tests.builders import CatalogText, a_job, a_throughput, small_catalog
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from planner.forecast.plan import Plan
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 
 @pytest.fixture(scope="module")

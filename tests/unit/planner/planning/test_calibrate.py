@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from providers.hardware import HostHardware, MeasuredSpeed
 from tests.builders import a_job, a_throughput
 from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=2, memory_gib=24.0)
 QUOTE = MachineEstimate(

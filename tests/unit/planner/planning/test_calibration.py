@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from planner.planning.calibration import (
 from planner.throughput.values import Basis, Throughput
 from tests.builders import a_job, a_throughput
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def a_calibration(**changes: Any) -> Calibration:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from providers.errors import BadRequestError, CredentialsError, MachineError, Pe
 from tests.builders import a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 UNKNOWN = Check(name="quota", state=PreflightState.UNKNOWN, detail="you may not ask for quotas")
 RETIRED = Check(name="lifecycle", state=PreflightState.REFUSED, detail="retired", fix="g6.xlarge")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.builders import small_catalog
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--batch", "128")
 

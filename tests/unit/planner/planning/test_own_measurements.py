@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.errors import ThisMachineError
 from planner.planning.own_measurements import OwnMeasurement, add_measurement, load_measurements
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROW = OwnMeasurement(
     machine="m", shape="s", images_per_second=812.5, setup_seconds=6.0, per_epoch_seconds=0.25, after_seconds=None,

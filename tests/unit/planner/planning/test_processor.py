@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.planning.processor import cores_of, read_cpuinfo
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def cpuinfo(vendor: str, flags: str, bogomips: str, **more: str) -> str:

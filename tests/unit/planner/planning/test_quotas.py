@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
 from planner.errors import RefusedError
+from planner.forecast.plan import Plan
 from planner.planning.quotas import within_quotas
 from pricing.catalog import Catalog
+from pricing.offers import Offer
 from tests.builders import a_plan, small_catalog
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from planner.forecast.plan import Plan
-    from pricing.offers import Offer
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from planner.forecast.plan import RankedOffer
 from planner.planning.build_plan import PlanQuery, make_plan
 from planner.planning.own_measurements import OwnMeasurement, add_measurement, load_measurements
 from planner.planning.rented_measurements import RentedMeasurements
@@ -16,12 +18,7 @@ from planner.settings import Settings
 from planner.throughput.values import Basis
 from tests.builders import a_job, a_rental
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.forecast.plan import RankedOffer
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 JOB = a_job(model={"preset": "vgg16"}, data={"name": "cifar10"}, precision="amp_fp16", global_batch_size=256)
 

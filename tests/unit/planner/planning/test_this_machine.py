@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.forecast.allowances import START_SECONDS
+from planner.forecast.plan import MachineEstimate
 from planner.planning.calibration import Calibration, add_calibration, processor_key
 from planner.planning.load import Load
 from planner.planning.own_measurements import OwnMeasurement, add_measurement
@@ -30,14 +32,7 @@ from providers.hardware import Gpu, HostHardware
 from providers.local.offers import OwnPrice, offers
 from tests.builders import DEVICES, a_job, a_throughput
 from tests.doubles.clock import NOON
-from workloads.job import job_from_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.forecast.plan import MachineEstimate
-    from workloads.job import TrainingJob
-
+from workloads.job import TrainingJob, job_from_json
 
 ZEN4 = "vendor_id: AuthenticAMD\ncpu family: 25\nflags: avx avx2 fma avx512f\n"
 MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=2, memory_gib=24.0)

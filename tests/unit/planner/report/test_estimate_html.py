@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +25,6 @@ from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
 from tests.unit.planner.cli.command import plan
 from workloads.durations import parse_duration
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 HOSTILE = "\"></title><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner import __version__
 from planner.cli.screen import PLAIN, render
-from planner.forecast.plan import Reason
+from planner.forecast.plan import Plan, RankedOffer, Reason
 from planner.forecast.price_notes import unsettled_prices
 from planner.report import estimate_columns
 from planner.report import estimate_json as estimate_json_module
@@ -33,14 +34,8 @@ from pricing.money import format_usd
 from pricing.planning import PlannedAs
 from pricing.sources import NEEDED_TO_READ, READERS
 from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, an_offer, small_catalog
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from workloads.memory import GIB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from planner.forecast.plan import Plan, RankedOffer
-    from tests.conftest import Golden
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -14,9 +14,6 @@ from planner.report.front import Interval, Point, front, front_chart, near, poin
 from planner.report.page import Chart, Mark
 from pricing.catalog import Catalog
 from tests.builders import a_plan, small_catalog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NUMBERS = st.floats(min_value=0.01, max_value=1e6)
 

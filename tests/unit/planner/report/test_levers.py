@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from os import terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner.cli.screen import Screen, render
 from planner.forecast.levers import job_levers
+from planner.forecast.plan import Plan
 from planner.report.compare import Side, compare
 from planner.report.levers import lever_rows, levers_page
 from pricing.catalog import Catalog
 from pricing.money import from_micro
 from tests.builders import a_job, a_plan, small_catalog
+from tests.conftest import Golden
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from planner.forecast.plan import Plan
-    from tests.conftest import Golden
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 
 @pytest.fixture(scope="module")

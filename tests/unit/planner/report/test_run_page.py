@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from planner.report.run_charts import log_ticks, ticks, time_charts
 from planner.report.run_page import MOST_CELLS, MOST_TOLD, run_page
 from tests.json_output import validator
 from tests.unit.planner.report.test_html import HOSTILE, Reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BEGAN, ENDED = "2026-11-21T12:00:00+00:00", "2026-11-21T14:00:00+00:00"
 MIDDLE = "2026-11-21T13:00:00+00:00"

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -28,10 +30,6 @@ from tests.conftest import ROOT
 from tests.doubles.price_lists import World, retail, serving, variables
 from tests.json_output import FOLDER, SUFFIX, commands, complaint, schema_name, schemas, walked
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SHARED = {"error", "receipt", "comparison"}
 """Schemas of no command: of any command's error, of what several print, and of what `plan estimate` prints with

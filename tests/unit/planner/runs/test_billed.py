@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from decimal import Decimal
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.cli.person import Nobody
 from planner.runs.execution.executor import Detached, Executor
 from planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
+from planner.runs.run import Run
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers
@@ -20,12 +21,7 @@ from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
 from tests.builders import a_job
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
+from tests.doubles.desk import Desk
 
 JOB = a_job(
     model={"preset": "vgg16"}, data={"name": "cifar10"}, epochs=90, global_batch_size=128, checkpoint_every="5m",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,17 +14,12 @@ from planner.runs.directory.run_directory import LAST_WORDS
 from planner.runs.events import Progressed
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Phase
+from planner.runs.run import Phase, Run
 from providers.errors import TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import RATE, RUNNING, FakeMachine, Sighting, disappears, stubborn, trains_well
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
 DEAR = a_target("3.6")

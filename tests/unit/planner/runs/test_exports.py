@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,6 @@ from planner.runs.predictions import KeptModel, exported_model, kept_model, pred
 from tests.unit.planner.cli.test_predict import METRICS, an_image
 from workloads.exported.record import read_record
 from workloads.terms import ExportFormat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NEEDED = ("tensorflow", "tf2onnx", "onnx", "onnxruntime", "ai_edge_litert")
 pytestmark = pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason="needs the extras convert and train-cpu")

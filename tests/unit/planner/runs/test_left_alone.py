@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from providers.sim.scenario import Script
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOURS = 3600
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +22,8 @@ from pricing.offers import Market
 from providers.base import RunId
 from tests.builders import a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
 CREDIT = {"provider": "aws", "as_of": NOON.date()}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from planner.forecast.plan import Plan
 from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
 from planner.report.estimate_json import estimate_json
 from planner.report.explain import explain
@@ -15,11 +17,6 @@ from planner.settings import Settings
 from tests.builders import a_job
 from tests.contract.slurm import SlurmHarness
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.forecast.plan import Plan
 
 
 def plans(folder: Path, harness: SlurmHarness, say: Any) -> tuple[Plan, Plan]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +13,11 @@ from planner.errors import BadInputError, RefusedError, ThisMachineError
 from planner.runs.events import Message
 from planner.runs.run import Outcome, Phase
 from planner.runs.runner import deadline_of, output_folder, refused
-from providers.base import Check, PreflightState
+from providers.base import Check, LaunchRequest, PreflightState
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
 

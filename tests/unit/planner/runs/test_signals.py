@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import planner.runs
 from planner.errors import HungUp
 from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.runs.run import Run
 
 ROOM = str(Path(planner.runs.__file__).parent)
 STEPS = 25

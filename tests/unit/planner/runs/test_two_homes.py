@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.errors import ExitCode
-from planner.home.client import own_client
+from planner.home.client import Client, own_client
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.journal.reader import readable_runs
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.settings import load_settings
 from providers import registry
+from providers.base import ProviderSettings
 from providers.sim.ledger import ledger
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
@@ -24,13 +26,6 @@ from tests.contract.sim import DirectApi, NamedTrainer
 from tests.desk import signed_out
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.home.client import Client
-    from planner.runs.run import Run
-    from providers.base import ProviderSettings
 
 RULES = Scenario.model_validate({"reclaims_per_hour": 0, "boot": ["60s", "60s"], "listing_lag": "0s"})
 WORLDS: list[World] = []

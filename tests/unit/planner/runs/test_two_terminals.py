@@ -6,14 +6,12 @@ import json
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.doubles.typing_person import AtPty, command_line, own_environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SPEED = {"PLAN_SIM_SPEED": "30"}
 """Simulated seconds in a real one: boot and deletion take two seconds each, and the three minutes that plan stop waits

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from planner.planning.own_measurements import OwnMeasurement
 from planner.runs.directory.progress import Story
 from planner.runs.receipt.receipt import Ending, measurement_of
 from planner.runs.run import Phase
 from tests.builders import a_run
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from planner.planning.own_measurements import OwnMeasurement
 
 START = {
     "event": "start", "time": (NOON + timedelta(seconds=10)).isoformat(), "images": 1000, "steps_per_epoch": 10,

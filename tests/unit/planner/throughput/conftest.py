@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,6 @@ from planner.throughput.compile import DATA, compile_measurements
 from planner.throughput.predict import Predictor
 from pricing.device_text import read_devices
 from pricing.devices import DeviceTable, UnknownDeviceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 DEVICES_TEXT = Path(__file__).parents[4] / "pricing" / "data" / "devices.toml"
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.throughput.columns import COLUMNS
 from planner.throughput.compile import DATA
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OLDER_HEADER = (
     "id,model,params_m,image_size,mode,device,device_memory_gb,interconnect,n_devices,n_nodes,precision,xla,"

@@ -5,17 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.throughput.columns import COLUMNS, FASTEST_IMAGES_PER_SECOND
 from planner.throughput.compile import COLUMNS_PAGE, DATA, BadTableError, compile_measurements
 from planner.throughput.rows import OLDER_NAMES
+from tests.conftest import Golden
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from tests.conftest import Golden
 
 ROOT = Path(__file__).parents[4]
 ROW = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,9 +11,7 @@ from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS, 
 from planner.throughput.values import Basis
 from scripts.fit.processors import processor_errors, unseen_factor
 from workloads.job import TrainingJob
-
-if TYPE_CHECKING:
-    from workloads.layers import Net
+from workloads.layers import Net
 
 DIGITS: dict[str, Any] = {"layers": [32, 32, "M", 64, 64, "M"], "image_size": 16, "dense": [128], "batch_norm": True}
 SMALL: dict[str, Any] = {"layers": [16, "M", 32, "M"], "image_size": 28, "dense": [64]}

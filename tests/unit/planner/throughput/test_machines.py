@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from planner.throughput.machines import (
@@ -16,10 +14,8 @@ from planner.throughput.machines import (
     step_seconds,
 )
 from planner.throughput.nets import net_of
+from planner.throughput.predict import Predictor
 from planner.throughput.values import Basis, Question, Throughput
-
-if TYPE_CHECKING:
-    from planner.throughput.predict import Predictor
 
 PLAIN = ScalingConstants(
     network_share=0.8, most_bytes_per_second=2.6e9, overlap=0.0, jitter=0.0, half_width=0.3

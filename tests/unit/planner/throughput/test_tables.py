@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,13 +15,9 @@ from planner.throughput.compile import DATA, BadTableError, compile_measurements
 from planner.throughput.names import device_name
 from planner.throughput.rows import BadRowError, measurement_from_row
 from planner.throughput.values import Parallelism, Quality
+from pricing.devices import DeviceTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from pricing.devices import DeviceTable
-
     Find = Callable[[str], str | None]
 
 ROW = {

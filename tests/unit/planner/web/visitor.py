@@ -6,8 +6,10 @@ import json
 import re
 import socket
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.web.board import Home
@@ -15,9 +17,6 @@ from planner.web.commands import Answer, Commands
 from planner.web.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from tests.doubles.clock import FakeClock
 
 

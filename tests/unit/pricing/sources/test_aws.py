@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
 from pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 from tests.doubles.price_lists import AWS_COLUMNS, NoHttp, advisor_file, aws_file, aws_index, aws_row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 
 def parse(*rows: dict[str, str]) -> Parsed:

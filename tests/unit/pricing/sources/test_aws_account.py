@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from pricing.sources.aws_account import (
     read_prices,
 )
 from pricing.sources.reading import Count
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from pricing.grades import Market
 from pricing.sources.azure import FLOOR_ID, LIST_ID, Endpoints, parse_page, read
 from pricing.sources.reading import Count, SourceError
 from tests.doubles.price_lists import NoHttp, retail, retail_page
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TODAY = date(2026, 11, 21)
 NAME = "Standard_NC4as_T4_v3"

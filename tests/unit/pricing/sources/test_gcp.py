@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from pricing.sources.gcp_machines import parts_of
 from pricing.sources.reading import Count, PricePart, SourceError
 from pricing.tables import InstanceType, read_tables
 from tests.doubles.price_lists import NoHttp, sku
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from pricing.sources.offerings import Account, Endpoints, parse_azure, parse_goo
 from pricing.sources.reading import SourceError
 from pricing.tables import read_tables
 from tests.doubles.price_lists import NoHttp
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TODAY = date(2026, 11, 21)
 ACCOUNT = Account("token", "mine")

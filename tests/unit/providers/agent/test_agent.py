@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.agent import watch
 from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRunning, Rented
 from tests.unit.providers.agent.stored import checkpoints, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_run_is_trained_and_brought_home(rented: Rented) -> None:

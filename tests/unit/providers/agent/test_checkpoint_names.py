@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from providers.agent.checkpoints import Checkpoints
 from tests.unit.providers.agent.machine import FakeClock, MemoryStore, drained
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NO_CHECKPOINTS = ["step-", "step-best", "step-00000020.tmp", "step--0000020", "00000020", "20", "old-step-00000020"]
 

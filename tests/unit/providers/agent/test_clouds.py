@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from providers.agent.requests import Access
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import NOON, FakeClock, FakeDocker
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 URIS = {"aws": "s3://bucket/p", "gcp": "gs://bucket/p", "azure": "azblob://account/box/p"}
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,10 +13,6 @@ from providers.agent.endings import judge_ending
 from providers.agent.processes import MachineProcesses, ProcessResult
 from providers.agent.spec import Device, Paths
 from tests.unit.providers.agent.machine import IMAGE, spec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 PATHS = Paths()
 

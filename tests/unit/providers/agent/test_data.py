@@ -12,7 +12,8 @@ import urllib.request
 import zipfile
 from dataclasses import replace
 from email.message import Message
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
@@ -25,9 +26,6 @@ from providers.agent.spec import File, SpecError, read_spec
 from providers.agent.store import PART_BYTES
 from providers.agent.web import WebError, download
 from tests.unit.providers.agent.machine import Rented, drained
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 IMAGES = {
     "cat/1.png": b"c" * 3000,

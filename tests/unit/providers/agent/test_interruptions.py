@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from providers.agent import watch
 from providers.agent.status import FINAL
 from tests.unit.providers.agent.machine import NOON, FakeRunning, Rented
 from tests.unit.providers.agent.stored import checkpoints, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("where", ["gpus", "gpus_inside"])

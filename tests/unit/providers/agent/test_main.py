@@ -8,23 +8,20 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.agent.__main__ import act, machine
 from providers.agent.clock import Clock
+from providers.agent.machine import AgentMachine
 from providers.agent.processes import MachineProcesses
 from providers.agent.spec import Paths, SpecError
 from providers.cloud.agent_archive import agent_bytes
 from tests.unit.providers.agent.cloud import Cloud, cloud
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.agent.machine import AgentMachine
 
 # A container is a process whose pid, log and exit code lie in a folder.
 pytestmark = pytest.mark.slow

@@ -8,7 +8,9 @@ import importlib.util
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,10 +23,6 @@ from providers.agent.processes import NOT_STARTED, TIMED_OUT, MachineProcesses, 
 from providers.agent.spec import Device, SpecError, read_spec
 from tests.doubles.waiting import until as wait_until
 from tests.unit.providers.agent.machine import IMAGE, NOON, FakeClock, MemoryStore, drained
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 
 def test_commands_run_to_their_end() -> None:

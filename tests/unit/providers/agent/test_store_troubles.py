@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from providers.agent.store import DeniedError
 from tests.unit.providers.agent.machine import NOON, Rented
 from tests.unit.providers.agent.stored import checkpoints
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_store_that_is_away_for_minutes_costs_nothing(rented: Rented) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -25,10 +27,6 @@ from providers.agent.stores import open_store
 from providers.azure.permissions import DATA_ACTIONS
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import drained
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 NOW = 1_795_262_400.0
 EMPTY = hashlib.sha256(b"").hexdigest()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,6 @@ from providers.agent.progress import ProgressTail
 from providers.agent.store import AwayError
 from providers.agent.vault import Redactor
 from tests.unit.providers.agent.machine import NOON, FakeClock, FakeRunning, MemoryStore, drained
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN = Redactor()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,6 @@ from providers.stores.settings import StoreSettings
 from tests.doubles.aws.remote import ENVIRONMENT, UNSET, Double
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import pytest
 
     from providers.base import SetupStep

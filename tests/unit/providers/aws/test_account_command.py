@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.contract.aws_command import machines
+from tests.doubles.aws import remote
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from tests.doubles.aws import remote
 
 HOME, ELSEWHERE = "us-east-1", "eu-west-1"
 pytestmark = pytest.mark.slow

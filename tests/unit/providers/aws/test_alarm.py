@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from providers.aws.alarm import AwsAlarm
+from providers.aws.api import SdkApi
 from providers.cloud.alarm import Alarms, wanted
+from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import Desk, signed_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from providers.aws.api import SdkApi
-    from tests.doubles.aws.remote import Double
-    from tests.unit.providers.aws.conftest import TimedAws
+from tests.unit.providers.aws.conftest import TimedAws
 
 ME = "me@example.com"
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import boto3
 import pytest
 
+from tests.doubles.aws import remote
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from tests.doubles.aws import remote
 
 REGION = "us-east-1"
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.contract.aws_command import machines
+from tests.doubles.aws import remote
 from tests.doubles.aws.backends import OWN_IMAGE
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from tests.conftest import Golden
-    from tests.doubles.aws import remote
 
 pytestmark = pytest.mark.slow
 REGIONS = ("--region", "us-east-1", "--region", "us-west-2", "--region", "eu-west-1")

@@ -5,26 +5,22 @@ from __future__ import annotations
 import importlib.util
 import io
 import zipfile
-from datetime import timedelta, timezone
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.aws import deadline
+from providers.aws.api import SdkApi
 from providers.aws.request import EXPIRES, OURS, tags_of
 from providers.aws.settings import PROVIDER, REAPER
 from providers.aws.setup_steps import packed
 from providers.base import LaunchRequest, RunId
 from tests.builders import a_job, an_offer
 from tests.conftest import ROOT
+from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import HOME, Desk, signed_in
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
-    from providers.aws.api import SdkApi
-    from tests.doubles.aws.remote import Double
 
 MOST_LINES = 60
 

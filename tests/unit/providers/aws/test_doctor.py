@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from providers.aws.api import SdkApi
 from providers.aws.doctor import examine
 from providers.aws.settings import AwsSettings
 from providers.base import Check, PreflightState
 from providers.stores.settings import StoreSettings
+from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import BUCKET, HOME, Desk, signed_in
-
-if TYPE_CHECKING:
-    from providers.aws.api import SdkApi
-    from tests.doubles.aws.remote import Double
 
 OK, REFUSED, UNKNOWN = PreflightState
 LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer", "alarm"]

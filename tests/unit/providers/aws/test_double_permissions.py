@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from providers.aws.api import SdkApi
 from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.contract.aws import TimedAws
 from tests.contract.aws import sdk as sdk_of
 from tests.contract.harness import request
+from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import signed_in
-
-if TYPE_CHECKING:
-    from providers.aws.api import SdkApi
-    from tests.doubles.aws import remote
 
 CLIENT = ["client"]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import botocore.session
 import pytest
@@ -16,9 +17,6 @@ from providers.aws.settings import AwsSettings
 from providers.cloud.invoice import Part
 from providers.errors import BadRequestError
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 BEGIN, END = date(2026, 11, 20), date(2026, 11, 22)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,6 @@ from providers.errors import (
     UnrecognizedError,
 )
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 POLICIES = sorted((ROOT / "docs" / "permissions" / "aws").glob("*.json"))
 _OF_EVERY_ACTION = ("aws:PrincipalArn", "aws:SourceAccount")

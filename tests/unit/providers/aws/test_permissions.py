@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.cli.main import run as plan
 from providers import registry
 from providers.aws import deadline, store
+from providers.aws.api import SdkApi
 from providers.aws.permissions import Identity, policy, trust
 from providers.aws.settings import REAPER_LOG
-from providers.base import InstanceRef, OwnedResource, RunId
+from providers.base import InstanceRef, OwnedResource, ProviderSettings, RunId
 from providers.errors import PermissionDeniedError
 from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer
 from tests.conftest import ROOT
-from tests.contract.aws import Client
+from tests.contract.aws import Client, TimedAws
 from tests.doubles.aws.permissions import OURS
+from tests.doubles.aws.remote import Double
 from tests.doubles.iam_policy import Policy
 from tests.doubles.needs import Need, needs
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.aws.api import SdkApi
-    from providers.base import ProviderSettings
-    from tests.contract.aws import TimedAws
-    from tests.doubles.aws.remote import Double
 
 DOCS = ROOT / "docs" / "permissions" / "aws"
 JOB = """\

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from botocore import exceptions as sdk
@@ -13,12 +13,8 @@ from providers.base import InstanceState
 from providers.errors import InstanceNotFoundError, UnrecognizedError
 from tests.contract.aws import Client, TimedAws
 from tests.contract.harness import Ask, request
+from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import signed_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.aws import remote
 
 
 @pytest.fixture

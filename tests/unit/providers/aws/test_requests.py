@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from botocore.loaders import Loader
@@ -17,23 +17,19 @@ from botocore.model import ServiceModel
 from botocore.validate import validate_parameters
 
 from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, Offer, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
 from providers.aws.account import Account
 from providers.aws.provider import AwsProvider
 from providers.aws.resolution import AwsResolution, Reaper
 from providers.aws.settings import AwsSettings
-from providers.base import LaunchRequest, RunId
+from providers.base import LaunchRequest, RunId, VendorRequest
 from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
 from tests.builders import TODAY, a_job
+from tests.conftest import Golden
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import VendorRequest
-    from tests.conftest import Golden
 
 RESOLUTION = AwsResolution(
     image_digest=f"sha256:{'5' * 64}",

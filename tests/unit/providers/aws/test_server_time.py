@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +12,9 @@ from providers.aws.provider import make
 from providers.base import ProviderSettings
 from providers.cloud.server_time import ServerClock, ServerTime
 from providers.errors import ProviderError
+from tests.doubles.aws.remote import Double
 from tests.doubles.clock import NOON
 from tests.unit.providers.aws.account_side import HOME, signed_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.aws.remote import Double
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

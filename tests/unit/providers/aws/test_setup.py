@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from providers.aws.api import SdkApi
 from providers.aws.permissions import Identity, trust
 from providers.aws.settings import AwsSettings
 from providers.aws.setup import SETTLES_SECONDS
 from providers.aws.setup_steps import packed
 from providers.errors import BadRequestError, PermissionDeniedError
 from providers.stores.settings import StoreSettings
+from tests.conftest import Golden
+from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from providers.aws.api import SdkApi
-    from tests.conftest import Golden
-    from tests.doubles.aws.remote import Double
 
 ALL = ["bucket", "machine role", "spot role", "schedule role", "schedule group", "reaper"]
 OTHER = '{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}'

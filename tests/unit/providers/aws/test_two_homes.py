@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tests.contract.aws_command import machines
+from tests.doubles.aws import remote
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.doubles.aws import remote
 
 PLACE = ("--provider", "aws", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,6 @@ from tests.doubles.azure.client import Double
 from tests.faults.azure import an_offer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from providers.base import LaunchRequest
 
 

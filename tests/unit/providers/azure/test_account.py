@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -30,11 +31,7 @@ from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
 from tests.doubles.clock import NOON
 from tests.doubles.limit import limit_after
 from tests.faults.azure import an_offer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
+from providers.azure.provider import AzureProvider
 from providers.cloud.alarm import Alarms, wanted
 from providers.errors import PermissionDeniedError
-
-if TYPE_CHECKING:
-    from providers.azure.provider import AzureProvider
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 ME = "me@example.com"

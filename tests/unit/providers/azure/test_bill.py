@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from providers.azure.bill import make
 from providers.base import ProviderSettings
+from providers.cloud.bill import Bill
 from tests.doubles.azure.rules import SUBSCRIPTION
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from providers.cloud.bill import Bill
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 
 def row(type_name: str, name: str, sku: str, **properties: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,10 +15,8 @@ from providers.azure.permissions import CLIENT_ACTIONS, client_condition
 from providers.base import InstanceState, PreflightState
 from tests.conftest import ROOT
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from providers import registry
+from providers.azure.provider import AzureProvider
+from providers.base import ProviderSettings
 from tests.conftest import ROOT
 from tests.contract.azure import a_provider
 from tests.desk import TINY, signed_out
 from tests.doubles.azure.rules import SIZES
 from tests.unit.planner.cli.command import plan
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import set_up
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from providers.azure.provider import AzureProvider
-    from providers.base import ProviderSettings
-    from tests.unit.providers.azure.conftest import Client
 
 JOB = f"{TINY}checkpoint_every: 10s\n"
 REGIONS = ("--region", "eastus", "--region", "westeurope")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -27,10 +26,8 @@ from providers.base import PreflightState
 from tests.conftest import ROOT
 from tests.doubles.azure.permissions import ASSIGNMENTS, holds
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from providers.azure.deadline import TIMER_GRACE
-from providers.base import EndKind, InstanceState
+from providers.base import EndKind, InstanceState, LaunchRequest
 from providers.errors import InstanceNotFoundError
 from tests.contract.harness import Ask, request
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 LASTING = timedelta(minutes=20)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,11 +14,9 @@ from providers.azure.names import NAMESPACES
 from providers.base import Check, InstanceState, PreflightState
 from providers.errors import PermissionDeniedError
 from tests.contract.harness import Ask, request
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import offer_of
 from tests.unit.providers.azure.test_setup import set_up
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,10 +16,8 @@ from providers.base import InstanceState
 from providers.cloud.images import table
 from providers.errors import BadRequestError, CapacityError
 from tests.faults.azure import an_offer
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of, offer_of
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 HPC, UBUNTU = ("microsoft-dsvm", "ubuntu-hpc", "2204"), ("Canonical", "ubuntu-24_04-lts", "server")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,9 +23,7 @@ from providers.errors import (
     UnrecognizedError,
 )
 from tests.contract.harness import state_of, wait_until_it_trains
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 KINDS = ["address", "disk", "interface", "machine", "network", "resource_group", "role_assignment", "security_group"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,7 @@ from pricing.offers import Market
 from providers.cloud.obtainability import ObtainabilityTeller
 from providers.errors import PermissionDeniedError
 from tests.faults.azure import an_offer
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 T4 = "Standard_NC4as_T4_v3"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +20,8 @@ from providers.errors import BadRequestError
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.azure.wire import SdkModels
 from tests.doubles.clock import NOON
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.azure.conftest import Client
 
 OURS_TAGS = {
     OURS: OURS_VALUE, LABEL_RUN: "r1", LABEL_ATTEMPT: "1", LABEL_CLIENT: "c1",

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,15 +28,13 @@ from providers.azure.preflight import LAUNCH_ACTIONS
 from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
+from tests.doubles.azure.client import Double
 from tests.doubles.azure.permissions import actions_for, permits
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.needs import rows
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
-
-if TYPE_CHECKING:
-    from tests.doubles.azure.client import Double
 
 pytestmark = pytest.mark.slow
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pricing.offers import Market, PriceGrade
-from providers.azure.provider import make
+from providers.azure.provider import AzureProvider, make
 from providers.base import ProviderSettings, Refiner
 from providers.errors import ProviderError
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.clock import NOON
 from tests.doubles.price_lists import World, retail, serving
 from tests.faults.azure import an_offer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from providers.azure.provider import AzureProvider
 
 T4 = "Standard_NC4as_T4_v3"
 SPOT = {"skuName": "NC4as T4 v3 Spot", "meterName": "NC4as T4 v3 Spot"}

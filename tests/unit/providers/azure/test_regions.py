@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,9 +12,7 @@ from providers.base import Check, PreflightState
 from providers.errors import CapacityError
 from tests.doubles.azure.rules import REGIONS
 from tests.faults.azure import an_offer
-
-if TYPE_CHECKING:
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 FIVE = ["eastus", "westus3", "northeurope", "westeurope", "australiacentral"]

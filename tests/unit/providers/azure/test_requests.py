@@ -8,33 +8,27 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, Offer, OfferQuery
 from providers.agent.spec import File, read_spec
 from providers.azure.deadline import timer_of
+from providers.azure.provider import AzureProvider
 from providers.azure.resolution import AzureResolution, TrustedLaunch
-from providers.base import LABEL_DEADLINE, LaunchRequest, RunId
+from providers.base import LABEL_DEADLINE, LaunchRequest, RunId, VendorRequest
 from providers.errors import BadRequestError
 from tests.builders import TODAY, a_job
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Golden
 from tests.contract.azure import DIGEST, PUBLIC_KEY, a_provider
 from tests.doubles.azure.compute import types_file
 from tests.doubles.azure.life import start_up_of
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 from tests.doubles.azure.wire import SdkModels, Types, WireError
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pricing.offers import Offer
-    from providers.azure.provider import AzureProvider
-    from providers.base import VendorRequest
-    from tests.conftest import Golden
 
 HPC = "microsoft-dsvm:ubuntu-hpc:2204:22.04.2026102101"
 RESOLUTION = AzureResolution(

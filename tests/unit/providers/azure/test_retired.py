@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,13 +13,9 @@ from providers.base import InstanceState, PreflightState
 from providers.errors import BadRequestError
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of, offer_of
 from tests.unit.providers.cloud.booted import HERE, files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.azure.conftest import Client
 
 HPC_V100 = ("microsoft-dsvm", "ubuntu-hpc", "2204-v100")
 JAMMY = ("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,11 +13,7 @@ from providers.azure.settings import AzureSettings
 from providers.base import ProviderSettings
 from providers.cloud.server_time import ServerClock, ServerTime
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

@@ -7,19 +7,17 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from providers.azure.names import NAMESPACES, account_of
+from providers.azure.provider import AzureProvider
 from providers.base import InstanceState
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
+from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_account import CONTRIBUTOR
-
-if TYPE_CHECKING:
-    from providers.azure.provider import AzureProvider
-    from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 ALL = ["resource providers", "group", "identity", "storage", "role", "data role", "machines' data", "your data"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,14 +13,11 @@ from planner.runs.execution.teardown import Teardown
 from planner.runs.run import Attempt, Phase, Run
 from pricing.catalog import Catalog
 from pricing.money import HOURS_PER_MONTH
-from providers.base import InstanceRef, RunId
+from providers.base import InstanceRef, LaunchRequest, RunId
 from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.builders import a_job
 from tests.contract.harness import launched
-
-if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 

@@ -8,14 +8,12 @@ import shutil
 import subprocess
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import yaml
 
 from providers.cloud.bootstrap import Boot
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NVIDIAS_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 HERE = "/usr/local/lib/trainplan"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from pricing.catalog import REFRESHED
 from providers.cloud.bill import NO_PRICE, Price, Tariff
 from providers.gcp.reply import region_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

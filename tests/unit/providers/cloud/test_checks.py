@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from providers.base import Check, PreflightState
 from providers.cloud.checks import check_lines, failed, ok
 from providers.errors import CredentialsError, ProviderError, TransientError
 from tests.doubles.limit import limit_after
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import struct
 import zipfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -20,9 +20,6 @@ from scripts.device_code import (
     spelled,
     tenfold,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PTX, COMPILED, FOR_A_LINK = 1, 2, 8
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner.runs.journal.records import request_from_record, request_record
+from pricing.offers import Offer
 from providers.agent.spec import File, read_spec
 from providers.base import LaunchRequest, ProviderSettings, RunId
 from providers.cloud.agent_archive import AGENT, agent_bytes
@@ -22,11 +24,6 @@ from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider
 from workloads.job import DataSpec, job_from_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pricing.offers import Offer
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "d" * 64

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from providers.cloud.machine import CloudContext, MachinePart, images_by_digest,
 from providers.cloud.trainer_wheel import WHEEL, pinned, requirements, wheel_bytes
 from providers.errors import BadRequestError
 from tests.builders import RUN_ID, a_job, an_offer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "d" * 64

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from providers.cloud.images import table
+from providers.cloud.images import Software, table
 from providers.cloud.trainer_wheel import PINNED, pinned, requirements
 from scripts.device_code import DeviceCode, DeviceCodeError, spelled, tenfold
 from scripts.pins import (
     NOT_CALLED,
     Environment,
     Pin,
+    Pins,
+    WheelCode,
     as_text,
     capabilities,
     capabilities_in,
     pinned_texts,
     with_capabilities,
 )
+from tests.conftest import Golden
 from workloads.runtimes import RUNTIMES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from providers.cloud.images import Software
-    from scripts.pins import Pins, WheelCode
-    from tests.conftest import Golden
 
 SOFTWARE = sorted(table().software)
 GPU_SOFTWARE = [name for name in SOFTWARE if table().software[name].kind == "gpu"]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from providers.base import VendorRequest
-from providers.cloud.propagation import pair_of
+from providers.cloud.propagation import Pair, pair_of
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError
-
-if TYPE_CHECKING:
-    from providers.cloud.propagation import Pair
 
 CALL = VendorRequest(service="iam", operation="PutRolePolicy", parameters={"RoleName": "r"})
 TOO_NEW = "NoSuchEntity"

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from providers.cloud.bootstrap import shell_parts
 from providers.cloud.propagation import machine_patience_seconds
 from tests.conftest import ROOT
 from tests.unit.providers.cloud.booted import CLOUDS, HERE, NVIDIAS_KEY, Machine, boot, hours_from_now
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PYTHON = """case "$1" in
 *fetch.py) if [ -e "{root}/fetch-$(cat "{root}/tries")" ]; then code=$(cat "{root}/fetch-$(cat "{root}/tries")"); fi

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.base import ProviderSettings
+from providers.base import Check, ProviderSettings, SetupStep
 from providers.gcp.provider import GcpProvider, make
 from providers.gcp.setup import GcpSetUp
 from tests.contract.gcp import PROJECT
@@ -17,7 +17,6 @@ from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import GoogleServer
 
 if TYPE_CHECKING:
-    from providers.base import Check, SetupStep
     from tests.doubles.google.world import World
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,8 +22,6 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.doubles.google.server import GoogleServer
 
 KINDS: dict[str, type[Client]] = {"machine": Client, "tpu": TpuClient, "tpu with a data disk": DiskClient}

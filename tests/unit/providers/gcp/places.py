@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, Offer, OfferQuery
 from tests.builders import TODAY
 from tests.contract.gcp import OFFER
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
     from providers.base import LaunchRequest
     from tests.unit.providers.gcp.conftest import World
 ZONE = "us-central1-a"

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from providers.base import SetupStep
 from providers.cloud.alarm import Alarms, wanted
 from providers.errors import BadRequestError, PermissionDeniedError
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import budgets
+from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from providers.base import SetupStep
-    from tests.doubles.google.server import GoogleServer
 
 ME, BOSS = "me@example.com", "boss@example.com"
 

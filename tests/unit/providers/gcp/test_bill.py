@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from providers.cloud.bill import Bill
 from providers.gcp.bill import make
 from tests.contract.gcp import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.providers.gcp.conftest import World
+from tests.unit.providers.gcp.conftest import World
 
 ZONE = "us-central1-a"
 LINK = "https://www.googleapis.com/compute/v1/projects/a-project"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, RunId
+from providers.base import EndKind, InstanceRef, InstanceState, LaunchRequest, ProviderSettings, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -24,13 +25,8 @@ from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
+from tests.unit.providers.gcp.conftest import World
 from tests.unit.providers.gcp.places import ZONE, an_offer, in_zone, spot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from providers.base import LaunchRequest, ProviderSettings
-    from tests.unit.providers.gcp.conftest import World
 
 INSERT, LIST = "compute.instances.insert", "compute.instances.aggregatedList"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,13 +19,9 @@ from providers.gcp.permissions import (
 )
 from tests.conftest import ROOT
 from tests.doubles.google.conditions import Evaluator, Resource, extracted
+from tests.doubles.google.server import GoogleServer
+from tests.doubles.google.world import Call
 from tests.unit.providers.gcp.launched import KINDS, launched
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.google.server import GoogleServer
-    from tests.doubles.google.world import Call
 
 BUCKET = "trainplan-p-us-central1"
 DOCS = ROOT / "docs" / "permissions" / "gcp"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.doubles.google.discovery import ViolationError, description
+from tests.doubles.google.process import Google
 from tests.doubles.google.server import DOCUMENTS, HANDLERS
 from tests.unit.providers.gcp.test_requests import body_of, t4
-
-if TYPE_CHECKING:
-    from tests.doubles.google.process import Google
 
 COMPUTE = description("compute.v1")
 INSTANCES = "/compute/v1/projects/a-project/zones/us-central1-a/instances"

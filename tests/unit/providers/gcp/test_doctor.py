@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,13 +19,8 @@ from tests.doubles.google import tasks
 from tests.doubles.google.machines import Disk, Machine, table_of
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
+from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.doubles.google.server import GoogleServer
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LINES = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,9 +21,7 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.gcp.errors import CODES, ErrorDetail, error_of, error_of_operation, error_of_reply, in_short
-
-if TYPE_CHECKING:
-    from tests.unit.providers.gcp.conftest import World
+from tests.unit.providers.gcp.conftest import World
 
 REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
     (401, "authError", "Invalid Credentials", CredentialsError),

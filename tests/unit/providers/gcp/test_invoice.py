@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +13,8 @@ from providers.cloud.invoice import Invoices, Part
 from providers.errors import BadRequestError
 from providers.gcp.provider import make
 from tests.doubles.google import budgets
+from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.doubles.google.server import GoogleServer
 
 TABLE = "my-billing.costs.gcp_billing_export_v1_000000_111111_222222"
 

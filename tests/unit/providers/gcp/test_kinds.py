@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
 
 from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
+from pricing.offers import Market, Offer, OfferQuery
 from providers.gcp.kinds import TPU_API, counted_elsewhere, instance_type_of, kind_of, needs
 from tests.builders import TODAY
-
-if TYPE_CHECKING:
-    from pricing.offers import Offer
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,16 +13,10 @@ from pricing.offers import OfferQuery
 from providers.base import PreflightState
 from providers.errors import TransientError
 from providers.gcp import doctor, preflight
-from providers.gcp.provider import make
+from providers.gcp.provider import GcpProvider, make
+from tests.doubles.google.server import GoogleServer
 from tests.doubles.limit import limit_after
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from providers.gcp.provider import GcpProvider
-    from tests.doubles.google.server import GoogleServer
 
 OK, UNKNOWN = PreflightState.OK, PreflightState.UNKNOWN
 

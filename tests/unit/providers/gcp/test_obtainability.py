@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +12,8 @@ from pricing.offers import Market
 from providers.cloud.obtainability import ObtainabilityTeller
 from providers.errors import PermissionDeniedError
 from tests.contract.gcp import OFFER
+from tests.unit.providers.gcp.conftest import World
 from tests.unit.providers.gcp.places import an_offer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.unit.providers.gcp.conftest import World
 
 L4 = "g2-standard-4"
 METHOD = "compute.advice.capacity"

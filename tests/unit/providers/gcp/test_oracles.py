@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from google.cloud import compute_v1
@@ -20,10 +22,6 @@ from providers.gcp.reply import _STATES, KINDS, instance_of, is_done, last_of, p
 from providers.gcp.request import LABEL_OURS, OURS
 from tests.doubles import needs
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 LABELS = {LABEL_OURS: OURS, LABEL_RUN: "r1", LABEL_ATTEMPT: "1", LABEL_CLIENT: "c1"}
 NOT_OURS = {

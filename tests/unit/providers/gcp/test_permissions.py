@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -38,10 +39,6 @@ from tests.doubles.google.server import DOCUMENTS, GoogleServer
 from tests.doubles.google.world import Call, RefusedError
 from tests.unit.providers.gcp.account_side import Project, reset
 from tests.unit.providers.gcp.launched import GRANTED, KINDS, launched
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _G2 = OfferQuery(instance_types=frozenset({"g2-standard-4"}), regions=frozenset({"us-central1"}))
 SETTING_UP = {"cloudtasks.projects.locations.queues.create", "iam.projects.serviceAccounts.create"}

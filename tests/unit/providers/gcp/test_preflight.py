@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pricing.offers import LifecycleState, Market
+from pricing.offers import LifecycleState, Market, Offer
 from providers.base import PreflightState
 from providers.errors import (
     CredentialsError,
@@ -16,13 +17,8 @@ from providers.errors import (
 )
 from providers.gcp import quotas
 from tests.contract.gcp import OFFER
+from tests.unit.providers.gcp.conftest import World
 from tests.unit.providers.gcp.places import ZONE, an_offer, spot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pricing.offers import Offer
-    from tests.unit.providers.gcp.conftest import World
 
 
 def checks(world: World, offer: Offer | None = None) -> dict[str, PreflightState]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
-from providers.base import LaunchRequest, RunId
+from pricing.offers import Market, Offer, OfferQuery
+from providers.base import LaunchRequest, RunId, VendorRequest
 from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
 from providers.gcp.account import Account
@@ -23,15 +24,9 @@ from providers.gcp.compute import Machines
 from providers.gcp.request import ComputeResolution, attempt_of, instant_of, name_of, token_of
 from providers.gcp.settings import GcpSettings
 from tests.builders import TODAY, a_job
+from tests.conftest import Golden
 from tests.doubles.clock import NOON
 from tests.doubles.google.discovery import description
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pricing.offers import Offer
-    from providers.base import VendorRequest
-    from tests.conftest import Golden
 
 RESOLUTION = ComputeResolution(
     image_digest=f"sha256:{'5' * 64}",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,12 +18,7 @@ from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu.api import TpuCalls
 from tests.contract.gcp import PROJECT
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.unit.providers.gcp.conftest import World
+from tests.unit.providers.gcp.conftest import World
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -28,10 +29,6 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
 from tests.doubles.google.server import HANDLERS, GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 EMAIL = f"trainplan-machine@{PROJECT}.iam.gserviceaccount.com"
 EVERYTHING = [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -16,12 +17,8 @@ from providers.gcp.errors import OFF, error_of_reply, in_short
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu.api import Refused
 from providers.gcp.tpu.errors import error_of, is_off
+from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.doubles.google.server import GoogleServer
 
 PERSON = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
 # As recorded in GoogleCloudPlatform/cloud-foundation-fabric issue 2622 (read 2026-11-25).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from providers.hardware import MeasuredSpeed
 from providers.local.calibrate import Stopwatch, measure_speed
 from tests.builders import a_job
 from workloads.job import job_from_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TRAINER = """
 import argparse, json, os, pathlib

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,6 @@ from providers.errors import MachineError, TransientError
 from providers.local.api import BuildSpec, ContainerSpec, ContainerStatus, EngineName, Mount
 from providers.local.command import Completed, SystemRunner
 from providers.local.engine import CliEngine, EngineInfo, probe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 SPEC = ContainerSpec(name="trainplan-r1-1", image="img:1", command=("sh", "-c", "true"), labels={"trainplan-run": "r1"})
 DOCKER = EngineInfo(name=EngineName.DOCKER, version="27", rootless=False, owner="1000:1000")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from providers.errors import MachineError
 from providers.local import image
+from providers.local.api import BuildSpec
 from providers.local.image import Accelerator, TrainerImage, choose_base, ensure, pip_settings, requirements
 from providers.local.settings import LocalSettings
 from tests.doubles.engine import FakeEngine
 from workloads.job import Framework
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from providers.local.api import BuildSpec
 
 
 class KeepingEngine(FakeEngine):

@@ -7,26 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from providers.base import EndKind, InstanceState
+from providers.base import EndKind, InstanceState, LaunchRequest
 from providers.errors import BadRequestError, MachineError
 from providers.local.pids import Process, birth, process, this_process
+from providers.local.provider import LocalProvider
 from providers.local.records import AttemptKey
 from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.local import ProcessHarness
 from tests.doubles.waiting import until
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from providers.base import LaunchRequest
-    from providers.local.provider import LocalProvider
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 

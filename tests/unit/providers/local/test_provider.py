@@ -6,15 +6,16 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, PreflightState
+from providers.base import EndKind, InstanceState, LaunchRequest, PreflightState
 from providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
 from providers.hardware import Gpu
-from providers.local.api import EngineName
+from providers.local.api import Engine, EngineName
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
 from providers.local.settings import EngineChoice, LocalSettings
@@ -23,12 +24,6 @@ from tests.contract.harness import Ask, request
 from tests.contract.local import MACHINE, EngineDoubleHarness, here, now
 from workloads.job import TrainingJob
 from workloads.terms import Framework
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.base import LaunchRequest
-    from providers.local.api import Engine
 
 
 @pytest.fixture

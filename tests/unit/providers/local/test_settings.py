@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from providers import registry
 from providers.base import Preparer, ProviderSettings
 from providers.errors import BadRequestError
 from providers.local.settings import EngineChoice, LocalSettings, parse_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def settings(home: Path, **options: str) -> ProviderSettings:

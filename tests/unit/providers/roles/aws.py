@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from tests.doubles.iam_simulator import Decision, simulated
 from tests.doubles.needs import Need
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 ACCOUNT, BUCKET = "123456789012", "trainplan-123456789012-us-east-1"
 ROLES = ("client", "setup", "machine", "schedule", "reaper")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, data_role, machine_role
 from providers.azure.permissions import CHANGES_RUNS_ALONE, client_condition, setup_condition
 from tests.doubles.azure.permissions import attributes_of, holds
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 """The built-in role, by Microsoft's list of built-in roles."""

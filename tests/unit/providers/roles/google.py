@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from providers.gcp.permissions import (
     FILES,
@@ -16,10 +17,6 @@ from providers.gcp.permissions import (
     write_runs,
 )
 from tests.doubles.google.conditions import Evaluator, Resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 BUCKET = "trainplan-p-us-central1"
 _MACHINES = tuple(f"projects/p/roles/{role}" for role in ("trainplanMachine", "trainplanTpuEnd", READS.id, WRITES.id))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.unit.providers.roles import aws, azure, google
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 DOCS, BEFORE = ROOT / "docs" / "permissions", ROOT / "tests" / "data" / "roles_b318286"
 _PERSONS = {"client": "who launches", "setup": "who sets up", "machine": "a machine"}

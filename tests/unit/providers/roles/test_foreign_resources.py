@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import Golden
 from tests.doubles.iam_policy import Policy
 from tests.doubles.iam_simulator import simulated
 from tests.doubles.needs import Need
 from tests.unit.providers.roles import aws, azure, google, table
-
-if TYPE_CHECKING:
-    from tests.conftest import Golden
 
 README = table.DOCS / "README.md"
 AWS = table.DOCS / "aws"

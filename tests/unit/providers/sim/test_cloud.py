@@ -8,7 +8,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from tests.conftest import ROOT
 from tests.contract.harness import Ask, request
 from tests.doubles.clock import NOON
 from tests.unit.providers.sim.worlds import JOB
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLIENT = """
 import os, signal, sys

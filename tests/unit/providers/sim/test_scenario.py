@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from providers.sim.provider import parse_options
 from providers.sim.scenario import Scenario, read_scenario
 from providers.sim.values import Effect
 from tests.conftest import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXT = """
 seed = 3

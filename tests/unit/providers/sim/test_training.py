@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from tests.contract.sim import DirectApi
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB, Practice
 from workloads.jobfile import read_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 STEPS = 390 * 90
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from providers.cloud.queue_wait import QueueQuestion, QueueTeller
 from providers.errors import TransientError
 from tests.builders import a_job, a_rental
 from tests.contract.slurm import SlurmHarness
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MINUTES = timedelta(minutes=1)
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from tests.doubles.azurite import azurite
 from tests.doubles.gcs import GcsDouble
 from tests.doubles.proxy import Proxy
-from tests.unit.providers.stores.worlds import AzureWorld, FolderWorld, GcsWorld, S3World, World
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.unit.providers.stores.worlds import Server
+from tests.unit.providers.stores.worlds import AzureWorld, FolderWorld, GcsWorld, S3World, Server, World
 
 AWAY = ("s3", "gcs", "azure")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,7 @@ from providers.stores import registry
 from providers.stores.bucket import BucketMissingError, part_bytes
 from providers.stores.store import run_store
 from tests.doubles.proxy import Break, Fault
-from tests.unit.providers.stores.worlds import NOW
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.stores.worlds import GcsWorld, World
+from tests.unit.providers.stores.worlds import NOW, GcsWorld, World
 
 
 def test_reading_makes_no_bucket_and_writing_does(away: World, tmp_path: Path) -> None:

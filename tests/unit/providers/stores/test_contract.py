@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.errors import BadRequestError, MachineError
 from providers.stores.bucket import PART_BYTES, DamagedError
 from providers.stores.files import FileStore, fetch, stored_bytes
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.stores.worlds import FolderWorld, World
+from tests.unit.providers.stores.worlds import FolderWorld, World
 
 STRANGE = ("a b.txt", "ü/ø.bin", "x+y=z&q.txt", "100%.txt", "h#sh?.txt", "q'uo\"te.txt", "deep/er/and/deeper/f")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +18,9 @@ from providers.errors import BadRequestError
 from providers.stores.bucket import DATA
 from providers.stores.patience import Patience
 from providers.stores.urls import size_bytes
+from tests.unit.providers.stores.worlds import World
 from tests.unit.workloads.trainer.builders import a_job
 from workloads.job import DataSpec
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.stores.worlds import World
 
 
 def root_of(world: World, *, machine: bool = False) -> str:

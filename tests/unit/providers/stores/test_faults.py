@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +18,7 @@ from providers.stores.bucket import PART_BYTES, DamagedError
 from providers.stores.patience import Patience
 from tests.doubles.proxy import Break, Fault
 from tests.unit.providers.stores.test_contract import content
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.providers.stores.worlds import World
+from tests.unit.providers.stores.worlds import World
 
 pytestmark = pytest.mark.slow
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from providers.stores.places import bucket_region
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = "[default]\nregion = eu-west-1\n[profile work]\nregion = eu-central-1\n[profile bare]\noutput = json\n"
 

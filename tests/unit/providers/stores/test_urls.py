@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,11 +10,7 @@ from providers.errors import BadRequestError, PermissionDeniedError, TransientEr
 from providers.stores.patience import Patience
 from providers.stores.urls import BucketAddress, place, size_bytes
 from tests.doubles.proxy import Break, Fault, Proxy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.unit.providers.stores.worlds import World
+from tests.unit.providers.stores.worlds import World
 
 
 @pytest.mark.parametrize(

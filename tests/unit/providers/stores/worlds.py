@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from providers.base import ProviderSettings, RunId
@@ -17,9 +19,6 @@ from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY
 from tests.doubles.proxy import Break, Fault, Proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from moto.server import ThreadedMotoServer
 
     from providers.stores.bucket import Bucket

@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps, features
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIDE = 12
 _LOSSY = 12

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ from workloads.data_folder.check import check_folder
 from workloads.data_folder.problems import problems_of_job
 from workloads.data_folder.sheet import write_sheet
 from workloads.data_folder.values import DataFolderError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Image: Any = pytest.importorskip("PIL.Image")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +13,6 @@ from workloads.data_folder.check import check_folder
 from workloads.data_folder.duplicates import Contents, Duplicates
 from workloads.data_folder.problems import duplicate_texts
 from workloads.data_folder.samples import Sample
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = st.lists(st.tuples(st.binary(max_size=2), st.integers(0, 2), st.booleans()), max_size=12)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from workloads.data_folder.records import count_records
 from workloads.data_folder.shards import record_layout
 from workloads.data_folder.unwrapped import unwrapped
 from workloads.data_folder.values import DataFolderError, RecordLayout, left_out_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def counted(folder: Path) -> tuple[int, int]:

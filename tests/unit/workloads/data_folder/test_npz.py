@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,6 @@ from workloads.data_folder.values import DataFolderError
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.folders import FolderQuery, open_folder
 from workloads.trainer.images import ArrayImages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUERY = FolderQuery(size=8, channels=3, classes=3)
 PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), np.uint8)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from workloads.data_folder.parquet import parquet_layout, rows_of
 from workloads.data_folder.values import DataFolderError
 from workloads.trainer.errors import BadInputError as TrainerError
 from workloads.trainer.folders import FolderQuery, open_folder
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")

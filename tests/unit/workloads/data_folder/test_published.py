@@ -7,7 +7,8 @@ import io
 import pickle
 import struct
 import tarfile
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +17,6 @@ from workloads.data_folder.published import published_set
 from workloads.data_folder.values import DataFolderError
 from workloads.trainer.folders import FolderQuery, open_folder
 from workloads.trainer.images import ArrayImages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RANDOM = np.random.default_rng(0)
 GREY, GREY_LABELS = RANDOM.integers(0, 256, (9, 28, 28), np.uint8), np.arange(9, dtype=np.uint8) % 3

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.workloads.data_folder.builders import example, frames, records
 from workloads.data_folder.records import KEYS, bytes_of, count_records, damaged_record, keys_of, read_records
 from workloads.data_folder.values import DataFolderError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_labels_and_images_are_found(tmp_path: Path) -> None:

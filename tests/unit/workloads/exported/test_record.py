@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,9 +22,6 @@ from workloads.exported.record import (
     record_folder,
 )
 from workloads.terms import ExportFormat
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECORDED = ExportRecord(
     format=ExportFormat.ONNX,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,17 +12,14 @@ import pytest
 from workloads.job import TrainingJob
 from workloads.trainer.devices import DeviceKind, Devices, find_devices, mirrored
 from workloads.trainer.errors import TrainingStopped
-from workloads.trainer.images import ArrayImages, in_memory
+from workloads.trainer.images import ArrayImages, Split, in_memory
 from workloads.trainer.loop import train
 from workloads.trainer.prepare import Setting
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workloads.trainer.backend import Toolkit
-    from workloads.trainer.images import Split
 
 
 def a_job(**changes: Any) -> TrainingJob:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.workloads.trainer.clocks import FakeClock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HAS_TENSORFLOW = importlib.util.find_spec("tensorflow") is not None
 # Set by scripts/k80_check.sh alone: elsewhere a Keras that is too old makes these tests fail, not be skipped.

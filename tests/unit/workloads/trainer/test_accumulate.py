@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax
-from workloads.job import OptimizerSpec
+from workloads.job import OptimizerSpec, TrainingJob
 from workloads.trainer.devices import DeviceKind, Devices
 from workloads.trainer.errors import BadInputError, TrainingStopped
 from workloads.trainer.feed import Schedule, training_batches
@@ -19,11 +20,6 @@ from workloads.trainer.images import in_memory
 from workloads.trainer.optimizer import make_optimizer
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workloads.job import TrainingJob
 
 STEPS_PER_EPOCH = 1437 // 64
 # No batch norm, which sees the part and not the batch, and no dropout, which draws for each part.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from workloads.layers import Dense, Flatten, Net
 from workloads.recipe import AugmentSpec
 from workloads.trainer.augment import make_loss
 from workloads.trainer.model import Models, Preprocessing, build, compile_for_training
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

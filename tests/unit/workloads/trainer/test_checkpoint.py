@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
 from workloads.trainer.errors import BadInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ARRAYS = (np.arange(6, dtype=np.float32).reshape(2, 3), np.array(41, np.int64), np.zeros((0, 2), np.float32))
 

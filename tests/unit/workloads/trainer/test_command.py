@@ -9,14 +9,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.unit.workloads.trainer.builders import NOT_OPTIMISED, a_job, events, quick_jax, status
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +11,6 @@ from tests.unit.workloads.data_folder.builders import example, files, frames
 from workloads.trainer.copies import count_copies
 from workloads.trainer.folders import FolderQuery, open_folder
 from workloads.trainer.images import Split, in_memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TWO = FolderQuery(size=8, channels=1, classes=2)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,6 @@ from tests.unit.workloads.trainer.builders import a_job, arrays
 from workloads.trainer.data import digits, open_data, synthetic
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.images import FileImages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +18,6 @@ from workloads.trainer.damage import naming_damaged
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, training_batches
 from workloads.trainer.images import FileImages, RecordImages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

@@ -8,19 +8,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, attempt, two_devices
+from workloads.job import TrainingJob
 from workloads.trainer.errors import TrainingStopped
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from workloads.job import TrainingJob
 
 trains = [pytest.mark.train, pytest.mark.check, pytest.mark.filterwarnings("default")]
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events
+from workloads.job import TrainingJob
 from workloads.trainer.__main__ import main
 from workloads.trainer.errors import DivergedError
 from workloads.trainer.watch import Limits
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workloads.job import TrainingJob
 
 pytestmark = [pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")]
 

@@ -10,7 +10,8 @@ import pickle
 import struct
 import tarfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +20,6 @@ from tests.unit.workloads.trainer.builders import arrays
 from workloads.job import DataName
 from workloads.trainer.downloads import ARCHIVES, Archive, fetched
 from workloads.trainer.errors import BadInputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RANDOM = np.random.default_rng(0)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workloads.trainer.event_file import EVENT_FILE, event_file
 from workloads.trainer.history import Epoch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 EPOCHS = [

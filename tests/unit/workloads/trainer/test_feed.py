@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ from tests.unit.workloads.trainer.builders import numbered
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_order, epoch_orders, hold_out_batch, training_batches
 from workloads.trainer.images import ArrayImages, FileImages
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COUNT = 23
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)

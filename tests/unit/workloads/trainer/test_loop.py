@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, status, two_devices
 from tests.unit.workloads.trainer.test_tfdata import write_records
+from workloads.job import TrainingJob
 from workloads.trainer.errors import BadInputError, DeadlineReached, TrainingStopped
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workloads.job import TrainingJob
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 

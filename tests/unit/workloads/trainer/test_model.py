@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,6 @@ from workloads.terms import LAYER_LISTS
 from workloads.trainer.backend import load
 from workloads.trainer.model import Models, build, compile_for_training
 from workloads.trainer.optimizer import make_optimizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

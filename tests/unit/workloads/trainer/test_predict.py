@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from workloads.trainer.predict import Question, answers
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_every_path_has_an_answer_in_its_place_and_batches_hold_what_can_be_read(tmp_path: Path) -> None:

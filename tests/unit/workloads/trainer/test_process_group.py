@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +13,6 @@ from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, epoch_order, training_batches
 from workloads.trainer.images import FileImages
 from workloads.trainer.process_group import ALONE, ProcessGroup, first_host, process_group
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)
 GENERIC = {"TRAINPLAN_RANK": "1", "TRAINPLAN_PROCESSES": "2", "TRAINPLAN_COORDINATOR": "127.0.0.1:29500"}

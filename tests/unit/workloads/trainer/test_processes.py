@@ -9,11 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, events, final_state, quick_jax
@@ -29,11 +30,6 @@ from workloads.trainer.prepare import Setting, prepare
 from workloads.trainer.process_group import ALONE, ProcessGroup
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from _pytest.mark import ParameterSet
 
 SECONDS = 400
 PORTS = itertools.count(20_000 + os.getpid() % 10_000)

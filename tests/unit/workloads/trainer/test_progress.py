@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.unit.workloads.trainer.clocks import FakeClock
 from workloads.trainer.progress import Clock, Progress, State
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.workloads.trainer.clocks import FakeClock
 
 
 @pytest.fixture

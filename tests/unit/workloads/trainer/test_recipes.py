@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,6 @@ from workloads.trainer.averages import Averages
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.optimizer import make_optimizer
 from workloads.trainer.rates import RunSteps
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TINY = {"layers": [4, "M"], "batch_norm": True, "dense": [], "dropout": 0.0}
 RUN = RunSteps(steps_per_epoch=10, epochs=6)

@@ -6,16 +6,14 @@ import importlib.util
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, quick_jax, stopped_in_epoch_2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RECIPE: dict[str, Any] = {
     "model": {"layers": [4, "M"], "batch_norm": True, "dense": [], "dropout": 0.2},

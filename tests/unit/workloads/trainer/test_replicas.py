@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, two_devices
-from workloads.job import Framework, Precision
+from workloads.job import Framework, Precision, TrainingJob
 from workloads.trainer import tfdata
 from workloads.trainer.backend import _POLICIES, load
 from workloads.trainer.feed import Schedule
 from workloads.trainer.images import in_memory
 from workloads.trainer.replicas import Replicas, independent_dropout
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from workloads.job import TrainingJob
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 

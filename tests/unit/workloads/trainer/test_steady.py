@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.unit.workloads.trainer.clocks import FakeClock
 from tests.unit.workloads.trainer.test_watch import Scene
 from workloads.trainer.steady import LEAST_STEPS, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 from workloads.trainer.watch import StepsDone
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.workloads.trainer.clocks import FakeClock
 
 MANY = 1_000_000
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, stopped_in_epoch_2
+from workloads.job import TrainingJob
 from workloads.trainer.errors import TrainingStopped
 from workloads.trainer.watch import Limits, StopRequest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from workloads.job import TrainingJob
 
 TINY = {"layers": [4, "M"], "batch_norm": True, "dense": [], "dropout": 0.0}
 # So small a rate that the accuracy does not move by a fifth: nothing is ever better than the first validation.

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.unit.workloads.trainer.clocks import FakeClock
 from workloads.processor_time import ProcessorTime
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import Schedule
 from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StepsDone, StopRequest, Watch, epoch_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.workloads.trainer.clocks import FakeClock
 
 SCHEDULE = Schedule(batch_size=10, steps_per_epoch=50, epochs=4, seed=0)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +19,6 @@ from workloads.terms import Preset
 from workloads.trainer.errors import BadInputError
 from workloads.trainer.model import IMAGENET_NORMALISATION, PLAIN_NORMALISATION, Normalisation
 from workloads.trainer.weights import BaseWeights, put_weights, read_weights
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,16 +13,12 @@ from planner.runs.decision.market import SpotUp, Trained, chance_text, decide_ma
 from planner.runs.decision.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
 from planner.runs.decision.spot_policy import Action
 from planner.runs.directory.signs import Sign
-from planner.runs.run import Phase
-from planner.runs.targets import no_capacity
+from planner.runs.run import Phase, Run
+from planner.runs.targets import Target, no_capacity
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState
 from tests.builders import a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
 
 HOUR = 3600.0
 SPOT = a_target(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -33,19 +33,13 @@ from planner.runs.decision.next_action import (
 )
 from planner.runs.decision.search import MOST_CREATES
 from planner.runs.directory.signs import BOOT_LIMIT
-from planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase
-from planner.runs.targets import Refusal, no_capacity, refusal_of
+from planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase, Run
+from planner.runs.targets import Refusal, Target, no_capacity, refusal_of
 from providers.base import EndKind, InstanceState
 from providers.errors import QuotaError
 from tests.builders import a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
 
 HOUR = timedelta(hours=1)
 SOON = NOON + timedelta(minutes=5)

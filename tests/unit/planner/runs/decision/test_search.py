@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.runs.decision.next_action import ASK_SPOT_AGAIN, End, Launch, Look, Wait, where_next
+from planner.runs.decision.next_action import ASK_SPOT_AGAIN, Action, End, Launch, Look, Wait, where_next
 from planner.runs.decision.search import FIRST_PAUSE, LONGEST_PAUSE, MOST_CREATES, pause_after, place_of, search
 from planner.runs.run import Attempt, Outcome, Phase, Run
 from planner.runs.targets import LOST_MEMORY, Refusal, Target, no_capacity, refusal_of
@@ -21,9 +21,6 @@ from providers.base import EndKind
 from providers.errors import CapacityError, QuotaError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from planner.runs.decision.next_action import Action
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 PLACES = tuple(a_target(region=f"region-{number}", zone=f"zone-{number}", provider="aws") for number in range(29))

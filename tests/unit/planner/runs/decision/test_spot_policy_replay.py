@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
 import pytest
 
 from planner.runs.decision.spot_policy import TUNED, Outages, chance_to_hold
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
 
 FOLDER = Path(__file__).parents[5] / "benchmarks"
 

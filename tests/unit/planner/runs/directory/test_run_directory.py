@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,18 +18,13 @@ from planner.runs.directory.run_directory import (
     when_ended,
 )
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
-from planner.runs.run import Phase
+from planner.runs.run import Phase, Run
 from planner.runs.runner import request_for
 from providers.base import EndKind, Instance, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_machine import FakeMachine, FakeStore, stubborn
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from planner.runs.run import Run
 
 
 def a_store(state: str | None = None, *, manifest: bool = False) -> FakeStore:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PosixPath
 from threading import Barrier
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.errors import StateError
 from planner.runs.directory.run_keys import FILE, RunKeys
 from tests.builders import a_run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 RUN = a_run()
 AT_ONCE = 8

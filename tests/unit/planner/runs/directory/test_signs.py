@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,12 @@ from planner.runs.directory.progress import Story
 from planner.runs.directory.signs import BOOT_LIMIT, FRESH, SILENCE_LIMIT, Sign, newest_sign
 from planner.runs.events import Message, PhaseReached
 from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     PENDING,
     RATE,
@@ -28,13 +30,6 @@ from tests.doubles.fake_machine import (
     trains_well,
     until_asked,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)

@@ -6,11 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.runs.events import PhaseReached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from tests.builders import a_target
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
     from planner.runs.targets import Target
     from tests.doubles.desk import Desk
 

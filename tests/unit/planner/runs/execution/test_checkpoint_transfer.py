@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from planner.runs.events import TrainerStarted
 from planner.runs.execution.executor import Executor
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from providers.base import EndKind
 from tests.builders import a_target
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     RATE,
     RUNNING,
@@ -23,12 +24,6 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.doubles.fake_provider import FakeProvider
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 HERE, THERE = a_target("0.1"), a_target("0.2", provider="elsewhere")
 STEP = "checkpoints/step-00000100"

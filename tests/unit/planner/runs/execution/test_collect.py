@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.errors import ThisMachineError, TrainingFailedError
 from planner.runs.execution.collect import collect
 from providers.local.store import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,10 +11,11 @@ from planner.errors import (
     BadInputError,
 )
 from planner.runs.directory.run_directory import LAST_WORDS
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.runner import request_none
 from providers.base import EndKind
 from tests.builders import a_job
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     MODEL,
     FakeMachine,
@@ -24,12 +25,6 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import Crash, Fuse, packed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 
 def _steps_of_a_run(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]]) -> int:

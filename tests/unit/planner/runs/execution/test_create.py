@@ -7,7 +7,6 @@ import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +14,9 @@ from planner.errors import BadInputError
 from planner.runs.events import Message, PhaseReached
 from planner.runs.execution.create import MOST_THROTTLED, MOST_TRIES
 from planner.runs.journal.records import request_from_record
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
+from planner.runs.targets import Target
+from pricing.offers import Offer
 from providers.base import EndKind, LaunchRequest
 from providers.errors import (
     BadRequestError,
@@ -28,15 +29,10 @@ from providers.errors import (
 )
 from providers.values import Resolution
 from tests.builders import a_job, a_target
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, ended_at_once, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.runs.execution.followed import places
-
-if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
-    from pricing.offers import Offer
-    from tests.doubles.desk import Desk
 
 A, B, C = (a_target(zone=zone, family="g4") for zone in "abc")
 BUSY, UNCLEAR, FULL = ThrottledError("slow down"), TransientError("connection lost"), CapacityError("no room")

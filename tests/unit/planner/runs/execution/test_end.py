@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.errors import TeardownUnverifiedError, ThisMachineError
 from planner.runs.events import Message
 from planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
-from planner.runs.run import Outcome, Phase
-from providers.base import EndKind
+from planner.runs.run import Outcome, Phase, Run
+from providers.base import EndKind, InstanceRef
 from providers.errors import CredentialsError, IncompleteListingError, TransientError
 from tests.builders import a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, ends, ends_after, trains_well
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.runs.run import Run
-    from providers.base import InstanceRef
-    from tests.doubles.desk import Desk
 
 EXPIRED = CredentialsError("expired", hint="Sign in again")
 AWAY = IncompleteListingError("a region is away", resources=(), unanswered=("eu-west-1",))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -36,6 +36,7 @@ from providers.errors import (
 )
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     MODEL,
     SIGHTING_OF_END,
@@ -49,12 +50,6 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import packed, phases, recorded, two_places
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.doubles.desk import Desk
-
 
 # --- a plain run -------------------------------------------------------------------------------------------------
 

@@ -6,19 +6,15 @@ The same request would make a second machine then: for a run that has long been 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.runs.events import Message, PhaseReached
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from providers.errors import TransientError
 from tests.builders import a_job, a_target
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, stubborn, trains_well
-
-if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 JOB = a_job(constraints={"deadline": "120h"})
 A, B = (a_target(zone=zone) for zone in "ab")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,15 +12,13 @@ from planner.runs.run import Outcome
 from providers.base import EndKind
 from tests.builders import a_job, a_target
 from tests.doubles.clock import ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     ends,
     trains_well,
     until_asked,
 )
 from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
-
-if TYPE_CHECKING:
-    from tests.doubles.desk import Desk
 
 
 def test_a_stopped_run_goes_on_as_its_second_attempt(desk: Desk) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,11 +14,13 @@ from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.directory.signs import BOOT_LIMIT
 from planner.runs.events import Message, PhaseReached, TrainerStarted
 from planner.runs.execution.executor import ended_error
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
+from planner.runs.targets import Target
 from providers.base import EndKind
 from providers.errors import CapacityError, CredentialsError, TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     MODEL,
     RATE,
@@ -35,13 +38,6 @@ from tests.doubles.fake_machine import (
 )
 from tests.unit.planner.runs.execution.followed import places
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
-    from tests.doubles.desk import Desk
 
 A, B, C = (a_target(zone=zone, instance_type="g4") for zone in "abc")
 INTERRUPTIONS = [EndKind.KILLED, EndKind.LOST, EndKind.RECLAIMED, EndKind.DEVICE_LOST]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +16,7 @@ from planner.errors import (
 from planner.runs.events import PhaseReached
 from planner.runs.run import Outcome, Phase
 from tests.builders import a_job
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     MODEL,
     FakeMachine,
@@ -23,11 +24,6 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import HERE, Crash, Fuse, packed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.doubles.desk import Desk
 
 
 def _leaves(write: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], Iterator[Sighting]]:

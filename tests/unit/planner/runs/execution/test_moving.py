@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,19 +14,14 @@ from planner.runs.decision.market import Trained
 from planner.runs.decision.next_action import Look, Move, Wait, next_action
 from planner.runs.directory.signs import Sign
 from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from pricing.offers import Market
 from providers.base import EndKind, InstanceState
 from tests.builders import a_job, a_run, a_target, an_instance
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting, trains_well
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 HOUR = 3600.0
 SPOT = a_target(

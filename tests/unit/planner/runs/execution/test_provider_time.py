@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 
 import pytest
 
 from planner.runs.execution.executor import Detached, Executor
 from planner.runs.provider_clock import ProviderClock, disagreement, tells_time
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.sweeping.sweep import Fate, fate_of, look
 from providers.base import Instance, InstanceRef, OwnedResource
 from providers.cloud.server_time import TOLERANCE, ServerClock
 from providers.errors import TransientError
 from tests.builders import RUN_ID, a_job
 from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import FakeMachine, Sighting, stubborn
 from tests.doubles.fake_provider import FakeProvider
 from workloads.steady import anchored, steady_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
 from planner.errors import ThisMachineError
 from planner.runs.events import Message, PhaseReached
 from planner.runs.execution.recorder import Recorder
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.targets import no_capacity
 from providers.base import EndKind
 from providers.errors import CredentialsError, TransientError
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON, ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, ends_after, stubborn, trains_well, until_asked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 
 def read_only(desk: Desk) -> None:

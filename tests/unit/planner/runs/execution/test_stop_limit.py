@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,14 +21,10 @@ from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_run, an_instance
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import PENDING, RATE, RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
 from tests.unit.planner.runs.directory.test_signs import LONG, alive, heartbeat, launched
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.doubles.desk import Desk
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from planner.runs.events import Message, PhaseReached
 from planner.runs.run import Outcome, Phase
 from tests.builders import a_job
 from tests.doubles.clock import ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
     stubborn,
     trains_well,
     until_asked,
 )
 from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
-
-if TYPE_CHECKING:
-    from tests.doubles.desk import Desk
-
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +12,7 @@ from planner.runs.execution.end import TEARDOWN_PATIENCE
 from planner.runs.execution.teardown import LONGEST_PAUSE_SECONDS, Teardown
 from planner.runs.run import Attempt, Phase
 from planner.runs.runner import request_for
-from providers.base import InstanceState, LaunchRequest, OwnedResource, RunId
+from providers.base import Instance, InstanceState, LaunchRequest, OwnedResource, RunId
 from providers.errors import (
     CredentialsError,
     IncompleteListingError,
@@ -27,9 +26,6 @@ from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_machine import stubborn
 from tests.doubles.fake_provider import FakeProvider
-
-if TYPE_CHECKING:
-    from providers.base import Instance
 
 PATIENCE = timedelta(minutes=5)
 EXPIRED = CredentialsError("token expired", hint="Sign in again")

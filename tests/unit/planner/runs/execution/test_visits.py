@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.visits import visits
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_BETWEEN_MODULES = 21
 """`python -P -m tests.visits` prints each; a larger figure wants a reason in the commit that raises it."""

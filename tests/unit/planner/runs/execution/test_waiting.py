@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,12 +17,10 @@ from providers.base import EndKind, InstanceState
 from providers.errors import TransientError
 from tests.builders import a_job, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import disappears, ends_after, in_vain, silent, trains_well, waits
 from tests.unit.planner.runs.execution.followed import places
 from workloads.durations import parse_duration
-
-if TYPE_CHECKING:
-    from tests.doubles.desk import Desk
 
 MINUTE = timedelta(minutes=1)
 A, B, C = (a_target("3.6", zone=zone, instance_type="v3") for zone in "abc")

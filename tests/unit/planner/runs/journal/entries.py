@@ -6,14 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.run import Attempt, Phase
+from planner.runs.run import Attempt, Phase, Run
 from providers.base import RunId
 from tests.builders import RUN_ID, a_job, a_run, a_target
 from tests.doubles.clock import NOON
 
 if TYPE_CHECKING:
     from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run
 
 LATER = NOON + timedelta(minutes=1)
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.errors import ThisMachineError
 from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from tests.builders import RUN_ID, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.test_whole import RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.runs.run import Run
 
 LATER = NOON + timedelta(minutes=1)
 

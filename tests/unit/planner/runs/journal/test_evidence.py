@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from planner.runs.journal.evidence import read_evidence
+from planner.runs.journal.journal import Journal
 from planner.runs.targets import DearerError, no_capacity, refusal_of
 from pricing.obtainability import Evidence, MachinePlace
 from pricing.offers import Market
@@ -15,11 +16,6 @@ from providers.errors import CapacityError, QuotaError, TransientError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import add
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.runs.journal.journal import Journal
 
 G4 = a_target(provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4", market=Market.SPOT)
 PLACE = MachinePlace("aws", "r1", "g4", "spot")

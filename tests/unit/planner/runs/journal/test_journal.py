@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import replace
 from datetime import timedelta, timezone
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,9 +21,6 @@ from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
 from workloads.job import OnSlow
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_run_is_found_as_it_was_put(journal: Journal, path: Path) -> None:

@@ -6,7 +6,9 @@ import multiprocessing
 import os
 import signal
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import pytest
 
@@ -14,22 +16,15 @@ from planner.errors import ThisMachineError
 from planner.runs.events import Message, Progressed
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.runner import request_none
 from planner.runs.targets import Target
 from providers.base import EndKind, RunId
 from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, trains_well, until_asked
 from tests.doubles.waiting import until
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from multiprocessing.process import BaseProcess
-    from pathlib import Path
-
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 FORK = multiprocessing.get_context("fork")
 

@@ -7,7 +7,7 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +19,6 @@ from planner.runs.run import Outcome, Phase, Run
 from providers.base import RunId
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MANY_TARGETS = tuple(a_target(region=f"region-{number}") for number in range(100))
 

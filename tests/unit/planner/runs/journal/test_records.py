@@ -7,15 +7,17 @@ from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from planner.runs.journal.records import request_from_record, request_record
 from pricing.grades import PriceGrade
 from pricing.offers import Lifecycle, LifecycleState, Market, Offer
-from providers.base import LaunchRequest
+from providers.base import LaunchRequest, Provider
 from providers.gcp.provider import GcpProvider
+from providers.sim.api import Api
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
 from providers.sim.translate import SimResolution
@@ -26,12 +28,6 @@ from tests.unit.providers.aws import test_requests as aws
 from tests.unit.providers.azure import test_requests as azure
 from tests.unit.providers.gcp import test_requests as gcp
 from tests.unit.providers.gcp.tpu import test_requests as gcp_tpu
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.base import Provider
-    from providers.sim.api import Api
 
 EVERYTHING = replace(
     an_offer(),

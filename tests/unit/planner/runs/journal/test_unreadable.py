@@ -5,9 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -21,11 +22,6 @@ from providers.base import RunId
 from tests.builders import RUN_ID, a_ref, a_run, a_target
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
 
 # --- files that are no journal, or cannot be one -----------------------------------------------------------------
 

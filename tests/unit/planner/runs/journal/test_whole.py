@@ -4,14 +4,16 @@ so that one that is added is tried here without an edit."""
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from itertools import count
+from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, NewType, Union, get_args, get_origin, get_type_hints
+from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -21,10 +23,6 @@ from planner.runs.run import Attempt, Run
 from pricing.offers import Market
 from tests.builders import RUN_ID
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class Maker:

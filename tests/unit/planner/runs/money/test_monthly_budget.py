@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,19 +14,13 @@ from planner.errors import BadInputError, RefusedError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
 from planner.runs.money.spending import MonthlyBudget, Spending, month_began, most_usd
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.settings import load_settings
 from pricing.offers import Market
 from providers.base import RunId
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.runs.run import Run
 
 T4 = a_target("1", provider="aws")
 DEARER = a_target("3", provider="aws", fixed_usd=Decimal("0.5"))

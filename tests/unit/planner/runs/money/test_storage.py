@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ from planner.runs.money.storage import StoredFate, removable, stored_runs
 from planner.runs.run import Outcome, Phase, Run
 from pricing.side_rates import BUCKET
 from tests.builders import a_run, flat_provider_rates
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 RATES = flat_provider_rates("aws", **{BUCKET: "0.02"})
 SIZES = {"r1/job.json": 10, "r1/output/model.keras": 5 * 10**9, "r2/job.json": 10, "r10/job.json": 10}

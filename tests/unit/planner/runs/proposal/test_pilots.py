@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,14 +14,11 @@ from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.pilot import pilot_of
 from planner.runs.proposal.pilots import LEAST_LONGER, PilotPlace, bounded, limit_within, most_usd
 from planner.runs.run import attempt_deadline
-from planner.runs.targets import MOST_ABOVE, cost_of
+from planner.runs.targets import MOST_ABOVE, Target, cost_of
 from pricing.grades import Market
 from pricing.money import Billing
 from tests.builders import a_run, a_target, a_throughput
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from planner.runs.targets import Target
 
 money = st.decimals("0.01", "20", places=2)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from planner.errors import NothingLeftError
+from planner.forecast.plan import Plan
 from planner.runs.proposal.proposal import MOST_TARGETS, further_text, here, limits_text, most_usd, rented, within
 from pricing.catalog import Catalog
 from pricing.money import format_usd
@@ -17,12 +19,6 @@ from pricing.offers import Market
 from providers.base import Timers
 from tests.builders import a_machine_estimate, a_plan, a_run, a_run_time, a_target, an_offer, small_catalog
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.forecast.plan import Plan
 
 HOUR = timedelta(hours=1)
 

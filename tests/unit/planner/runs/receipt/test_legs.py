@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,12 +13,10 @@ from planner.runs.directory.progress import Story
 from planner.runs.receipt.legs import estimate_of, legs_of
 from planner.runs.receipt.receipt import Ending, Receipt, receipt_record, receipt_text, write_receipt
 from planner.runs.run import Attempt, Outcome, Phase, Run
+from planner.runs.targets import Target
 from providers.base import EndKind
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
-
-if TYPE_CHECKING:
-    from planner.runs.targets import Target
 
 HOUR = timedelta(hours=1)
 T4 = a_target(

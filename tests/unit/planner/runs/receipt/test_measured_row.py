@@ -6,8 +6,10 @@ import csv
 import getpass
 import os
 import platform
+from collections.abc import Iterator
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,10 +27,6 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 T4 = Gpu(index=0, name="Tesla T4", memory_gib=15.0)
 HOST = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=8, memory_gib=32.0, gpus=(T4,))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from planner.datasets.storage_costs import Stays, stored_cost
-from planner.planning.own_measurements import load_measurements
+from planner.forecast.plan import MachineEstimate
+from planner.planning.own_measurements import OwnMeasurement, load_measurements
 from planner.planning.this_machine import quote_this_machine
 from planner.runs.directory.progress import Story
 from planner.runs.events import Message
@@ -25,7 +27,7 @@ from planner.runs.receipt.receipt import (
     receipt_text,
     write_receipt,
 )
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.throughput.values import Basis
 from pricing.devices import DeviceTable
 from pricing.side_rates import BUCKET
@@ -33,18 +35,11 @@ from providers.base import EndKind, RunId
 from providers.errors import TransientError
 from providers.hardware import this_machine
 from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt, flat_provider_rates
+from tests.conftest import Golden
 from tests.doubles.clock import NOON, ctrl_c
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, PENDING, SIGHTING_OF_END, FakeMachine, Sighting, ends, until_asked
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from planner.forecast.plan import MachineEstimate
-    from planner.planning.own_measurements import OwnMeasurement
-    from planner.runs.run import Run
-    from tests.conftest import Golden
-    from tests.doubles.desk import Desk
-    from workloads.job import TrainingJob
+from workloads.job import TrainingJob
 
 CLOUD = flat_provider_rates("aws", **{BUCKET: "0.02"})
 MINUTE = NOON + timedelta(seconds=60)

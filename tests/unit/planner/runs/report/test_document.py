@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,13 +19,8 @@ from providers.base import EndKind
 from providers.errors import CredentialsError
 from tests.builders import a_job, a_run, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, RATE, FakeMachine, Sighting, disappears, ends_after, trains_well
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.doubles.desk import Desk
 
 TAKEN_AND_DONE = (ends_after(EndKind.RECLAIMED, 500), trains_well)
 """An epoch has 390 steps: the first is trained once, and 110 steps of the second are in the checkpoint."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import resource
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,22 +15,17 @@ from planner.errors import ExitCode
 from planner.runs.directory.run_directory import stopped_path
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.runner import FOLLOWER_PATIENCE, request_none
 from planner.runs.sweeping.stop_by_label import CHECKPOINT_PATIENCE, stop_by_label
+from providers.base import RunId
 from providers.errors import IncompleteListingError, TransientError
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import stubborn, trains_well, until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import CommandResult, plan
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from planner.runs.run import Run
-    from providers.base import RunId
-    from tests.doubles.desk import Desk
 
 OTHERS = ("sim", "aws", "azure", "gcp")
 

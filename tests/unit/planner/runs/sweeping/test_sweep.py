@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,20 +15,17 @@ from planner.home.client import own_client
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.journal.reader import readable_runs
 from planner.runs.proposal.dry_run import DryRun
-from planner.runs.run import Outcome, Phase
+from planner.runs.run import Outcome, Phase, Run
 from planner.runs.sweeping.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
 from planner.runs.targets import no_capacity
 from providers.base import OwnedResource, RunId
 from providers.errors import IncompleteListingError, TransientError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import plan
-
-if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from tests.doubles.desk import Desk
 
 ME, FORMER, SOMEBODY = "me", "formerly me", "somebody"
 

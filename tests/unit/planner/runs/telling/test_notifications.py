@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner.runs.events import Message
 from planner.runs.run import Outcome, Phase
+from planner.runs.runner import Runner
 from planner.runs.telling.delivery import Delivery
 from planner.runs.telling.notifications import Notifications
 from providers.base import EndKind
+from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, ended_at_once, trains_well
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from planner.runs.runner import Runner
-    from tests.doubles.desk import Desk
 
 RECORD = {"event": "ended", "run_id": "261124-1"}
 NEVER_ENDS = "import time\nwhile True: time.sleep(60)"

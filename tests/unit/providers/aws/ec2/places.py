@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pricing.offers import Offer, OfferQuery
@@ -10,8 +11,6 @@ from tests.contract.aws import Client, TimedAws
 from tests.contract.harness import Ask, request
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from providers.base import LaunchRequest, PreflightState
     from tests.doubles.aws import remote
 

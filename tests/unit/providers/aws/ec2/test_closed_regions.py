@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from providers.base import PreflightState, RunId
@@ -11,12 +9,10 @@ from providers.errors import (
     CapacityError,
     IncompleteListingError,
 )
+from tests.contract.aws import TimedAws
 from tests.contract.harness import launched, request
+from tests.doubles.aws import remote
 from tests.unit.providers.aws.ec2.places import offer, the
-
-if TYPE_CHECKING:
-    from tests.contract.aws import TimedAws
-    from tests.doubles.aws import remote
 
 
 def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pricing.offers import Market
 from providers.aws.prices import usd_per_hour_of
-from providers.base import EndKind, InstanceState, PreflightState
+from providers.base import EndKind, Instance, InstanceState, LaunchRequest, PreflightState
 from providers.errors import (
     CapacityError,
     CredentialsError,
@@ -22,14 +23,8 @@ from providers.errors import (
 )
 from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import Ask, eventually, launched, request, state_of
+from tests.doubles.aws import remote
 from tests.unit.providers.aws.ec2.places import another, offer, on, the
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from providers.base import Instance, LaunchRequest
-    from tests.doubles.aws import remote
-
 
 # --- look-ups ----------------------------------------------------------------------------------------------------
 

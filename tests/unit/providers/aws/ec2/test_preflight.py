@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +14,11 @@ from providers.aws.preflight import quota
 from providers.aws.request import create_security_group
 from providers.base import PreflightState
 from providers.errors import CredentialsError, PermissionDeniedError
-from tests.contract.aws import sdk
+from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import request
+from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import HOME
 from tests.unit.providers.aws.ec2.places import another, offer, states, the
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.aws import TimedAws
-    from tests.doubles.aws import remote
 
 
 def test_a_ready_account_is_let_in(provider: TimedAws) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from planner.cli import build
 from planner.cli.person import Nobody
 from planner.home.client import own_client
 from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome
+from planner.runs.receipt.receipt import Receipt
+from planner.runs.run import Outcome, Run
 from planner.runs.runner import Runner, request_for
 from planner.settings import Settings
 from providers.base import EndKind, RunId
@@ -20,14 +22,8 @@ from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
+from tests.doubles.google.server import GoogleServer
 from tests.faults.tpu import SCENARIOS, USD_PER_HOUR, targets_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from planner.runs.receipt.receipt import Receipt
-    from planner.runs.run import Run
-    from tests.doubles.google.server import GoogleServer
 
 
 def trained(server: GoogleServer, home: Path, scenario: dict[str, Any], market: str) -> tuple[Run, Receipt]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from google.cloud import compute_v1, tpu_v2
@@ -14,17 +15,13 @@ from google.protobuf import json_format
 from planner.forecast.estimate import run_usage
 from pricing.devices import MOST_DATA_DISK_GIB
 from providers.agent.spec import File
+from providers.base import LaunchRequest
 from providers.errors import BadRequestError
 from providers.gcp.request import name_of, token_of
 from providers.gcp.tpu import data_disk, deadline
 from tests.builders import LARGE_DATA, a_job
+from tests.conftest import Golden
 from tests.unit.providers.gcp.tpu.test_requests import RESOLUTION, _readable, a_request, an_offer, calls_of, machines
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from providers.base import LaunchRequest
-    from tests.conftest import Golden
 
 NET = {"preset": "vgg16", "image_size": 64, "classes": 10}
 

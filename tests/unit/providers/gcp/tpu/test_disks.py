@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from providers.base import EndKind, InstanceState, PreflightState, RunId
+from providers.base import EndKind, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -18,23 +20,16 @@ from providers.errors import (
 from providers.gcp.bill import make as make_billed
 from providers.gcp.tpu import data_disk
 from tests.builders import LARGE_DATA
+from tests.contract.gcp import TimedGcp
 from tests.contract.harness import Ask, request
 from tests.contract.tpu import CREATE, NO_CAPACITY, DiskClient, make_ready
 from tests.doubles.google import iam, tasks, tpu
 from tests.doubles.google.disks import there
-from tests.doubles.google.machines import table_of
+from tests.doubles.google.machines import Disk, table_of
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from providers.base import LaunchRequest, OwnedResource
-    from tests.contract.gcp import TimedGcp
-    from tests.doubles.google.machines import Disk
-    from tests.doubles.google.server import GoogleServer
-    from tests.doubles.google.world import World
+from tests.doubles.google.server import GoogleServer
+from tests.doubles.google.world import World
 
 INSERT, DELETE = "compute.disks.insert", "compute.disks.delete"
 ZONE = "europe-west4-a"

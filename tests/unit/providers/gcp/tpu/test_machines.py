@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pricing.offers import Market, OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, RunId
+from providers.base import EndKind, InstanceRef, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,
@@ -26,20 +27,14 @@ from providers.gcp.account import Account
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu import preflight
 from providers.gcp.tpu.api import Refused
-from tests.contract.gcp import PROJECT
+from tests.contract.gcp import PROJECT, TimedGcp
 from tests.contract.harness import Ask, request
 from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient, make_ready
 from tests.doubles.google import iam, tasks, tpu
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from providers.base import LaunchRequest, OwnedResource
-    from tests.contract.gcp import TimedGcp
-    from tests.doubles.google.world import World
+from tests.doubles.google.world import World
 
 QUEUE = "cloudtasks.projects.locations.queues"
 RUN = RunId("r1")

@@ -8,10 +8,11 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -33,11 +34,7 @@ from providers.gcp.tpu.provider import TpuMachines
 from providers.gcp.tpu.request import as_shell, takes
 from providers.gcp.tpu.resolution import TpuResolution, choose_version
 from tests.builders import TODAY, a_job
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.conftest import Golden
+from tests.conftest import Golden
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BOOT = Boot(
