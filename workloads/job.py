@@ -314,7 +314,7 @@ class TrainingJob(Value):
             return
         if self.augment.resize is not None and self.augment.resize < self.image_size:
             yield f"augment.resize must be at least the net's {self.image_size} px a side"
-        if "classes" in lacking:
+        if "classes" in lacking or self.model.file is not None:
             return
         try:
             self.graph()
@@ -390,12 +390,29 @@ class TrainingJob(Value):
         """The channels of an image; 3 where the data do not tell."""
         return self.data.channels or (self.known_data.channels if self.known_data else 3)
 
+    @property
+    def is_read(self) -> bool:
+        """Whether the network is known: that of a file is after it was read for these images."""
+        if self.model.file is None:
+            return True
+        read = self.model.read
+        return read is not None and read.read_for == (self.image_size, self.channels, self.classes)
+
+    @property
+    def needs_keras_3(self) -> bool:
+        """Whether only a trainer with Keras 3 can train it: a recipe, and every network that is no list of layers."""
+        return self.uses_recipe or not self.is_layer_list
+
     def graph(self) -> Graph:
         """The network as a graph of operators.
 
         Raises ImageTooSmallError (a ValueError) where the image vanishes on the way, and ValueError for a block to
-        freeze that the net does not have.
+        freeze that the net does not have, or a file that was not read for these images (`is_read`).
         """
+        if self.model.file is not None:
+            if self.model.read is None or not self.is_read:
+                raise ValueError(f"the network of {self.model.file} was not read for these images yet")
+            return self.model.read.graph()
         if self.is_layer_list:
             return graph_of(self.net())
         from workloads.networks.presets import preset_graph  # most jobs do without
@@ -414,7 +431,7 @@ class TrainingJob(Value):
         freeze that the net does not have, or a network that is no list of layers (`is_layer_list`).
         """
         if not self.is_layer_list:
-            raise ValueError(f"{self.model.preset} is no list of layers")
+            raise ValueError(f"{self.model.preset or self.model.file} is no list of layers")
         image = (self.image_size, self.channels)
         if self.model.preset is Preset.MNIST_CNN:
             return mnist_cnn(self.classes, image)
@@ -452,6 +469,8 @@ class TrainingJob(Value):
         """
         left_out = {"name", "project", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
         trained = self.model_dump(mode="json", exclude=left_out)
+        if read := trained["model"].pop("read", None):  # the file by what is in it, wherever it lies
+            trained["model"]["python"] = f"{read['sha256']}:{self.model.builder}"
         del trained["data"]["size_bytes"]
         trained["data"].pop("duplicates", None)
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
@@ -479,6 +498,8 @@ def job_keys() -> tuple[str, ...]:
 
 def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
+        if (model, name) == (ModelSpec, "read"):  # which no person writes
+            continue
         yield f"{inside}{name}"
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from _keys(field.annotation, f"{inside}{name}.")

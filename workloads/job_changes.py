@@ -10,11 +10,12 @@ from pydantic import BaseModel
 from workloads.addresses import shown_values
 from workloads.job import TrainingJob
 from workloads.job_mistakes import validated_job
+from workloads.model_spec import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-ALTERNATIVES = {"model": ("preset", "layers"), "data": ("name", "path", "url")}
+ALTERNATIVES = {"model": (*SOURCES, "read"), "data": ("name", "path", "url")}
 """Keys of which a job has one: a new one takes the place of the other. What else `data` says is of the old data."""
 LEFT_OUT = ("name", "secrets")
 """Keys in which two jobs may differ without another estimate; a value of secrets is never repeated."""
@@ -91,6 +92,8 @@ def _flat(job: TrainingJob) -> dict[str, Any]:
         value = getattr(job, name)
         # Part by part: a job leaves out what it does not use.
         values[name] = value.model_dump(mode="json") if isinstance(value, BaseModel) else dumped.get(name, value)
+    if job.model.read is not None:  # the file by what is in it
+        values["model"]["read"] = f"a file of digest {job.model.read.sha256[:12]}"
     if "framework" not in job.model_fields_set:  # it may be chosen then
         values["framework"] = None
     return dict(_leaves(values))

@@ -54,7 +54,7 @@ def read_job(path: Path) -> TrainingJob:
 
     Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
     """
-    job = _with_weights_found(parse_job(_text(path), str(path)), path)
+    job = _with_network_found(_with_weights_found(parse_job(_text(path), str(path)), path), path)
     if job.data.path is None:
         return job
     written = _written_path(path, "data.path", job.data.path)
@@ -77,6 +77,21 @@ def _with_weights_found(job: TrainingJob, path: Path) -> TrainingJob:
     if has_control_characters(str(file.resolve())):
         raise JobFileError(f"{path}: model.weights: {str(file)!r} holds a control character", _NO_CONTROL)
     return job.model_copy(update={"model": job.model.model_copy(update={"weights": str(file.resolve())})})
+
+
+def _with_network_found(job: TrainingJob, path: Path) -> TrainingJob:
+    """The job with the whole path of the file that its network is in. Raises JobFileError."""
+    if job.model.file is None:
+        return job
+    key = "python" if job.model.python is not None else "onnx"
+    file = _written_path(path, f"model.{key}", str(job.model.file))
+    if not _is_file(file):
+        raise JobFileError(*_not_there(path, f"model.{key}", "file", file))
+    whole = str(file.resolve())
+    if has_control_characters(whole):
+        raise JobFileError(f"{path}: model.{key}: {str(file)!r} holds a control character", _NO_CONTROL)
+    written = f"{whole}:{job.model.builder}" if key == "python" else whole
+    return job.model_copy(update={"model": job.model.model_copy(update={key: written})})
 
 
 def _written_path(job_file: Path, key: str, text: str) -> Path:
@@ -117,6 +132,8 @@ def parse_job(text: str, source: str) -> TrainingJob:
     lines, data = _load(text, source)
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
+    if isinstance(data.get("model"), dict) and "read" in data["model"]:
+        raise JobFileError(f"{source}: model.read is what plan reads from a file by itself", "leave it out")
     _refuse_control_characters(data, (), lines, source)
     return validated_job(data, source, lines)
 

@@ -285,7 +285,7 @@ def runtime_of(job: TrainingJob, architecture: str, host: str, capability: str |
     may be tried there on whatever trains at all.
     """
     rows = (row for row in runtimes_for(architecture, host, capability, unproven=True) if _asked_for(row, job))
-    rows = (row for row in rows if row.keras_3 or not job.uses_recipe)
+    rows = (row for row in rows if row.keras_3 or not job.needs_keras_3)
     runtimes = tuple(rows)
     own = next((row for row in runtimes if row.framework == job.framework), None)
     if own is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from planner.cli import planning
 from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import OF_A_JOB, AskedJob, job_of
+from planner.cli.own_network import with_network
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.planning.build_plan import PlanQuery, nothing_left
@@ -43,7 +44,7 @@ def second_job(first: AskedJob, texts: Sequence[str], values: Mapping[str, objec
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
     typed = " ".join(change.text.removeprefix("--compare ") for change in changes)
-    return AskedJob(job, f"{base.source} with {typed}")
+    return AskedJob(with_network(job), f"{base.source} with {typed}")
 
 
 def refuse_beside(values: Mapping[str, object]) -> None:

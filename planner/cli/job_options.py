@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -10,6 +11,7 @@ import typer
 
 from planner.cli import completion
 from planner.cli.options import one_of, read_job_file
+from planner.cli.own_network import with_network
 from planner.errors import BadInputError
 from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
 
@@ -22,7 +24,10 @@ DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
 
 Model = Annotated[
-    str | None, typer.Option("--model", help=f"The net: {', '.join(Preset)}", autocompletion=completion.presets)
+    str | None,
+    typer.Option(
+        "--model", help=f"The net: FILE.py:FUNCTION, FILE.onnx, {', '.join(Preset)}", autocompletion=completion.presets
+    ),
 ]
 Dataset = Annotated[
     str | None, typer.Option("--dataset", help=f"The data: {', '.join(DataName)}", autocompletion=completion.data_sets)
@@ -68,6 +73,7 @@ OF_A_JOB: dict[str, tuple[str, ...]] = {
     "xla": ("xla",),
 }
 """The options that say a job, and where the value of each stands in a job file."""
+NETWORKS = tuple(("model", key) for key in ("preset", "python", "onnx"))
 _ENUMS = {"model": Preset, "dataset": DataName, "precision": Precision, "framework": Framework}
 
 
@@ -88,19 +94,20 @@ class AskedJob(NamedTuple):
         return [f"changed from {self.source}: {differences_text(self.differences)}"]
 
 
-def job_of(job_file: Path | None, values: Mapping[str, object], folder: Path | None = None) -> AskedJob:
+def job_of(
+    job_file: Path | None, values: Mapping[str, object], folder: Path | None = None, *, run_file: bool = False
+) -> AskedJob:
     """The job in the file, or that of the defaults, with the options of `OF_A_JOB` by name (None: not given), on the
-    images of `folder`.
+    images of `folder`. `run_file`: the person has agreed that a Python file of its network runs.
 
     Raises BadInputError.
     """
-    if folder is not None and values.get("dataset") is not None:
-        raise BadInputError("--data and --dataset name two sets of images", "give one of the two")
+    _refuse_two_sets(values, folder)
     if job_file is None:
         job = job_from_options(values, folder)
-        return AskedJob(job, f"{values['model']} on {values['dataset'] or folder}")
+        return AskedJob(with_network(job, agreed=run_file), f"{values['model']} on {values['dataset'] or folder}")
     # The file by itself first: its own mistakes are told with their lines.
-    job = read_job_file(job_file)
+    job = read_job_file(job_file, run_file=run_file)
     changes = (*_of_folder(folder, values, job), *changes_of(values))
     if not changes:
         return AskedJob(job, str(job_file))
@@ -111,7 +118,12 @@ def job_of(job_file: Path | None, values: Mapping[str, object], folder: Path | N
         changed = changed_job(job, changes, str(job_file))
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
-    return AskedJob(changed, str(job_file), differences(job, changed))
+    return AskedJob(with_network(changed, agreed=run_file), str(job_file), differences(job, changed))
+
+
+def _refuse_two_sets(values: Mapping[str, object], folder: Path | None) -> None:
+    if folder is not None and values.get("dataset") is not None:
+        raise BadInputError("--data and --dataset name two sets of images", "give one of the two")
 
 
 def job_from_options(values: Mapping[str, object], folder: Path | None = None) -> TrainingJob:
@@ -119,6 +131,7 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
 
     Raises BadInputError naming the option.
     """
+    _refuse_two_sets(values, folder)
     model, dataset = values.get("model"), values.get("dataset")
     if model is None or (dataset is None and folder is None):
         raise BadInputError(
@@ -126,19 +139,20 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
             "plan estimate --model vgg16 --data ./flowers, or --dataset cifar10",
         )
     own = changes_of(values)
+    net = _named(str(model))
     if folder is None:
-        name = f"{_canonical('model', model)}-{_canonical('dataset', dataset)}".replace("_", "-")
+        name = f"{net}-{_canonical('dataset', dataset)}".replace("_", "-")
     else:
         from planner.cli.own_folder import name_of
 
-        name = name_of(_canonical("model", model), folder)
+        name = name_of(net, folder)
         dataset = folder
     least: dict[str, Any] = {"name": name, "epochs": DEFAULT_EPOCHS, "global_batch_size": DEFAULT_BATCH}
     changes = (*_of_folder(folder, values), *own)
     from workloads.job_changes import with_changes
     from workloads.job_mistakes import JobFileError, validated_job
 
-    named = (OF_A_JOB["model"], OF_A_JOB["dataset"])
+    named = (*NETWORKS, OF_A_JOB["dataset"])
     more = [one.text for one in own if one.where not in named and least.get(one.where[0]) != one.value]
     source = " ".join((f"{model} on {dataset}", *(("with", *more) if more else ())))
     try:
@@ -152,11 +166,33 @@ def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:
     """The options that are given, by name, as changes of a job. Raises BadInputError for a name that nothing has."""
     given = {name: value for name, value in values.items() if value is not None}
     for name, kind in _ENUMS.items():
-        if name in given:
+        if name in given and not (name == "model" and _file_key(str(given[name]))):
             one_of(_option(name), str(given[name]), list(kind))
     from workloads.job_changes import Change
 
-    return tuple(Change(OF_A_JOB[name], value, _typed(name, value)) for name, value in given.items())
+    return tuple(Change(*_kept(name, value), _typed(name, value)) for name, value in given.items())
+
+
+def _kept(name: str, value: object) -> tuple[tuple[str, ...], object]:
+    """Where in a job the value of an option stands, and what stands there: the whole path of a file."""
+    where = _file_key(str(value)) if name == "model" else None
+    return (OF_A_JOB[name], value) if where is None else (where, str(Path(str(value)).expanduser().absolute()))
+
+
+def _file_key(model: str) -> tuple[str, ...] | None:
+    """Where in a job a file of `--model` stands; None for the name of a net."""
+    if model.endswith(".onnx"):
+        return ("model", "onnx")
+    file, _, function = model.rpartition(":")
+    return ("model", "python") if file.endswith(".py") and function.isidentifier() else None
+
+
+def _named(model: str) -> str:
+    """What a job with this net is called: a file by its name, in the letters that the name of a job has."""
+    if _file_key(model) is None:
+        return _canonical("model", model)
+    stem = Path(model if model.endswith(".onnx") else model.rpartition(":")[0]).stem
+    return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "net"
 
 
 def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJob | None = None) -> tuple[Change, ...]:
@@ -166,6 +202,7 @@ def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJ
     from planner.cli.own_folder import job_of_folder
 
     preset = str(values.get("model") or (job.model.preset if job is not None else "") or "")
+    preset = "" if _file_key(preset) else preset  # its own sizes are not known here
     size, batch = values.get("image_size"), values.get("batch")
     looked_at = job_of_folder(
         folder,

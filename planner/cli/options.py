@@ -85,14 +85,19 @@ def settings() -> Settings:
     return load_settings(os.environ)
 
 
-def read_job_file(path: Path) -> TrainingJob:
-    """The job in the file. Raises BadInputError."""
+def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -> TrainingJob:
+    """The job in the file, with the network of the person's own file where it names one. Raises BadInputError.
+
+    `run_file`: the person has agreed on the command line that this file runs; without `may_ask` nobody is asked.
+    """
+    from planner.cli.own_network import with_network
     from workloads.jobfile import JobFileError, read_job
 
     try:
-        return read_job(path)
+        job = read_job(path)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
+    return with_network(job, may_ask=may_ask, agreed=run_file)
 
 
 def with_limits(

@@ -20,7 +20,7 @@ NAMES = frozenset(
     {
         "asked-refresh", "catalog.sqlite", "client.damaged", "client.json", "client.lock", "data_sets", "datasets",
         "journal.sqlite", "journal.sqlite-journal", "last-sweep.json", "local", "locks", "measurements.jsonl",
-        "prices.lock", "run-keys.json", "runs", "settings.toml", "sim", "uploads",
+        "networks", "prices.lock", "run-keys.json", "runs", "settings.toml", "sim", "uploads",
     }
 )  # fmt: skip
 """What commands put into a home. A folder with anything else in it is not plan's alone."""

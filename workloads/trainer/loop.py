@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from workloads.hold_out import test_every
 from workloads.job import Framework, TrainingJob
-from workloads.layers import moving_statistics, parameters
 from workloads.trainer import tfdata
 from workloads.trainer.agreement import Agreement, broadcast
 from workloads.trainer.backend import tensorflow_for_data
@@ -288,7 +287,7 @@ def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str
 
 
 def _metrics(ready: Ready, watch: Watch, result: HoldOutResult) -> dict[str, object]:
-    net = ready.job.net()
+    graph = ready.job.graph()
     return {
         "name": ready.job.name,
         "job_digest": ready.position.job_digest,
@@ -300,8 +299,8 @@ def _metrics(ready: Ready, watch: Watch, result: HoldOutResult) -> dict[str, obj
         "images": ready.split.train.count,
         "epochs": ready.job.epochs,
         "steps": watch.step,
-        "parameters": parameters(net),
-        "moving_statistics": moving_statistics(net),
+        "parameters": graph.parameters,
+        "moving_statistics": graph.statistics,
         "images_per_second": round(watch.meter.images_per_second, 2),
         "train_seconds": round(watch.meter.train_seconds, 3),
         "input": {

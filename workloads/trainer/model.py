@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, assert_never
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
 
+from workloads.graph import Graph
 from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
 from workloads.recipe import AugmentSpec
 from workloads.trainer.augment import augmented, changes_images, make_loss
-from workloads.trainer.replicas import Replicas
+from workloads.trainer.errors import BadInputError
+from workloads.trainer.graph_model import layers_of_graph
+from workloads.trainer.kit import Kit
+from workloads.trainer.own_model import OwnNetwork, own_layers, own_network
 from workloads.trainer.seeds import derived_seed
-from workloads.trainer.torch_processes import TorchProcesses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from workloads.job import TrainingJob
+    from workloads.trainer.replicas import Replicas
+    from workloads.trainer.torch_processes import TorchProcesses
 
 NO_AUGMENTATION = AugmentSpec()
 MOST_LIKELY = 5
@@ -59,18 +70,23 @@ class Models:
     serving: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Kit:
-    """What layers are made with. `replicas` is for several devices of TensorFlow or several processes of PyTorch."""
+Network = Net | Graph | OwnNetwork
 
-    keras: Any
-    seed: int
-    replicas: Replicas | TorchProcesses | None
+
+def network_of(job: TrainingJob) -> Network:
+    """What a job trains: its layer list, the graph of its preset, or the person's own file. Raises BadInputError."""
+    if job.model.python is not None:
+        return own_network(job)
+    if job.model.onnx is not None:
+        raise BadInputError(
+            "model.onnx can be estimated and not trained; write the network with Keras and model.python"
+        )
+    return job.net() if job.is_layer_list else job.graph()
 
 
 def build(
     keras: Any,
-    net: Net,
+    net: Network,
     stored_size: int,
     seed: int,
     replicas: Replicas | TorchProcesses | None = None,
@@ -78,24 +94,22 @@ def build(
 ) -> Models:
     """Build `net` for images stored at `stored_size` px a side; they are scaled and resized on the device.
 
-    The first `net.frozen` layers are not trained. With `replicas`, batch norm sees the images of all devices, and each
-    device drops other activations.
-    Keras' count_params() of each is workloads.layers' parameters + moving_statistics of the net.
+    The first `net.frozen` layers of a layer list are not trained. With `replicas`, batch norm sees the images of all
+    devices, and each device drops other activations. Keras' count_params() of each is the parameters and the statistics
+    of the net's graph. Raises BadInputError for a file of the person's own that cannot be trained.
     """
     augment, normalisation = preprocessing.augment, preprocessing.normalisation
     images = keras.Input((stored_size, stored_size, net.channels), dtype="uint8", name="image")
-    kit = _Kit(keras=keras, seed=seed, replicas=replicas)
-    layers = [_frozen(_parts(kit, layer, number), net, number) for number, layer in enumerate(net.layers)]
-    parts = [part for layer in layers for part in layer]
+    network = _layers(Kit(keras=keras, seed=seed, replicas=replicas), net)
     size = augment.resize or net.image_size
     value = _resized(keras, _scaled(keras, images, normalisation), size)
     if size != net.image_size:
         value = keras.layers.CenterCrop(net.image_size, net.image_size, dtype="float32")(value)
-    logits = _through(parts, value)
+    logits = network(value)
     testing = outputs = logits
     if changes_images(augment):
         changed, share = augmented(keras, augment, _resized(keras, images, size), net.image_size, seed)
-        outputs = _through(parts, _scaled(keras, changed, normalisation))
+        outputs = network(_scaled(keras, changed, normalisation))
         if share is not None:
             outputs = keras.layers.Concatenate(dtype="float32", name="mixture")([outputs, share])
     probabilities = keras.layers.Softmax(dtype="float32", name="probability")(logits)
@@ -153,6 +167,16 @@ def _scaled(keras: Any, images: Any, normalisation: Normalisation) -> Any:
     return keras.layers.Rescaling(normalisation.scale, offset=values, dtype="float32")(images)
 
 
+def _layers(kit: Kit, net: Network) -> Callable[[Any], Any]:
+    """What applies the network to scaled images, as often as wanted with the same weights; it gives logits."""
+    if isinstance(net, OwnNetwork):
+        return own_layers(kit, net)
+    if isinstance(net, Graph):
+        return layers_of_graph(kit, net)
+    layers = [_frozen(_parts(kit, layer, number), net, number) for number, layer in enumerate(net.layers)]
+    return partial(_through, [part for layer in layers for part in layer])
+
+
 def _frozen(parts: list[Any], net: Net, number: int) -> list[Any]:
     """A frozen batch norm also keeps its moving statistics: Keras runs it as in a test."""
     if number < net.frozen:
@@ -173,11 +197,11 @@ def _through(parts: list[Any], value: Any) -> Any:
     return value
 
 
-def _name(net: Net) -> str:
+def _name(net: Network) -> str:
     return net.name.replace("-", "_").replace(".", "_")
 
 
-def _parts(kit: _Kit, layer: Layer, number: int) -> list[Any]:
+def _parts(kit: Kit, layer: Layer, number: int) -> list[Any]:
     match layer:
         case Conv():
             return _conv(kit, layer, number)
@@ -191,7 +215,7 @@ def _parts(kit: _Kit, layer: Layer, number: int) -> list[Any]:
             assert_never(layer)
 
 
-def _conv(kit: _Kit, layer: Conv, number: int) -> list[Any]:
+def _conv(kit: Kit, layer: Conv, number: int) -> list[Any]:
     convolution = kit.keras.layers.Conv2D(
         layer.filters,
         layer.kernel,
@@ -204,7 +228,7 @@ def _conv(kit: _Kit, layer: Conv, number: int) -> list[Any]:
     return [convolution, *_norm(kit, layer, number), kit.keras.layers.ReLU(name=f"relu_{number}")]
 
 
-def _dense(kit: _Kit, layer: Dense, number: int) -> list[Any]:
+def _dense(kit: Kit, layer: Dense, number: int) -> list[Any]:
     initializers, seed = kit.keras.initializers, derived_seed(kit.seed, "kernel", number)
     dense = kit.keras.layers.Dense(
         layer.units,
@@ -227,7 +251,7 @@ def _dense(kit: _Kit, layer: Dense, number: int) -> list[Any]:
     return parts
 
 
-def _norm(kit: _Kit, layer: Conv | Dense, number: int) -> list[Any]:
+def _norm(kit: Kit, layer: Conv | Dense, number: int) -> list[Any]:
     if not layer.batch_norm:
         return []
     batch_norm = kit.replicas.batch_norm(kit.keras) if kit.replicas else kit.keras.layers.BatchNormalization

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from workloads.terms import Precision
-from workloads.trainer.model import build
+from workloads.trainer.model import build, network_of
 from workloads.trainer.progress import write_atomically
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def plain_model(ready: Ready) -> Any:
     keras.mixed_precision.set_global_policy("float32")
     try:
         job, size = ready.job, ready.split.train.size
-        plain = build(keras, job.net(), size, job.seed, preprocessing=ready.preprocessing).serving
+        plain = build(keras, network_of(job), size, job.seed, preprocessing=ready.preprocessing).serving
     finally:
         keras.mixed_precision.set_global_policy(policy)
     plain.set_weights(weights)

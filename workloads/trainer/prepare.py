@@ -30,6 +30,7 @@ from workloads.trainer.model import (
     Preprocessing,
     build,
     compile_for_training,
+    network_of,
 )
 from workloads.trainer.optimizer import make_optimizer, needs_keras_3
 from workloads.trainer.process_group import ALONE, ProcessGroup
@@ -133,8 +134,7 @@ def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting
 
 
 def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, setting: Setting) -> Ready:
-    if job.uses_recipe:
-        needs_keras_3(toolkit.keras, "this job's recipe", "docs/recipes.md says which keys it is made of")
+    _check_network(job, toolkit, setting)
     xla = toolkit.framework is Framework.JAX or (toolkit.framework is Framework.TENSORFLOW and job.xla)
     steps_per_epoch = split.train.count // job.global_batch_size
     run = RunSteps(steps_per_epoch=steps_per_epoch, epochs=job.epochs)
@@ -146,7 +146,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
         augment=job.augment, normalisation=base.normalisation if base else PLAIN_NORMALISATION
     )
     with devices.scope():
-        models = build(toolkit.keras, job.net(), split.train.size, job.seed, together, preprocessing)
+        models = build(toolkit.keras, network_of(job), split.train.size, job.seed, together, preprocessing)
         base_layers = put_weights(base, models.serving) if base else frozenset[str]()
         optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts, base_layers=base_layers)
         compile_for_training(
@@ -183,6 +183,17 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
         group=setting.group,
         together=together,
     )
+
+
+def _check_network(job: TrainingJob, toolkit: Toolkit, setting: Setting) -> None:
+    """Raises BadInputError for what only Keras 3 trains where it is older; warns of layers that are not Keras'."""
+    if job.uses_recipe:
+        needs_keras_3(toolkit.keras, "this job's recipe", "docs/recipes.md says which keys it is made of")
+    if job.needs_keras_3:
+        needs_keras_3(toolkit.keras, "this network", "train a VGG net, or on another device")
+    if job.model.read is not None and job.model.read.own_layers:
+        names = ", ".join(job.model.read.own_layers)
+        setting.progress.warn(f"model.keras will hold layers of your own ({names}): plan predict cannot load those")
 
 
 def _torch_processes(toolkit: Toolkit, group: ProcessGroup) -> TorchProcesses | None:

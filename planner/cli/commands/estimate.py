@@ -86,6 +86,10 @@ def command(
     format_name: Annotated[
         str, typer.Option("--format", metavar="text|markdown", help="markdown: for a comment on GitHub")
     ] = "text",
+    run_file: Annotated[
+        bool,
+        typer.Option("--run-file", help="Run the Python file of model.python to read its network, without a question"),
+    ] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
@@ -99,7 +103,7 @@ def command(
         **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
         **{"image_size": image_size, "framework": framework, "xla": xla},
     }
-    asked_job = job_options.job_of(job_file, values, data)
+    asked_job = job_options.job_of(job_file, values, data, run_file=run_file)
     asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
     job = options.with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()

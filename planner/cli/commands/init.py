@@ -71,13 +71,13 @@ def command(
         raise BadInputError(f"--dataset: {dataset} is a folder", f"--data {shlex.quote(dataset)} trains on its images")
     values["model"] = model or "vgg16"
     values["dataset"] = dataset or (None if data is not None else "cifar10")
-    job = job_options.job_of(None, values, data).job
+    job = job_options.job_from_options(values, data)
     _write(target, _text(job, target), as_json=as_json)
 
 
 def _text(job: TrainingJob, target: Path) -> str:
     """The job as a file in the place of `target`, with every key that people change."""
-    model, data = [f"preset: {job.model.preset}"], [f"name: {job.data.name}"]
+    model, data = [_network(job, target)], [f"name: {job.data.name}"]
     looked_at = validation = ""
     if job.model.image_size is not None:
         model += [f"image_size: {job.model.image_size}"]
@@ -97,6 +97,15 @@ def _text(job: TrainingJob, target: Path) -> str:
         batch=job.global_batch_size,
         validation=validation,
     )
+
+
+def _network(job: TrainingJob, target: Path) -> str:
+    """The key of the net and its value: a file as the job file names it."""
+    if job.model.python is not None:
+        return f"python: {_path_from(target, job.model.python)}"
+    if job.model.onnx is not None:
+        return f"onnx: {_path_from(target, job.model.onnx)}"
+    return f"preset: {job.model.preset}"
 
 
 def _path_from(target: Path, folder: str) -> str:

@@ -34,6 +34,7 @@ from planner.runs.run import Phase, Run
 from planner.runs.runner import Runner, request_for
 from planner.runs.telling.news import News
 from planner.settings import Settings
+from workloads import terms
 from workloads.job import TrainingJob
 from workloads.pretrained import weights_lines
 
@@ -71,7 +72,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
-    job, told = _checked(options.with_limits(options.read_job_file(job_file), deadline, budget, objective))
+    job, told = _checked(options.read_job_file(job_file, may_ask=not yes), deadline, budget, objective)
     settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings, calibrates=not dry_run)
@@ -123,10 +124,13 @@ def command(
         follow(runner, run, make_request, as_json, until_launched=detach)
 
 
-def _checked(job: TrainingJob) -> tuple[TrainingJob, list[str]]:
-    """The job with what its data folder says of it, and the lines that stderr got of that folder."""
+def _checked(
+    job: TrainingJob, deadline: str | None, budget: str | None, objective: terms.Objective | None
+) -> tuple[TrainingJob, list[str]]:
+    """The job with the limits of the command line and what its data folder says of it, and the lines that stderr got of
+    that folder."""
     told: list[str] = []
-    return check_at_launch(job, told), told
+    return check_at_launch(options.with_limits(job, deadline, budget, objective), told), told
 
 
 def _beginning(

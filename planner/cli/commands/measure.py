@@ -55,7 +55,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
-    job = options.read_job_file(job_file)
+    job = options.read_job_file(job_file, may_ask=not yes)
     if export is not None:
         _check_export(export, job)
     settings = options.settings()

@@ -73,8 +73,13 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     """Where the job would be launched, at live prices where there are any.
 
     Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in
-    and where nothing can be launched.
+    and where nothing can be launched. BadInputError for a network that can only be estimated.
     """
+    if job.model.onnx is not None:
+        raise BadInputError(
+            f"{job.model.onnx} can be estimated and not trained: an ONNX file does not say how its network is trained",
+            "write the network with Keras, and its file as model.python (docs/own-network.md)",
+        )
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
         return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)

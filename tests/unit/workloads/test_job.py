@@ -105,8 +105,8 @@ def test_a_folder_tells_nothing() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": {}}, "either preset or layers"),
-        ({"model": {"preset": "vgg16", "layers": [8]}}, "either preset or layers"),
+        ({"model": {}}, "give one of preset, layers"),
+        ({"model": {"preset": "vgg16", "layers": [8]}}, "give one of preset, layers"),
         ({"model": {"preset": "mnist-cnn", "dense": [10]}, "data": {"name": "mnist"}}, "dense is for VGG nets"),
         ({"data": {}}, "one of name, path or url"),
         ({"data": {"name": "mnist", "path": "x"}}, "one of name, path or url"),

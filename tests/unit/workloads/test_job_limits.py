@@ -124,8 +124,9 @@ def test_a_value_is_taken_or_refused(part: str, field: str, value: object, is_va
 def test_every_field_has_its_limits_here() -> None:
     named = {(part, field) for part, field, _, _ in LIMITS} - {("", "colour")}
     fields = {(part, field) for part, kind in PARTS.items() for field in kind.model_fields}
-    # Parts are made of fields; layers and data sets have combinations of their own below.
-    apart = {("", part) for part in PARTS if part} | {("model", "layers")}
+    # Parts are made of fields; layers and data sets have combinations of their own below, files a module of their own.
+    files = {("model", name) for name in ("python", "onnx", "read")}
+    apart = {("", part) for part in PARTS if part} | {("model", "layers")} | files
     assert fields - apart - named == {("data", field) for field in DataSpec.model_fields}
 
 

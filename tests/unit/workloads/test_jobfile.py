@@ -287,7 +287,7 @@ WRONG_LINES = [
     ),
     ("", "checkpoint_every: 0s", "job.yaml:6: checkpoint_every must be at least 1s", ""),
     ("", "container: mine:1", "job.yaml:6: container must name its digest: registry/name@sha256:…", ""),
-    ("{preset: vgg16}", "{}", "job.yaml:2: model: give either preset or layers, one of the two", ""),
+    ("{preset: vgg16}", "{}", "job.yaml:2: model: give one of preset, layers, python or onnx", ""),
     ("{name: cifar10}", "{url: 'http://x'}", "job.yaml:3: data.url: is no address that begins with s3://", ""),
 ]
 

@@ -1,0 +1,104 @@
+"""Commands about a job whose network is in a file of the person's own: nothing of it runs that nobody agreed to."""
+
+from __future__ import annotations
+
+import os
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from planner.planning.own_networks import Reading, with_network
+from tests.unit.planner.cli.command import plan
+from workloads.graph import Shape
+from workloads.graph_builder import GraphBuilder, Window
+from workloads.graph_file import graph_json
+from workloads.jobfile import read_job
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+JOB = "name: own\nmodel: {{{model}}}\ndata: {{name: cifar10}}\nepochs: 1\nglobal_batch_size: 64\n"
+PYTHON = "python: 'my_net.py:build'"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("PLAN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_net.py").write_text("raise SystemExit('it ran')\n")
+    (tmp_path / "net.onnx").touch()
+    return tmp_path
+
+
+def answer(question: dict[str, Any], limits: object) -> dict[str, Any]:
+    builder = GraphBuilder("net", Shape(question["size"], question["size"], question["channels"]))
+    x = builder.activation(builder.batch_norm(builder.convolution(builder.image, 16, Window(3, 2), bias=False)))
+    builder.dense(builder.global_pool(x), question["classes"])
+    return {"graph": graph_json(builder.graph()), "own": [], "notes": []}
+
+
+@pytest.fixture
+def kept(folder: Path) -> Callable[[str], Path]:
+    """Writes a job whose network was read before."""
+
+    def keep(model: str) -> Path:
+        job_file = folder / "job.yaml"
+        job_file.write_text(JOB.format(model=model))
+        reading = Reading(folder / "home", date(2026, 11, 26), lambda file: None, ask=answer)
+        with_network(read_job(job_file), reading)
+        return job_file
+
+    return keep
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("estimate",),
+        ("estimate", "--json"),
+        ("launch", "--yes", "--provider", "local"),
+        ("measure", "--yes"),
+        ("doctor",),
+    ],
+)
+def test_a_file_that_nobody_agreed_to_is_not_run(arguments: tuple[str, ...], folder: Path) -> None:
+    command, *rest = arguments
+    (folder / "job.yaml").write_text(JOB.format(model=PYTHON))
+    said = plan(command, *(["local"] if command == "doctor" else []), "job.yaml", *rest)
+    assert said.code == 2
+    text = said.err + said.out
+    assert "my_net.py was not run before with this content, and nobody has agreed to it" in text
+    assert "plan estimate JOB.yaml --run-file" in text
+    assert not list((folder / "home").glob("networks/*"))
+
+
+@pytest.mark.parametrize("command", [("launch", "--yes", "--provider", "local"), ("measure", "--yes")])
+def test_an_onnx_file_is_not_trained(command: tuple[str, ...], kept: Callable[[str], Path]) -> None:
+    said = plan(command[0], kept("onnx: net.onnx"), *command[1:])
+    assert said.code == 2
+    assert said.error.endswith("can be estimated and not trained: an ONNX file does not say how its network is trained")
+    assert "model.python" in said.hint
+
+
+@pytest.mark.parametrize(
+    ("model", "written"),
+    [("my_net.py:build", {"python": "./my_net.py:build"}), ("net.onnx", {"onnx": "./net.onnx"})],
+)
+def test_init_writes_the_file_as_the_job_file_names_it(model: str, written: dict[str, str], folder: Path) -> None:
+    said = plan("init", "job.yaml", "--model", model, "--dataset", "cifar10", "--image-size", 64)
+    assert (said.code, said.err) == (0, "")
+    values = yaml.safe_load((folder / "job.yaml").read_text())
+    assert values["model"] == written | {"image_size": 64}
+    assert values["name"] == f"{'my-net' if 'py' in model else 'net'}-cifar10"
+    assert read_job(folder / "job.yaml").model.file == folder / model.partition(":")[0]
+
+
+def test_a_model_that_is_neither_a_name_nor_a_file_is_refused() -> None:
+    said = plan("init", "job.yaml", "--model", "my_net.py", "--dataset", "cifar10")
+    assert said.code == 2
+    assert "my_net.py" in said.error

@@ -1,0 +1,167 @@
+"""A model of Keras becomes the graph that it is: every weight, every shape, what is unknown by its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workloads.graph import Graph, Kind
+from workloads.graph_file import graph_from_json
+from workloads.network_reader.errors import UnreadableError
+from workloads.network_reader.keras_graph import read_keras
+
+pytestmark = [pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")]
+
+BUILD = "import keras\nfrom keras import layers, ops\n\n\ndef build(image_size, channels, classes):\n"
+IMAGE = f"{BUILD}    image = keras.Input((image_size, image_size, channels))\n"
+END = "    return keras.Model(image, layers.Dense(classes)(layers.Flatten()(x)))\n"
+
+
+def read(source: str, size: int = 32, classes: int = 10) -> tuple[Graph, tuple[str, ...]]:
+    question = {
+        "source": source, "file": "my_net.py", "builder": "build", "size": size, "channels": 3, "classes": classes,
+        "framework": "tensorflow",
+    }  # fmt: skip
+    answer = read_keras(question, lambda: None, lambda: lambda: "")
+    return graph_from_json(answer["graph"]), tuple(answer["own"])
+
+
+def kinds(graph: Graph) -> list[Kind]:
+    return [operator.kind for operator in graph.operators[1:]]
+
+
+# count_params() of keras.applications 3.15.1 with 1,000 classes: weights and statistics.
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [
+        ("VGG16", 224, 138_357_544),
+        ("ResNet50", 224, 25_636_712),
+        ("MobileNetV2", 224, 3_538_984),
+        ("MobileNetV3Large", 224, 5_507_432),
+        ("EfficientNetB0", 224, 5_330_571),
+        ("InceptionV3", 299, 23_851_784),
+        ("DenseNet121", 224, 8_062_504),
+        ("ConvNeXtTiny", 224, 28_589_128),
+        ("Xception", 299, 22_910_480),
+    ],
+)
+def test_networks_of_keras_have_all_their_weights(name: str, size: int, count: int) -> None:
+    graph, own = read(
+        f"{BUILD}    return keras.applications.{name}(weights=None, input_shape=(image_size, image_size, channels))\n",
+        size, 1000,
+    )  # fmt: skip
+    assert graph.parameters + graph.statistics == count
+    assert (graph.unknown, own) == ((), ())
+
+
+EVERYTHING = f"""{IMAGE}    x = layers.Rescaling(2.0)(image)
+    x = layers.Conv2D(8, (3, 5), (2, 1), "same", activation="silu")(layers.ZeroPadding2D(((1, 2), (0, 3)))(x))
+    x = layers.Conv2D(8, 3, dilation_rate=2, groups=4)(x)
+    x = layers.SeparableConv2D(12, 3, padding="same", depth_multiplier=2)(x)
+    x = layers.LeakyReLU()(layers.GroupNormalization(4)(x))
+    x = layers.LayerNormalization()(layers.Conv2DTranspose(8, 3, 2, "same")(x))
+    x = layers.UpSampling2D(2, interpolation="bilinear")(layers.AveragePooling2D(3, 2, "same")(x))
+    x = layers.Cropping2D(1)(layers.SpatialDropout2D(0.1)(x))
+    y = layers.Dense(8, activation="sigmoid")(layers.GlobalMaxPooling2D(keepdims=True)(x))
+    x = layers.Concatenate()([layers.Multiply()([x, y]), ops.relu6(x * 2 + y)])
+    x = layers.Softmax()(layers.BatchNormalization(scale=False)(x))
+    x = ops.mean(x, axis=(1, 2))
+    return keras.Model(image, layers.Dense(classes, activation="softmax")(x))
+"""
+
+
+def test_every_layer_that_is_known_keeps_shapes_and_weights() -> None:
+    graph, own = read(EVERYTHING)  # raises where a shape is not what Keras gives
+    assert (graph.unknown, own) == ((), ())
+    others = {Kind.INPUT, Kind.SCALE, Kind.MAX_POOL, Kind.FLATTEN, Kind.UNKNOWN}
+    assert set(kinds(graph)) == set(Kind) - others
+
+
+def test_models_and_layers_that_hold_others_are_opened() -> None:
+    graph, own = read(
+        "import keras\nfrom keras import layers, ops\n\n\n"
+        "class Block(layers.Layer):\n    def __init__(self, filters):\n        super().__init__()\n"
+        "        self.inside = keras.Sequential([layers.Conv2D(filters, 3), layers.BatchNormalization()])\n\n"
+        "    def call(self, x):\n        return ops.relu(self.inside(x))\n\n\n"
+        "class Net(keras.Model):\n    def __init__(self, classes):\n        super().__init__()\n"
+        "        self.blocks, self.last = [Block(4), Block(8)], layers.Dense(classes)\n\n"
+        "    def call(self, x):\n        for block in self.blocks:\n            x = block(x)\n"
+        "        return self.last(ops.mean(layers.Lambda(lambda y: y * 2)(x), axis=(1, 2)))\n\n\n"
+        "def build(image_size, channels, classes):\n    return Net(classes)\n"
+    )
+    once = [Kind.CONVOLUTION, Kind.BATCH_NORM, Kind.ACTIVATION]
+    assert kinds(graph) == [*once, *once, Kind.FIXED_SCALE, Kind.GLOBAL_AVERAGE_POOL, Kind.DENSE]
+    assert own == ("Net", "Block", "Lambda")
+    assert graph.parameters == 3 * 9 * 4 + 4 + 8 + 4 * 9 * 8 + 8 + 16 + 8 * 10 + 10
+
+
+def test_a_layer_with_weights_of_its_own_is_unknown_by_name() -> None:
+    graph, own = read(
+        "from keras import layers\nimport keras\n\n\nclass Gain(layers.Layer):\n    def build(self, shape):\n"
+        "        self.gain = self.add_weight(shape=shape[1:])\n"
+        "        self.seen = self.add_weight(shape=(), trainable=False)\n\n"
+        "    def call(self, x):\n        return x * self.gain\n\n\n"
+        f"{IMAGE.partition('ops')[2].lstrip()}    x = Gain()(image)\n{END}"
+    )
+    (unknown,) = (operator for operator in graph.operators if operator.kind is Kind.UNKNOWN)
+    assert (graph.unknown, own) == (("Gain",), ("Gain",))
+    assert (unknown.parameters, unknown.statistics) == (32 * 32 * 3, 1)
+
+
+def test_a_layer_that_is_frozen_is_not_trained() -> None:
+    graph, _ = read(f"{IMAGE}    x = layers.Conv2D(4, 3, trainable=False)(image)\n{END}")
+    assert [operator.frozen for operator in graph.operators if operator.kind is Kind.CONVOLUTION] == [True]
+    assert graph.trained_parameters == 30 * 30 * 4 * 10 + 10
+
+
+def test_a_file_may_look_at_the_weights() -> None:
+    graph, _ = read(
+        f"{IMAGE}    x = layers.Flatten()(layers.Conv2D(4, 3)(image))\n"
+        "    model = keras.Model(image, layers.Dense(classes)(x))\n"
+        "    model.set_weights([weight * 0 for weight in model.get_weights()])\n    return model\n"
+    )
+    assert graph.parameters == 3 * 9 * 4 + 4 + 30 * 30 * 4 * 10 + 10
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("    return 3\n", "returns int, not a keras.Model"),
+        ("    raise ValueError('no\\nmore')\n", r"^my_net.py, line 6: ValueError: no$"),
+        ("    import sys; sys.exit(1)\n", "^my_net.py, line 6: SystemExit: 1$"),
+        ("    return (\n", "my_net.py, line 6: '\\(' was never closed"),
+        ("    image = keras.Input((8, 8, 3))\n    x = image\n" + END, "takes images of 8 x 8 x 3, not 32 x 32 x 3"),
+        ("    x = image = keras.Input((None, None, 3))\n    return keras.Model(image, layers.Conv2D(8, 3)(x))\n",
+         "puts out 30 x 30 x 8 for each image, not 10 numbers"),
+        ("    x = image = keras.Input((32, 32, 3))\n    return keras.Model([image, keras.Input((3,))], x)\n",
+         "takes 2 inputs"),
+        ("    x = image = keras.Input((32, 32, 3))\n"
+         "    x = layers.Conv2D(3, 3, data_format='channels_first')(x)\n" + END,
+         "channels-first"),
+        ("    x = image = keras.Input((32, 32, 3))\n    x = layers.Flatten()(x)\n"
+         "    return keras.Model(image, layers.Dense(classes, activation='sigmoid')(x))\n", "ends with sigmoid"),
+    ],
+)  # fmt: skip
+def test_what_is_no_classifier_of_such_images_is_told(body: str, message: str) -> None:
+    with pytest.raises(UnreadableError, match=message):
+        read(f"{BUILD}{body}")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 3\n", "has no function build"),
+        ("def build(size):\n    pass\n", r"build has to take \(image_size, channels, classes\)"),
+    ],
+)
+def test_a_function_that_is_not_there_or_takes_something_else_is_told(source: str, message: str) -> None:
+    with pytest.raises(UnreadableError, match=message):
+        read(source)
+
+
+def test_what_any_model_is_named_does_not_matter() -> None:
+    parts: Any = [
+        read(f"{IMAGE}    x = layers.Conv2D(4, 3, name={name!r})(image)\n{END}")[0] for name in ("one", "other")
+    ]
+    assert parts[0].digest == parts[1].digest

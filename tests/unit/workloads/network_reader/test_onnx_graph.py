@@ -1,0 +1,119 @@
+"""An ONNX file becomes the graph that it is; what is no such file, or too much of one, is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.unit.workloads.network_reader.onnx_files import OnnxFile, residual
+from workloads.graph import Graph, Kind
+from workloads.graph_file import graph_from_json
+from workloads.network_reader.errors import UnreadableError
+from workloads.network_reader.onnx_graph import read_onnx
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest.importorskip("onnx", reason="needs the extra onnx")
+
+
+def read(content: bytes, folder: Path, size: int = 32) -> tuple[Graph, list[str]]:
+    path = folder / "net.onnx"
+    path.write_bytes(content)
+    answer = read_onnx({"file": str(path), "size": size, "channels": 3, "classes": 10}, lambda: None)
+    return graph_from_json(answer["graph"]), answer["notes"]
+
+
+def read_model(model: Any, folder: Path, size: int = 32) -> tuple[Graph, list[str]]:
+    return read(model.SerializeToString(), folder, size)
+
+
+def test_a_residual_network_has_all_its_weights(tmp_path: Path) -> None:
+    graph, notes = read_model(residual(), tmp_path)
+    assert graph.parameters == 9 * 3 * 16 + 2 * 9 * 16 * 16 + 3 * 2 * 16 + 9 * 16 + 160 + 10
+    assert graph.statistics == 3 * 2 * 16
+    assert graph.macs == 32 * 32 * (9 * 3 * 16 + 2 * 9 * 16 * 16) + 16 * 16 * 9 * 16 + 160
+    assert (graph.unknown, notes) == ((), [])
+    (depthwise,) = (row for row in graph.figures if row.is_depthwise)
+    assert depthwise.operator.stride == (2, 2)
+
+
+def test_what_tools_write_of_the_usual_layers_is_known(tmp_path: Path) -> None:
+    file = OnnxFile()
+    x = file.node("Transpose", "image", perm=[0, 3, 1, 2])  # what came from a channels-last framework
+    x = file.node("Pad", x, file.numbers(0, 0, 1, 1, 0, 0, 2, 2))
+    x = file.node("Conv", x, file.weight(8, 3, 3, 3), file.weight(8), auto_pad="SAME_UPPER", strides=[2, 2])
+    x = file.node("Mul", x, file.node("Sigmoid", x))
+    x = file.node("Concat", x, file.node("Mul", x, file.numbers(2, whole=False)), axis=1)
+    x = file.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = file.node("ConvTranspose", x, file.weight(16, 8, 2, 2), strides=[2, 2])
+    x = file.node("Mul", x, file.weight(8, 1, 1))
+    x = file.node("Dropout", file.node("ReduceMean", x, file.numbers(-1, -2), keepdims=0))
+    x = file.node("Add", file.node("MatMul", x, file.weight(8, 10)), file.weight(10))
+    graph, _ = read_model(file.model(file.node("Softmax", x), (32, 32, 3)), tmp_path)
+    assert graph.unknown == ()
+    assert [operator.kind for operator in graph.operators[1:]] == [
+        Kind.PADDING, Kind.CONVOLUTION, Kind.ACTIVATION, Kind.MULTIPLY, Kind.FIXED_SCALE, Kind.CONCAT, Kind.MAX_POOL,
+        Kind.TRANSPOSED_CONVOLUTION, Kind.SCALE, Kind.GLOBAL_AVERAGE_POOL, Kind.DROPOUT, Kind.DENSE, Kind.SOFTMAX,
+    ]  # fmt: skip
+    assert graph.operators[-2].bias
+    assert graph.parameters == 8 * 3 * 9 + 8 + 16 * 8 * 4 + 8 + 8 * 10 + 10
+
+
+def test_an_unknown_node_is_counted_by_its_bytes_and_named(tmp_path: Path) -> None:
+    file = OnnxFile()
+    x = file.node("PRelu", file.convolution("image", 3, 8), file.weight(8, 1, 1))
+    graph, _ = read_model(file.model(file.classes(x, 8)), tmp_path)
+    (unknown,) = (operator for operator in graph.operators if operator.kind is Kind.UNKNOWN)
+    assert (unknown.function, unknown.parameters, tuple(unknown.shape)) == ("PRelu", 8, (32, 32, 8))
+
+
+def test_batch_norm_that_was_folded_away_is_told(tmp_path: Path) -> None:
+    file, x = OnnxFile(), "image"
+    for number in range(8):
+        x = file.node("Relu", file.convolution(x, 8 if number else 3, 8))
+    _, notes = read_model(file.model(file.classes(x, 8)), tmp_path)
+    assert [note for note in notes if "no batch norm" in note and "training mode" in note]
+
+
+def test_weights_that_are_said_to_lie_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
+    for location in ("/etc/hostname", "../net.bin", "C:\\net.bin"):
+        model = residual()
+        tensor = model.graph.initializer[0]
+        tensor.ClearField("raw_data")
+        tensor.data_location = type(tensor).EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", location
+        with pytest.raises(UnreadableError, match="outside its folder, which is not looked at"):
+            read_model(model, tmp_path)
+    entry.value = "net.bin"  # beside it, and not even there: its shape is known
+    assert read_model(model, tmp_path)[0] == read_model(residual(), tmp_path)[0]
+
+
+def test_a_file_that_is_cut_short_or_something_else_is_told(tmp_path: Path) -> None:
+    whole = residual().SerializeToString()
+    for content in (b"", b"hello", whole[:-1], whole[: len(whole) // 2], whole[100:]):
+        with pytest.raises(UnreadableError, match=r"no ONNX file, or cut short|do not go together"):
+            read(content, tmp_path)
+
+
+def test_a_million_nodes_are_too_many(tmp_path: Path) -> None:
+    file = OnnxFile()
+    model = file.model(file.node("Identity", "image"))
+    node = model.graph.node[0].SerializeToString()
+    field = b"\x0a" + bytes([len(node)]) + node  # repeated NodeProto node = 1, in a message of nodes alone
+    model.graph.MergeFromString(field * 1_000_000)
+    with pytest.raises(UnreadableError, match=r"1,000,001 nodes, and a graph at most 20,000"):
+        read_model(model, tmp_path)
+
+
+def test_a_file_for_other_images_is_told(tmp_path: Path) -> None:
+    file = OnnxFile()
+    model = file.model(file.classes(file.convolution("image", 3, 8), 8), (3, 64, 64))
+    with pytest.raises(UnreadableError, match=r"takes images of 3 x 64 x 64, not 3 x 32 x 32"):
+        read_model(model, tmp_path)
+    assert read_model(model, tmp_path, 64)[0].image_size == 64
+    other = OnnxFile()
+    with pytest.raises(UnreadableError, match="puts out 8 x 1 x 1 for each image"):
+        read_model(other.model(other.node("GlobalAveragePool", other.convolution("image", 3, 8))), tmp_path)

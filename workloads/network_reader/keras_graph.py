@@ -1,0 +1,139 @@
+"""From a person's Python file to the graph of the Keras model that its function returns."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import traceback
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from workloads.graph import GraphError, Kind, Shape
+from workloads.graph_builder import GraphBuilder
+from workloads.graph_file import graph_json
+from workloads.network_reader.confinement import ForbiddenError
+from workloads.network_reader.errors import UnreadableError
+from workloads.network_reader.keras_layers import add_operation
+from workloads.network_reader.keras_trace import Step, Trace
+from workloads.own_network import OwnFileError, call_builder
+from workloads.terms import Framework
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODEL_TYPE = "a keras.Model"
+
+
+def read_keras(
+    question: dict[str, Any], begin: Callable[[], object], guard: Callable[[], Callable[[], str]]
+) -> dict[str, Any]:
+    """The graph as text (`graph`), and the names of layers that are not Keras' (`own`). `begin` is called before
+    anything of the file runs, then `guard`, which says what was refused.
+
+    Raises UnreadableError.
+    """
+    keras = _keras(question["framework"])
+    begin()
+    refused = guard()
+    try:
+        return _read(keras, question)
+    except MemoryError:
+        raise
+    except GraphError as error:
+        raise UnreadableError(str(error)) from None
+    except Exception as error:
+        if reason := refused():
+            hint = "weights=None, and no data: the function only builds the network"
+            raise UnreadableError(f"it {reason}, which a network does not need", hint) from None
+        if isinstance(error, (UnreadableError, ForbiddenError)):
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:300]}"
+        raise UnreadableError(f"Keras cannot follow the model ({text}, {last.name})") from None
+
+
+def _keras(framework: str) -> Any:
+    names = [framework, *(name for name in Framework if name != framework)]
+    there = [name for name in names if find_spec(name) is not None]
+    if not there or find_spec("keras") is None:
+        raise UnreadableError(
+            "reading a Keras model needs Keras 3 and TensorFlow, JAX or PyTorch, which this Python has not",
+            extra="train-cpu",
+        )
+    os.environ["KERAS_BACKEND"] = there[0]
+    return importlib.import_module("keras")
+
+
+def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:
+    size, channels, classes = question["size"], question["channels"], question["classes"]
+    try:
+        # Weights are not made: a graph needs their shapes alone.
+        with keras.StatelessScope(initialize_variables=False):
+            return _graph(keras, _model(question), size, channels, classes)
+    except (UnreadableError, GraphError, ForbiddenError, MemoryError):
+        raise
+    except Exception:  # noqa: BLE001 - a file may look at its weights; then they are made
+        return _graph(keras, _model(question), size, channels, classes)
+
+
+def _model(question: dict[str, Any]) -> Any:
+    try:
+        return call_builder(
+            question["source"], question["file"], question["builder"], question["size"], question["channels"],
+            question["classes"],
+        )  # fmt: skip
+    except OwnFileError as error:
+        raise UnreadableError(str(error)) from None
+
+
+def _graph(keras: Any, model: Any, size: int, channels: int, classes: int) -> dict[str, Any]:
+    if not isinstance(model, keras.Model):
+        kind = type(model).__name__
+        raise UnreadableError(f"its function returns {kind}, not {MODEL_TYPE}", "return keras.Model(inputs, outputs)")
+    image = keras.KerasTensor((None, size, size, channels), dtype="float32")
+    _check_input(model, size, channels)
+    traced = Trace(keras)
+    output = traced.run(model, image)
+    shape = tuple(getattr(output, "shape", ()))
+    if shape != (None, classes):
+        raise UnreadableError(
+            f"its model puts out {_text(shape)} for each image, not {classes} numbers, one for each class",
+            "the trainer trains classifiers: end with pooling or Flatten and Dense(classes)",
+        )
+    builder = GraphBuilder(model.name, Shape(size, size, channels))
+    places = {id(image): builder.image}
+    for step in traced.steps:
+        add_operation(builder, step, places)
+    _check_output(builder, traced.steps, places[id(output)])
+    return {"graph": graph_json(builder.graph()), "own": traced.own}
+
+
+def _check_input(model: Any, size: int, channels: int) -> None:
+    inputs = getattr(model, "inputs", None)
+    if inputs is None:
+        return  # not built yet
+    if len(inputs) != 1:
+        raise UnreadableError(f"its model takes {len(inputs)} inputs, not one: a batch of images")
+    wanted = (None, size, size, channels)
+    found = tuple(inputs[0].shape)
+    if len(found) != 4 or any(side not in (None, want) for side, want in zip(found, wanted, strict=True)):
+        raise UnreadableError(
+            f"its model takes images of {_text(found)}, not {_text(wanted)}",
+            "take image_size and channels from what the function is given; the images are channels-last",
+        )
+
+
+def _check_output(builder: GraphBuilder, steps: list[Step], output: int) -> None:
+    if output != len(builder.operators) - 1:
+        # A graph ends with its output; what comes after it in the order is not on the way to it.
+        raise UnreadableError(f"{steps[-1].name} is not on the way to the model's output")
+    last = builder.operators[-1]
+    if last.kind is Kind.ACTIVATION and last.function not in ("linear", ""):
+        raise UnreadableError(
+            f"its model ends with {last.function}; what the trainer trains ends with softmax or without an activation",
+            "leave the activation of the last layer out",
+        )
+
+
+def _text(shape: tuple[Any, ...]) -> str:
+    return " x ".join("any" if side is None else str(side) for side in shape[1:]) or "nothing"

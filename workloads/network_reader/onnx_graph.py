@@ -1,0 +1,174 @@
+"""From an ONNX file to a graph. Nothing of the file is run, and no weights are looked at: their shapes stand in the
+file itself."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from workloads.graph import Graph, GraphError, Kind, Shape
+from workloads.graph_builder import GraphBuilder
+from workloads.graph_file import graph_json
+from workloads.graph_shapes import MAX_OPERATORS
+from workloads.network_reader.errors import UnreadableError
+from workloads.network_reader.onnx_nodes import Node, Values, add_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SMALL = 1_024
+"""Elements of a constant that is looked at (axes, shapes); larger ones are weights."""
+_CONVOLUTIONS_WITHOUT_NORM = 8
+"""From so many convolutions on, a network without batch norm most likely had it, and lost it when it was exported."""
+_FOLDED = (
+    "the ONNX file has no batch norm: if the network has, it was exported in its form for use, and training takes "
+    "longer than estimated; export it in training mode (torch.onnx.export: training=TrainingMode.TRAINING, "
+    "do_constant_folding=False)"
+)
+
+
+def read_onnx(question: dict[str, Any], begin: Callable[[], object]) -> dict[str, Any]:
+    """The graph as text (`graph`), no layers of the person's own (`own`), and what is to be told of it (`notes`).
+
+    Raises UnreadableError.
+    """
+    if find_spec("onnx") is None:
+        raise UnreadableError("reading an ONNX file needs the package onnx, which this Python has not", extra="onnx")
+    onnx = importlib.import_module("onnx")
+    begin()
+    model = _loaded(onnx, Path(question["file"]))
+    _check(onnx, model)
+    _with_image(model, question)
+    model = _inferred(onnx, model)
+    try:
+        graph = _graph(onnx, model, question)
+    except GraphError as error:
+        raise UnreadableError(str(error)) from None
+    return {"graph": graph_json(graph), "own": [], "notes": _notes(graph)}
+
+
+def _loaded(onnx: Any, path: Path) -> Any:
+    try:
+        return onnx.load_model(str(path), load_external_data=False)
+    except OSError as error:
+        raise UnreadableError(f"it cannot be read: {error.strerror}") from None
+    except MemoryError:
+        raise
+    except Exception:  # noqa: BLE001 - protobuf's own, which differ from version to version
+        raise UnreadableError("it is no ONNX file, or cut short", "export or copy it again") from None
+
+
+def _check(onnx: Any, model: Any) -> None:
+    """Raises UnreadableError for what is too large, and for weights in files elsewhere. None of these files is read."""
+    if not model.graph.node:
+        raise UnreadableError("it has no nodes: it is no ONNX file, or cut short", "export or copy it again")
+    if len(model.graph.node) > MAX_OPERATORS:
+        raise UnreadableError(f"it has {len(model.graph.node):,} nodes, and a graph at most {MAX_OPERATORS:,}")
+    for tensor in model.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            continue
+        location = next((one.value for one in tensor.external_data if one.key == "location"), "")
+        path = PurePosixPath(location.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in location:
+            raise UnreadableError(
+                f"its weights lie in {location!r}, outside its folder, which is not looked at",
+                "save the model with its weights beside it, or in it",
+            )
+
+
+def _with_image(model: Any, question: dict[str, Any]) -> None:
+    """Put the job's image in the place of an unknown size. Raises UnreadableError where the file is for other
+    images."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in constants]
+    if len(inputs) != 1:
+        raise UnreadableError(f"it takes {len(inputs)} inputs, not one: a batch of images")
+    sides = inputs[0].type.tensor_type.shape.dim
+    size, channels = question["size"], question["channels"]
+    wanted = [(1, channels, size, size), (1, size, size, channels)]
+    found = [side.dim_value if side.HasField("dim_value") else 0 for side in sides]
+    layout = next((one for one in wanted if _fits(found, one)), None)
+    if layout is None:
+        shape = " x ".join(str(side) if side else "any" for side in found[1:]) or "no size"
+        raise UnreadableError(
+            f"it takes images of {shape}, not {channels} x {size} x {size}",
+            "write its size as model.image_size, or export it with free sizes",
+        )
+    for side, value in zip(sides, layout, strict=True):
+        side.dim_value = value
+
+
+def _fits(found: list[int], wanted: tuple[int, ...]) -> bool:
+    return len(found) == 4 and all(side in (0, want) for side, want in zip(found[1:], wanted[1:], strict=True))
+
+
+def _inferred(onnx: Any, model: Any) -> Any:
+    for tensor in model.graph.initializer:
+        if math.prod(tensor.dims) > _SMALL:  # shapes are inferred without weights, and faster
+            for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+                tensor.ClearField(field)
+    del model.graph.value_info[:]  # shapes of the exporter's image and batch
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    try:
+        return onnx.shape_inference.infer_shapes(model, data_prop=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - its own, and what its C++ lets out
+        first = next(iter(str(error).splitlines()), type(error).__name__)[:300]
+        raise UnreadableError(f"its shapes do not go together: {first}") from None
+
+
+def _graph(onnx: Any, model: Any, question: dict[str, Any]) -> Graph:
+    size, channels, classes = question["size"], question["channels"], question["classes"]
+    builder = GraphBuilder(Path(question["file"]).stem, Shape(size, size, channels))
+    values = _values(onnx, model)
+    (image,) = [one for one in model.graph.input if one.name not in values.weights]
+    values.places[image.name] = builder.image
+    values.is_channels_last = tuple(values.shapes[image.name][1:]) == (size, size, channels) and channels != size
+    for proto in model.graph.node:
+        add_node(builder, Node.of(onnx, proto), values)
+    output = model.graph.output[0].name
+    shape = values.shapes.get(output, ())
+    place = values.places.get(output)
+    if place is None or math.prod(shape[1:] or (0,)) != classes:
+        text = " x ".join(map(str, shape[1:])) or "an unknown shape"
+        raise UnreadableError(f"it puts out {text} for each image, not {classes} numbers, one for each class")
+    return _ended(builder, place)
+
+
+def _values(onnx: Any, model: Any) -> Values:
+    shapes = {}
+    for one in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        sides = one.type.tensor_type.shape.dim
+        shapes[one.name] = tuple(side.dim_value if side.HasField("dim_value") else 0 for side in sides)
+    weights = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
+    small = {
+        tensor.name: tensor
+        for tensor in model.graph.initializer
+        if math.prod(tensor.dims) <= _SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL
+    }
+    return Values(onnx=onnx, shapes=shapes | weights, weights=weights, small=small)
+
+
+def _ended(builder: GraphBuilder, output: int) -> Graph:
+    """The graph up to its output: what is behind it, or beside the way to it, is left out."""
+    operators = builder.operators
+    on_the_way = {builder.image, output}
+    for number in range(output, 0, -1):
+        if number in on_the_way:
+            on_the_way.update(operators[number].inputs)
+    order = sorted(on_the_way)
+    moved = {old: new for new, old in enumerate(order)}
+    rows = (replace(operators[old], inputs=tuple(moved[one] for one in operators[old].inputs)) for old in order)
+    return Graph(name=builder.name, operators=tuple(rows))
+
+
+def _notes(graph: Graph) -> list[str]:
+    convolutions = sum(operator.kind is Kind.CONVOLUTION for operator in graph.operators)
+    has_norm = any(operator.kind is Kind.BATCH_NORM for operator in graph.operators)
+    return [_FOLDED] if convolutions >= _CONVOLUTIONS_WITHOUT_NORM and not has_norm else []

@@ -1,0 +1,293 @@
+"""One node of an ONNX graph as operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from workloads.graph import GraphError, Kind, Shape
+from workloads.graph_builder import Window
+from workloads.network_reader.errors import UnreadableError
+
+if TYPE_CHECKING:
+    from workloads.graph_builder import GraphBuilder
+
+_ACTIVATIONS = {
+    "Relu": "relu", "LeakyRelu": "leaky_relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "HardSigmoid": "hard_sigmoid",
+    "HardSwish": "hard_swish", "Elu": "elu", "Selu": "selu", "Gelu": "gelu", "Softplus": "softplus", "Mish": "mish",
+}  # fmt: skip
+_PASSED = frozenset({"Identity", "Cast"})
+_RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+_OF_SHAPES = frozenset({"Shape", "Constant", "ConstantOfShape", "Range"})
+"""Nodes that give numbers about the network, not values of an image."""
+_CHANNELS_FIRST = [0, 3, 1, 2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node with its attributes in Python's values."""
+
+    kind: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: dict[str, Any]
+
+    @staticmethod
+    def of(onnx: Any, proto: Any) -> Node:
+        """The node of ONNX's own kind; an attribute that is no number, text or list of them is left out."""
+        kinds = (
+            onnx.AttributeProto.FLOAT,
+            onnx.AttributeProto.INT,
+            onnx.AttributeProto.INTS,
+            onnx.AttributeProto.STRING,
+        )
+        found = {one.name: onnx.helper.get_attribute_value(one) for one in proto.attribute if one.type in kinds}
+        values = {
+            key: value.decode(errors="replace") if isinstance(value, bytes) else value for key, value in found.items()
+        }
+        return Node(
+            kind=str(proto.op_type),
+            name=str(proto.name or next(iter(proto.output), proto.op_type)),
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            attributes=values,
+        )
+
+
+@dataclass(kw_only=True)
+class Values:
+    """What is known of each value by its name: its shape with the batch, the shape of a weight, the operator that gives
+    it."""
+
+    onnx: Any
+    shapes: dict[str, tuple[int, ...]]
+    weights: dict[str, tuple[int, ...]]
+    small: dict[str, Any]
+    places: dict[str, int] = field(default_factory=dict)
+    is_channels_last: bool = False
+
+    def numbers(self, name: str) -> list[float] | None:
+        """A small constant's; None for what is none."""
+        tensor = self.small.get(name)
+        if tensor is None:
+            return None
+        return [float(number) for number in self.onnx.numpy_helper.to_array(tensor).reshape(-1)]
+
+    def shape(self, node: Node) -> Shape:
+        """Of the node's output, for one image. Raises UnreadableError where it is not known."""
+        sides = self.shapes.get(node.outputs[0], ())
+        if not sides or 0 in sides:
+            raise UnreadableError(f"the size of what {node.name} ({node.kind}) gives is not known beforehand")
+        inner = sides[1:]
+        if len(inner) == 3:
+            return Shape(inner[1], inner[2], inner[0])
+        return Shape(1, math.prod(inner[:-1]), inner[-1] if inner else 1)
+
+
+Adds = Callable[["GraphBuilder", Node, Values, "list[int]"], "int | None"]
+"""Adds the operators of a node; None where the node does something that no operator here does."""
+
+
+def add_node(builder: GraphBuilder, node: Node, values: Values) -> None:
+    """Add the operators of one node, and note where its output is. What no operator here does is added as unknown, with
+    its weights and bytes. Raises UnreadableError, GraphError.
+    """
+    inputs = [values.places[name] for name in node.inputs if name in values.places]
+    if not inputs or node.kind in _OF_SHAPES or not node.outputs:
+        _note_constant(node, values)
+        return
+    before = len(builder.operators)
+    try:
+        place = _known(builder, node, values, inputs)
+    except GraphError:
+        place = None  # a rounding of sizes, say, that operators here do not have
+    if place is None or builder.shape(place) != values.shape(node):
+        del builder.operators[before:]
+        parameters = sum(math.prod(values.weights[name]) for name in node.inputs if name in values.weights)
+        place = builder.add_operator(
+            Kind.UNKNOWN, inputs, shape=values.shape(node), function=node.kind, parameters=parameters
+        )
+    builder.operators[before:] = [replace(one, name=node.name) for one in builder.operators[before:]]
+    values.places[node.outputs[0]] = place
+
+
+def _note_constant(node: Node, values: Values) -> None:
+    if node.kind == "Constant" and node.outputs:
+        shape = values.shapes.get(node.outputs[0], ())
+        values.weights[node.outputs[0]] = shape
+
+
+def _known(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    if node.kind in _ACTIVATIONS:
+        return builder.activation(inputs[0], _ACTIVATIONS[node.kind])
+    if node.kind in _PASSED:
+        return inputs[0]
+    if node.kind in _RESHAPES:
+        return builder.add_operator(Kind.FLATTEN, inputs[0], shape=values.shape(node))
+    add = _NODES.get(node.kind)
+    return None if add is None else add(builder, node, values, inputs)
+
+
+def _pair(node: Node, name: str) -> tuple[int, int]:
+    first, second = node.attributes.get(name) or (1, 1)
+    return int(first), int(second)
+
+
+def _border(node: Node) -> Any:
+    """The border of a window: ONNX has (top, left, bottom, right)."""
+    auto = node.attributes.get("auto_pad", "NOTSET")
+    if auto == "SAME_UPPER":
+        return "same"
+    if auto != "NOTSET":
+        return "valid" if auto == "VALID" else None
+    top, left, bottom, right = node.attributes.get("pads") or (0, 0, 0, 0)
+    return int(top), int(bottom), int(left), int(right)
+
+
+def _convolution(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    weight, border = values.weights.get(node.inputs[1], ()), _border(node)
+    if len(weight) != 4 or border is None:
+        return None
+    window = Window((weight[2], weight[3]), _pair(node, "strides"), border, _pair(node, "dilations"))
+    groups, bias = int(node.attributes.get("group", 1)), len(node.inputs) > 2
+    if node.kind == "Conv":
+        return builder.convolution(inputs[0], weight[0], window, groups=groups, bias=bias)
+    if groups != 1 or any(node.attributes.get("output_padding", ())):
+        return None
+    return builder.transposed_convolution(inputs[0], weight[1], window, bias=bias)
+
+
+def _dense(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    weight = values.weights.get(node.inputs[1], ())
+    if len(weight) != 2 or node.attributes.get("transA"):
+        return None
+    units = weight[0] if node.kind == "Gemm" and node.attributes.get("transB") else weight[1]
+    return builder.dense(inputs[0], units, bias=node.kind == "Gemm" and len(node.inputs) > 2)
+
+
+def _norm(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    epsilon = float(node.attributes.get("epsilon", 1e-5))
+    if node.kind == "BatchNormalization":
+        return builder.batch_norm(inputs[0], epsilon=epsilon)
+    rank = len(values.shapes.get(node.outputs[0], ()))
+    if int(node.attributes.get("axis", -1)) % max(rank, 1) != rank - 1 or len(node.inputs) != 3 or rank == 4:
+        return None
+    return builder.layer_norm(inputs[0], epsilon=epsilon)
+
+
+def _pool(builder: GraphBuilder, node: Node, _: Values, inputs: list[int]) -> int | None:
+    border = _border(node)
+    if border is None:
+        return None
+    window = Window(_pair(node, "kernel_shape"), _pair(node, "strides"), border, _pair(node, "dilations"))
+    return builder.pool(inputs[0], window, average=node.kind == "AveragePool")
+
+
+def _global_pool(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    if node.kind.startswith("Reduce"):
+        axes = node.attributes.get("axes") or (values.numbers(node.inputs[1]) if len(node.inputs) > 1 else None)
+        if sorted(int(axis) % 4 for axis in axes or ()) != [2, 3]:
+            return None
+    return builder.global_pool(inputs[0], average=node.kind in ("GlobalAveragePool", "ReduceMean"))
+
+
+def _arithmetic(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    is_sum = node.kind in ("Add", "Sub", "Sum")
+    if len(inputs) > 1:
+        return builder.add(*inputs) if is_sum else builder.multiply(*inputs)
+    weights = [values.weights[name] for name in node.inputs if name in values.weights]
+    elements = math.prod(weights[0]) if weights else 1
+    if elements == 1:
+        return builder.add_operator(Kind.FIXED_SCALE, inputs)
+    before = builder.operators[inputs[0]]
+    if elements != before.shape.channels:
+        return None
+    if (
+        is_sum
+        and before.kind in (Kind.DENSE, Kind.CONVOLUTION)
+        and not before.bias
+        and inputs[0] == len(builder.operators) - 1
+    ):
+        builder.operators[inputs[0]] = replace(before, bias=True)
+        return inputs[0]
+    return None if is_sum else builder.add_operator(Kind.SCALE, inputs)
+
+
+def _concat(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    rank = len(values.shapes.get(node.outputs[0], ()))
+    channels = 1 if rank == 4 else rank - 1
+    if len(inputs) != len(node.inputs) or int(node.attributes.get("axis", 0)) % max(rank, 1) != channels:
+        return None
+    return builder.concat(*inputs)
+
+
+def _clip(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    low, high = (
+        [node.attributes.get(name, limit)] if len(node.inputs) <= at else values.numbers(node.inputs[at])
+        for at, name, limit in ((1, "min", -math.inf), (2, "max", math.inf))
+    )
+    if low != [0.0]:
+        return None
+    return builder.activation(inputs[0], "relu6" if high and math.isfinite(high[0]) else "relu")
+
+
+def _softmax(builder: GraphBuilder, _: Node, __: Values, inputs: list[int]) -> int:
+    return builder.activation(inputs[0], "softmax")
+
+
+def _dropout(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int:
+    ratio = node.attributes.get("ratio")
+    if ratio is None:
+        ratio = (values.numbers(node.inputs[1]) or [0.5])[0] if len(node.inputs) > 1 else 0.5
+    return builder.dropout(inputs[0], min(max(float(ratio), 0.0), 0.999))
+
+
+def _pad(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    pads = node.attributes.get("pads") or (values.numbers(node.inputs[1]) if len(node.inputs) > 1 else None)
+    if pads is None or len(pads) != 8 or any(pads[at] for at in (0, 1, 4, 5)):
+        return None
+    return builder.pad(inputs[0], (int(pads[2]), int(pads[6]), int(pads[3]), int(pads[7])))
+
+
+def _resize(builder: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    before, after = builder.shape(inputs[0]), values.shape(node)
+    if after.height % before.height or after.width % before.width:
+        return None
+    factors = (after.height // before.height, after.width // before.width)
+    how = "bilinear" if node.attributes.get("mode") == "linear" else "nearest"
+    return builder.add_operator(Kind.UP_SAMPLING, inputs[0], stride=factors, function=how)
+
+
+def _transpose(_: GraphBuilder, node: Node, values: Values, inputs: list[int]) -> int | None:
+    """An image that comes with its channels last is turned once, at the beginning."""
+    is_turned = values.is_channels_last and inputs[0] == 0 and list(node.attributes.get("perm", ())) == _CHANNELS_FIRST
+    return inputs[0] if is_turned else None
+
+
+_NODES: dict[str, Adds] = {
+    "Conv": _convolution,
+    "ConvTranspose": _convolution,
+    "Gemm": _dense,
+    "MatMul": _dense,
+    "BatchNormalization": _norm,
+    "LayerNormalization": _norm,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "GlobalAveragePool": _global_pool,
+    "GlobalMaxPool": _global_pool,
+    "ReduceMean": _global_pool,
+    "ReduceMax": _global_pool,
+    **dict.fromkeys(("Add", "Sub", "Sum", "Mul", "Div"), _arithmetic),
+    "Concat": _concat,
+    "Clip": _clip,
+    "Softmax": _softmax,
+    "LogSoftmax": _softmax,
+    "Dropout": _dropout,
+    "Pad": _pad,
+    "Resize": _resize,
+    "Upsample": _resize,
+    "Transpose": _transpose,
+}

@@ -1,0 +1,74 @@
+"""What was read from the file of `model.python` or `model.onnx`: its graph, and the file itself, which travels with the
+job."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from workloads.graph import GraphError
+from workloads.graph_file import graph_from_json
+from workloads.values import Value
+
+if TYPE_CHECKING:
+    from workloads.graph import Graph
+
+MOST_SOURCE_CHARACTERS = 128 * 1024
+"""Of a Python file: a network takes a few thousand."""
+_MOST_PACKED_CHARACTERS = 4 * 1024 * 1024
+_MOST_GRAPH_BYTES = 16 * 1024 * 1024
+
+Size = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+
+
+class ReadNetwork(Value):
+    """A network as it was read for images of one size. `plan` writes this, and no person.
+
+    `sha256` is that of the file. `source` is the text of a Python file ("" for ONNX), which the trainer runs. `packed`
+    is the graph. `own_layers` are the names of layers in it that are not Keras' own, `notes` what else is to be told of
+    the file.
+    """
+
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    source: Annotated[str, Field(max_length=MOST_SOURCE_CHARACTERS)] = ""
+    packed: Annotated[str, Field(max_length=_MOST_PACKED_CHARACTERS)]
+    image_size: Size
+    channels: Size
+    classes: Size
+    own_layers: tuple[Annotated[str, Field(max_length=200)], ...] = ()
+    notes: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
+
+    @property
+    def read_for(self) -> tuple[int, int, int]:
+        """Image size in pixels, channels and classes."""
+        return self.image_size, self.channels, self.classes
+
+    def graph(self) -> Graph:
+        """The network. Raises GraphError where `packed` is no graph, or one of other images."""
+        graph = _unpacked(self.packed)
+        if graph.input_shape != (self.image_size, self.image_size, self.channels) or graph.classes != self.classes:
+            raise GraphError("the graph of the job is of other images or classes than it says")
+        return graph
+
+
+def packed(graph_text: str) -> str:
+    """A graph's text (`workloads.graph_file.graph_json`) in a few thousand characters."""
+    return base64.b64encode(zlib.compress(graph_text.encode(), 9)).decode()
+
+
+@lru_cache(maxsize=16)
+def _unpacked(text: str) -> Graph:
+    try:
+        inflating = zlib.decompressobj()
+        data = inflating.decompress(base64.b64decode(text, validate=True), _MOST_GRAPH_BYTES)
+        if inflating.unconsumed_tail:
+            raise GraphError(f"the graph of the job is larger than {_MOST_GRAPH_BYTES // 1024**2} MiB")
+        return graph_from_json(data.decode())
+    except GraphError:
+        raise
+    except (ValueError, zlib.error) as error:
+        raise GraphError(f"the graph of the job cannot be read: {error}") from None
