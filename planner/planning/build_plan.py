@@ -162,8 +162,8 @@ def _refuse_unknown(job: TrainingJob, predictor: Predictor) -> None:
     if share > MOST_UNKNOWN:
         raise BadInputError(
             f"{share:.0%} of a step of {graph.name} is of operators that are not known: {', '.join(graph.unknown)}",
-            f"at most {MOST_UNKNOWN:.0%} may be; measure the job once (plan measure), or write them with operators of "
-            "docs/jobs.md",
+            f"at most {MOST_UNKNOWN:.0%} may be; measure the job once (plan measure), or write them with layers of "
+            "Keras (docs/own-network.md)",
         )
 
 
