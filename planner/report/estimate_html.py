@@ -16,7 +16,7 @@ from planner.report.estimate_chart import Kind, cost_chart, kind_of
 from planner.report.estimate_columns import market_cell, rounded
 from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
 from planner.report.levers import levers_table
-from planner.report.page import Column, Table
+from planner.report.page import Cell, Column, Table, Tone
 from pricing.devices import device_text, machines_text
 from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from workloads.durations import format_duration, parse_duration
@@ -38,7 +38,7 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
         grounds = _Grounds.of(rows)
         blocks += [
             section("Cost against time", _filters(estimate), cost_chart(rows)),
-            section("Offers", tag("div", _offers(rows, grounds), class_="long"), _more(estimate)),
+            section("Offers", tag("div", _offers(rows, grounds), class_="long"), _more(estimate), _why_not(rows)),
             _advice(estimate),
             section("What a change would save", *_levers(estimate)),
             section("Where the figures come from", *_grounds(estimate, grounds)),
@@ -67,7 +67,7 @@ def answer(estimate: Mapping[str, Any]) -> str:
     )
 
 
-_FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Least time times cost"}
+_FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Best by time and cost together"}
 
 
 def duration(seconds: float) -> str:
@@ -112,8 +112,8 @@ def _job_line(job: Mapping[str, Any]) -> str:
         *([f"in {job['accumulate']} parts"] if job.get("accumulate", 1) > 1 else []),
     ]
     limits = job["constraints"]
-    pieces += [f"within {limits['deadline']}"] if limits.get("deadline") else []
-    pieces += [f"for ${limits['budget_usd']} at most"] if limits.get("budget_usd") else []
+    pieces += [f"within {format_duration(parse_duration(limits['deadline']))}"] if limits.get("deadline") else []
+    pieces += [f"for {usd(limits['budget_usd'])} at most"] if limits.get("budget_usd") else []
     return ", ".join(pieces)
 
 
@@ -174,8 +174,33 @@ _COLUMNS = (
 
 def _offers(rows: Sequence[Row], grounds: _Grounds) -> Markup:
     kinds = {kind: place for place, kind in enumerate(_kinds(rows))}
-    cells, values = [_cells(row, grounds) for row in rows], [_values(row, kinds) for row in rows]
-    return table(Table(_COLUMNS, cells), "Offers by rank", id_="rows", row_attributes=values)
+    columns, cells = [*_COLUMNS], [_cells(row, grounds) for row in rows]
+    if any(row["credit_usd"] for row in rows):
+        columns.append(Column("you pay", right=True))
+        cells = [[*those, usd(row["paid_usd"])] for those, row in zip(cells, rows, strict=True)]
+    if any(row.get("launchable") for row in rows):
+        columns.append(Column("launch"))
+        cells = [[*those, _launch(row)] for those, row in zip(cells, rows, strict=True)]
+    values = [_values(row, kinds) for row in rows]
+    return table(Table(columns, cells), "Offers by rank", id_="rows", row_attributes=values)
+
+
+def _launch(row: Row) -> str | Cell:
+    """Whether the account could launch it, as far as it was asked."""
+    judged = row.get("launchable")
+    if judged is None:
+        return "-"
+    return Cell("no", Tone.BAD) if judged["state"] == "refused" else str(judged["state"])
+
+
+def _why_not(rows: Sequence[Row]) -> Markup:
+    """What stands in the way of launches, once for all rows that share it."""
+    ranks: dict[str, list[str]] = {}
+    for row in rows:
+        judged = row.get("launchable")
+        if judged and judged["reason"]:
+            ranks.setdefault(judged["reason"], []).append(str(row["rank"]))
+    return bullets([f"{_some(those, 10)}: {reason}" for reason, those in ranks.items()])
 
 
 def _kinds(rows: Iterable[Row]) -> list[Kind]:
@@ -319,7 +344,8 @@ PRICE_TEXT = (
 )
 SPEED_TEXT = (
     "measured: this net, device, precision and batch were measured; scaled: this device was measured in another "
-    "configuration; modelled: this device was not measured. A and B: how fully the source states its measurement."
+    "configuration; anchored: this device was measured with other networks alone; modelled: this device was not "
+    "measured. A and B: how fully the source states its measurement."
 )
 
 
@@ -347,7 +373,7 @@ def _speed_ground(
 
 def _some(names: Sequence[str], most: int) -> str:
     more = len(names) - most
-    return f"{', '.join(names[:most])}{f' and {more} more' if more > 0 else ''}"
+    return f"{', '.join(names[:most])}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _evidence_texts(evidence: Iterable[str], measurements: Mapping[str, Mapping[str, Any]]) -> list[str]:

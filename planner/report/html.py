@@ -84,7 +84,7 @@ def pairs(rows: Iterable[tuple[str, Content]]) -> Markup:
 
 
 def table(rows: Table, caption: str, *, id_: str | None = None, row_attributes: Sequence[str] = ()) -> Markup:
-    """A table in a box of its own that scrolls, with the keyboard too. It has at most 12 columns.
+    """A table in a box of its own that scrolls, with the keyboard too. It has at most 13 columns.
 
     `row_attributes` are the values of the attribute `data-r` of each row, which scripts read. Ends of rows and cells
     are left out, as HTML allows, and classes of the table say which columns stand to the right, and which wrap since

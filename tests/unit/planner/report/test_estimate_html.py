@@ -196,6 +196,12 @@ def test_what_costs_nothing_is_in_the_table_and_not_in_the_chart(catalog: Catalo
     assert len(Page(estimate_html(document)).rows("Offers by rank")) == len(free)
 
 
+def test_limits_are_said_in_words(estimate: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(estimate))
+    changed["job"]["constraints"] |= {"deadline": "259200s", "budget_usd": 400.0}
+    assert "within 3d 00h, for $400.00 at most" in Page(estimate_html(changed)).text
+
+
 def test_an_unproven_offer_has_its_mark(catalog: Catalog) -> None:
     made = a_plan(catalog)
     first = made.ranking[0]
@@ -203,6 +209,20 @@ def test_an_unproven_offer_has_its_mark(catalog: Catalog) -> None:
     page = Page(estimate_html(estimate_document(made._replace(ranking=(doubtful, *made.ranking[1:])))))
     assert "* (" in page.rows("Offers by rank")[0][5]
     assert "* ranked at more than its cost" in page.text
+
+
+def test_what_credits_pay_and_what_the_account_may_launch_are_columns(estimate: dict[str, Any]) -> None:
+    changed = json.loads(json.dumps(estimate))
+    for row in changed["candidates"]:
+        row["credit_usd"], row["paid_usd"], row["launchable"] = 0.5, 1.25, None
+    changed["candidates"][1]["launchable"] = {"state": "refused", "reason": "no quota for it"}
+    changed["candidates"][2]["launchable"] = {"state": "ok", "reason": None}
+    page = Page(estimate_html(changed))
+    assert [row[-2:] for row in page.rows("Offers by rank")[:4]] == [
+        ["$1.25", "-"], ["$1.25", "no"], ["$1.25", "ok"], ["$1.25", "-"],
+    ]  # fmt: skip
+    assert "2: no quota for it" in page.text
+    assert len(Page(estimate_html(estimate)).rows("Offers by rank")[0]) == 11
 
 
 def test_fifteen_hundred_rows_take_at_most_400_kb(tmp_path: Path) -> None:
