@@ -220,7 +220,7 @@ def test_the_whole_page_can_be_used_with_the_keyboard(opener: Opener, made: Made
     box = page.evaluate(
         "(r => [r.top, r.bottom, innerHeight])(document.querySelector('tr.chosen').getBoundingClientRect())"
     )
-    assert 0 <= box[0] < box[1] <= box[2], "Enter brings the row into view"
+    assert -1 < box[0] < box[1] < box[2] + 1, "Enter brings the row into view, but for a part of a pixel"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Offers by rank"
 
