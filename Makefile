@@ -97,11 +97,19 @@ BESIDE := --no-print-directory --output-sync --jobs
 set-up:
 	@$(MAKE) $(BESIDE) 4 $(VENV)/.dev $(if $(filter true,$(CI)),docker azurite simulator browser)
 
+# Libraries of trackers, in an environment of their own: they bring forty packages, and older ones than ours.
+TRACKERS := .build/trackers/.installed
+
+$(TRACKERS): requirements/trackers.txt
+	$(PYTHON) -m venv .build/trackers
+	.build/trackers/bin/pip install --quiet --no-deps --require-hashes -r requirements/trackers.txt
+	@touch $@
+
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports
 	@scripts/tests.sh $(BIN) "not check"
 
-check: set-up tables
+check: set-up tables $(TRACKERS)
 	@scripts/tests.sh $(BIN) "check and not e2e and not slow_env"
 	@$(MAKE) --no-print-directory later
 

@@ -1,5 +1,7 @@
 """`make lock`: pin what CI installs, with the hash of every wheel that pip takes there.
 
+The libraries of trackers are pinned apart, in requirements/trackers.txt: they have an environment of their own.
+
 What pyproject.toml asks for (the package itself, what builds it, and the extras of EXTRAS) is resolved by uv for each
 Python of PYTHONS on Linux, and written to requirements/ci.txt, which `make set-up` installs from where it fits. Commit
 it together with pyproject.toml. Needs the network: package indexes as pip is set up for.
@@ -16,6 +18,9 @@ from scripts.pins import Environment, as_text, resolved
 
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "ci.txt"
+TRACKERS_LOCK = ROOT / "requirements" / "trackers.txt"
+TRACKERS = ("mlflow", "wandb", "trackio")
+"""Extras that `make check` installs beside the others."""
 EXTRAS = ("dev", "train-cpu", "train-jax", "convert")
 """What `make set-up` installs."""
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -31,6 +36,12 @@ def requirements() -> str:
     return "\n".join([*project["dependencies"], *build, *BESIDES, *extras]) + "\n"
 
 
+def of_trackers() -> str:
+    """The requirements of the trackers' libraries, one a line. Raises OSError."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    return "\n".join(line for name in TRACKERS for line in extras[name]) + "\n"
+
+
 def locked() -> dict[str, str]:
     """Versions by name, in small letters with hyphens, as the lock has them for any environment. Raises OSError."""
     rows = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
@@ -39,10 +50,11 @@ def locked() -> dict[str, str]:
 
 def main() -> int:
     """Pin what CI installs."""
-    pins, environments = resolved("CI", requirements(), [Environment(python, "x86_64") for python in PYTHONS])
-    LOCK.parent.mkdir(exist_ok=True)
-    LOCK.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")
-    sys.stdout.write(f"{LOCK.relative_to(ROOT)}: {len(pins)} packages\n")
+    for name, path, text in (("CI", LOCK, requirements()), ("trackers", TRACKERS_LOCK, of_trackers())):
+        pins, environments = resolved(name, text, [Environment(python, "x86_64") for python in PYTHONS])
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(ROOT)}: {len(pins)} packages\n")
     return 0
 
 

@@ -47,6 +47,7 @@ from workloads.terms import (
     MAX_SECRETS,
     MAX_USD,
     DataName,
+    ExportFormat,
     Framework,
     Objective,
     OnSlow,
@@ -54,6 +55,7 @@ from workloads.terms import (
     Precision,
     Preset,
     ScheduleName,
+    Tracker,
 )
 from workloads.values import Value, not_a_truth, refuse_all
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
@@ -286,6 +288,12 @@ class TrainingJob(Value):
     ] = ""
     container: str | None = Field(default=None, description="the person's own image, by digest")
     secrets: Secrets = Field(default_factory=dict)
+    export: tuple[ExportFormat, ...] = Field(
+        default=(), description="formats that the model is written in, on the person's computer, once the run has ended"
+    )
+    track: tuple[Tracker, ...] = Field(
+        default=(), description="trackers that the run is written to, from the person's computer, once it has ended"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -329,6 +337,9 @@ class TrainingJob(Value):
     @model_serializer(mode="wrap")
     def _used(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values = without_unused(dump(self))
+        for name in ("export", "track"):
+            if not values.get(name):
+                values.pop(name, None)
         if self.nodes == 1:  # A later key: the trainer of an earlier version can read a job that does without it.
             values.pop("nodes", None)
         if self.data.duplicates == "refuse":
@@ -468,6 +479,7 @@ class TrainingJob(Value):
         size of the data, references to secrets, and `nodes`: a run that loses a machine goes on with fewer.
         """
         left_out = {"name", "project", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
+        left_out |= {"export", "track"}
         trained = self.model_dump(mode="json", exclude=left_out)
         if read := trained["model"].pop("read", None):  # the file by what is in it, wherever it lies
             trained["model"]["python"] = f"{read['sha256']}:{self.model.builder}"

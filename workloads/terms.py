@@ -139,3 +139,11 @@ class ExportFormat(Term):
     ONNX = "onnx"
     TFLITE = "tflite"
     TFLITE_INT8 = "tflite_int8"
+
+
+class Tracker(Term):
+    """Where the figures of a run are written to, beside those of other runs."""
+
+    MLFLOW = "mlflow"
+    WANDB = "wandb"
+    TRACKIO = "trackio"

@@ -30,6 +30,7 @@ COMMANDS = {
     "logs": "Show the output of a run",
     "predict": "Name the classes of images with the model of a run",
     "convert": "Write the model of a run for a phone, a browser or another program",
+    "log": "Write a run to MLflow, Weights & Biases or Trackio",
     "board": "Show the curves of a run in TensorBoard",
     "stop": "End a run; its newest checkpoint is kept",
     "serve": "Show what bills and runs as they go, on a page of this computer",

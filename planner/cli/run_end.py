@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import typer
 
+from planner.cli.after_run import after_run
 from planner.cli.live_view import bills_line
 from planner.cli.person import hang_up_detaches
 from planner.cli.screen import show
@@ -20,8 +22,19 @@ from planner.runs.run import Outcome, Run
 from planner.runs.runner import Runner
 
 
-def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, until_launched: bool = False) -> None:
-    """The run to its end and its receipt, or until the person lets go of it; leaves with the run's exit code."""
+def follow(
+    runner: Runner,
+    run: Run,
+    request: MakeRequest,
+    as_json: bool,
+    *,
+    until_launched: bool = False,
+    images: Path | None = None,
+) -> None:
+    """The run to its end, its receipt and what its job asks for then, or until the person lets go of it.
+
+    Leaves with the run's exit code. `images` are the job's own, where they were sent to a bucket.
+    """
     try:
         with hang_up_detaches():
             run, receipt = runner.follow(run, request, until_launched=until_launched)
@@ -33,6 +46,7 @@ def follow(runner: Runner, run: Run, request: MakeRequest, as_json: bool, *, unt
         sys.stderr.write(f"{bills_line(runner.now(run))}\n")
         raise
     print_receipt(receipt, as_json)
+    after_run(run, receipt, runner.journal, runner.settings, images)
     finish(run)
 
 

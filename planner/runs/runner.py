@@ -77,8 +77,8 @@ class Runner:
         person: Person,
     ) -> None:
         self._provider_of = provider
-        self._journal = journal
-        self._settings = settings
+        self.journal = journal
+        self.settings = settings
         self._clock = clock
         self._listen = listen
         self._person = person
@@ -91,11 +91,11 @@ class Runner:
     def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
         """The run of this very job that was ended early, at one of the providers, and left a complete checkpoint."""
         for name in providers:
-            run = self._journal.newest_of(job.digest(), name)
+            run = self.journal.newest_of(job.digest(), name)
             if run is None:
                 continue
             if not self.owns(run):
-                owner = own_client(self._settings).whose(run.client)
+                owner = own_client(self.settings).whose(run.client)
                 self._listen(Message(f"run {run.run_id} of this job is of {owner}: it is left to that client"))
                 continue
             if run.outcome is None or not run.outcome.resumable or run.phase is not Phase.DONE:
@@ -108,7 +108,7 @@ class Runner:
         """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended
         early and has a checkpoint. "" where none has, or where it cannot be read: a launch does not hang on it."""
         for name in providers:
-            run = self._journal.newest_beside(job.name, job.digest(), name)
+            run = self.journal.newest_beside(job.name, job.digest(), name)
             if run is None or not self.owns(run) or run.phase is not Phase.DONE:
                 continue
             if run.outcome is None or not run.outcome.resumable:
@@ -116,7 +116,7 @@ class Runner:
             with suppress(ProviderError, StateError):
                 step = newest_checkpoint(self._provider_of(name).store(run.run_id))
                 if step is not None:
-                    return _left_behind(run, step, recorded_job(self._journal, run.run_id), job)
+                    return _left_behind(run, step, recorded_job(self.journal, run.run_id), job)
         return ""
 
     def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:
@@ -124,7 +124,7 @@ class Runner:
 
         A run of another client is that client's to follow, and is none.
         """
-        runs = self._journal.live_of(job.digest())
+        runs = self.journal.live_of(job.digest())
         return next((run for run in runs if run.run_id not in beside and self.owns(run)), None)
 
     def deciding(self, job: TrainingJob) -> AbstractContextManager[None]:
@@ -166,7 +166,7 @@ class Runner:
         """
         with self.spending.launching(run):
             self._locks.keep(run.run_id)
-            self._journal.add_run(run, job.to_json(), estimate, self._clock.now())
+            self.journal.add_run(run, job.to_json(), estimate, self._clock.now())
         return run
 
     def again(self, run: Run, draft: Run, output: Path | None) -> Run:
@@ -177,7 +177,7 @@ class Runner:
         """
         self._must_own(run)
         if not self._locks.keep(run.run_id):
-            return self._journal.run(run.run_id)
+            return self.journal.run(run.run_id)
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
         now = self._clock.now()
         next_run = replace(
@@ -186,7 +186,7 @@ class Runner:
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
         )  # fmt: skip
         with self.spending.launching(next_run):
-            self._journal.go_on(run.run_id, now)
+            self.journal.go_on(run.run_id, now)
         return next_run
 
     def prepare(self, request: LaunchRequest) -> None:
@@ -218,7 +218,7 @@ class Runner:
         try:
             return self._followed(run, make_request, until_launched=until_launched, patience=patience)
         except (KeyboardInterrupt, HungUp):
-            raise Detached(self._journal.run(run.run_id)) from None
+            raise Detached(self.journal.run(run.run_id)) from None
 
     def _followed(
         self, run: Run, make_request: MakeRequest, *, until_launched: bool, patience: timedelta | None
@@ -232,12 +232,12 @@ class Runner:
 
     def now(self, run: Run) -> Run:
         """The run as the journal has it."""
-        return self._journal.run(run.run_id)
+        return self.journal.run(run.run_id)
 
     def measure(self, run: Run, make_request: MakeRequest) -> tuple[Run, OwnMeasurement | None]:
         """A measuring run (one without a model folder) to its end, and what it measured."""
         run, _ = self.follow(run, make_request)
-        own_measurements = load_measurements(self._settings.measurements)
+        own_measurements = load_measurements(self.settings.measurements)
         return run, next((row for row in reversed(own_measurements) if row.run_id == run.run_id), None)
 
     def settle(self, run: Run) -> Run:
@@ -248,9 +248,9 @@ class Runner:
         self._must_own(run)
         with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
             if not has_lock:
-                return self.with_end(self._journal.run(run.run_id))
+                return self.with_end(self.journal.run(run.run_id))
             with self._receipts.of_failure(run.run_id):
-                run = self._executor(run).settle(self._journal.run(run.run_id))
+                run = self._executor(run).settle(self.journal.run(run.run_id))
             if run.phase is Phase.DONE:
                 self._receipts.write(run)
             self._notifications.look(run)
@@ -267,22 +267,22 @@ class Runner:
         Raises RefusedError for another client's, FollowerSilentError where another process holds it and does not react.
         """
         self._must_own(run)
-        self._journal.ask_to_stop(run.run_id, self._clock.now())
-        return self.follow(self._journal.run(run.run_id), request_none, patience=FOLLOWER_PATIENCE)
+        self.journal.ask_to_stop(run.run_id, self._clock.now())
+        return self.follow(self.journal.run(run.run_id), request_none, patience=FOLLOWER_PATIENCE)
 
     def owns(self, run: Run) -> bool:
         """Whether this home acts on the run: a copied journal has the runs of the home that it was copied from."""
-        return run.client is None or run.taken_over or own_client(self._settings).owns(run)
+        return run.client is None or run.taken_over or own_client(self.settings).owns(run)
 
     def take_over(self, run: Run) -> Run:
         """The run as this home's own from now on, as a person wants it; its client is to let go of it."""
-        self._journal.take_over(run.run_id, self._clock.now())
-        return self._journal.run(run.run_id)
+        self.journal.take_over(run.run_id, self._clock.now())
+        return self.journal.run(run.run_id)
 
     def _must_own(self, run: Run) -> None:
         if self.owns(run):
             return
-        owner = own_client(self._settings).whose(run.client)
+        owner = own_client(self.settings).whose(run.client)
         raise RefusedError(
             f"run {run.run_id} was launched by {owner}, not by this home: it is left alone",
             f"if that client is gone: plan attach {run.run_id} --client any takes the run over, "
@@ -291,13 +291,13 @@ class Runner:
 
     def request_maker(self, run: Run, *, client: str) -> MakeRequest:
         """Builds the requests of a run that is in the journal."""
-        job = recorded_job(self._journal, run.run_id)
+        job = recorded_job(self.journal, run.run_id)
         return request_for(job, self._clock, client=client, key=self._keys.key)
 
     def _executor(self, run: Run) -> Executor:
         poll = LOCAL_POLL_SECONDS if is_here(run.provider) else POLL_SECONDS
         hear = self._notifications.over(run)
-        executor = Executor(self._provider_of, self._journal, self._clock, hear, self._person, poll_seconds=poll)
+        executor = Executor(self._provider_of, self.journal, self._clock, hear, self._person, poll_seconds=poll)
         executor.finisher.vouching = self._keys.vouching
         return executor
 
@@ -313,10 +313,10 @@ class Runner:
         watcher: Watcher | None = None
         newest, moved_at = 0, self._clock.now()
         while True:
-            run = self._journal.run(run.run_id)
+            run = self.journal.run(run.run_id)
             if until_launched and run.phase in (Phase.BOOTING, Phase.RUNNING):
                 raise Detached(run)
-            if (event := self._journal.newest_event(run.run_id)) != newest:
+            if (event := self.journal.newest_event(run.run_id)) != newest:
                 newest, moved_at = event, self._clock.now()
             elif patience is not None and self._clock.now() - moved_at > patience:
                 raise FollowerSilentError(run)
@@ -328,12 +328,12 @@ class Runner:
             # Taken only to learn whether its holder is still there: `follow` takes it again itself.
             with self._locks.holding(run.run_id) as has_lock:
                 pass
-            if has_lock and self._journal.run(run.run_id).phase is not Phase.DONE:
+            if has_lock and self.journal.run(run.run_id).phase is not Phase.DONE:
                 return self.follow(
-                    self._journal.run(run.run_id), make_request, until_launched=until_launched, patience=patience
+                    self.journal.run(run.run_id), make_request, until_launched=until_launched, patience=patience
                 )
             if has_lock:
-                return (run := self._journal.run(run.run_id)), self._receipts.write(run)
+                return (run := self.journal.run(run.run_id)), self._receipts.write(run)
 
     def _show(self, watcher: Watcher | None, run: Run) -> None:
         if watcher is None:

@@ -121,7 +121,7 @@ def command(
                 return
             run, runner = joined.run, build.runner(journal, settings, view.show, joined.run.provider, client, factory)
             make_request = build.further_requests(runner, run, factory, settings)
-        follow(runner, run, make_request, as_json, until_launched=detach)
+        follow(runner, run, make_request, as_json, until_launched=detach, images=transfer.folder)
 
 
 def _checked(

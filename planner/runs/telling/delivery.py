@@ -101,7 +101,7 @@ class Delivery:
         try:
             process.communicate(text, timeout=self._patience)
         except subprocess.TimeoutExpired:
-            _kill(process)
+            kill_with_children(process)
             return f"{self._target[0]} had not ended after {self._patience:g} s, and was killed"
         return f"{self._target[0]} ended with code {process.returncode}" if process.returncode else ""
 
@@ -113,7 +113,7 @@ class _Here(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def kill_with_children(process: subprocess.Popen[Any]) -> None:
     """End the command, and what it has started."""
     with suppress(OSError):
         if hasattr(os, "killpg"):

@@ -43,6 +43,8 @@ LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("", "project", ["", "thesis", "a_b-9", "x" * 63], ["Thesis", "-a", "a b", "x" * 64, "é", 7, None]),
     ("", "container", [None, f"me/it@sha256:{'0' * 64}"], ["me/it:1", "", 7]),
     ("", "secrets", [{}], [None, [], "x"]),
+    ("", "export", [[], ["onnx", "tflite_int8"], ["SavedModel"]], ["onnx", ["pickle"], [1], None]),
+    ("", "track", [[], ["mlflow", "wandb", "trackio"]], ["mlflow", ["aim"], [1], None]),
     ("", "colour", [], ["red"]),
     ("model", "preset", ["vgg11", "vgg19"], ["vgg12", 16, None]),
     ("model", "batch_norm", [True, False], ["perhaps", 2, None]),

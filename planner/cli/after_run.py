@@ -1,0 +1,66 @@
+"""What a job asks for once its run has ended, `export` and `track`: done on this computer, when nothing bills any more.
+
+A run is what it is, whatever becomes of this: what fails is told with the command that tries it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from planner.errors import PlanError
+from planner.runs.journal.reader import recorded_job
+from planner.runs.run import Outcome
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from planner.runs.journal.journal import Journal
+    from planner.runs.receipt.receipt import Receipt
+    from planner.runs.run import Run
+    from planner.settings import Settings
+    from workloads.job import TrainingJob
+
+
+def after_run(run: Run, receipt: Receipt, journal: Journal, settings: Settings, images: Path | None = None) -> None:
+    """Export and track a run that has ended, as its job says. `images`: where they are, if the job says an address."""
+    try:
+        job = recorded_job(journal, run.run_id)
+    except PlanError as error:
+        _tell(error)
+        return
+    if job.export and run.outcome is Outcome.SUCCEEDED and not receipt.simulated:
+        _export(run, job, settings, images)
+    for tracker in job.track:
+        _track(job, receipt, tracker)
+
+
+def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None) -> None:
+    from planner.cli.exports import ExportChoice, export_run
+    from planner.runs.exports import IMAGES
+
+    choice = ExportChoice(formats=job.export, data=images, images=IMAGES)
+    try:
+        failed = [export.format for export in export_run(run, job, choice, settings) if export.error]
+    except PlanError as error:
+        _tell(error)
+        failed = [*job.export]
+    if failed:
+        sys.stderr.write(f"plan convert {run.run_id} --to {','.join(failed)} tries again\n")
+
+
+def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
+    from planner.trackers.push import write_run
+    from planner.trackers.run_record import run_record
+    from workloads.terms import Tracker
+
+    try:
+        where = write_run(Tracker(tracker), run_record(job, receipt))
+    except PlanError as error:
+        _tell(error)
+        return
+    sys.stderr.write(f"{tracker}: {where}\n")
+
+
+def _tell(error: PlanError) -> None:
+    sys.stderr.write(f"{error.message}{f'; {error.hint}' if error.hint else ''}\n")

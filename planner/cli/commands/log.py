@@ -1,0 +1,39 @@
+"""`plan log`: the figures, the curves and the model of a run, written to a tracker of experiments."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from planner.cli import build, options
+from planner.errors import BadInputError
+from planner.runs.journal.reader import recorded_job
+from planner.runs.receipt.receipt import receipt_from
+from planner.trackers.push import PROJECT, write_run
+from planner.trackers.run_record import run_record
+from workloads.terms import Tracker
+
+
+def command(
+    name: options.RunName,
+    to: Annotated[str, typer.Option("--to", help=f"Trackers, with commas between: {', '.join(Tracker)}")],
+    project: Annotated[str, typer.Option("--project", help="The tracker's project or experiment")] = PROJECT,
+    as_json: options.Json = False,
+) -> None:
+    """Write a run that has ended to trackers, from this computer, signed in as their own libraries are here."""
+    trackers = [Tracker(options.one_of("--to", one.strip(), [*Tracker])) for one in to.split(",")]
+    with build.journal(options.settings()) as journal:
+        run = journal.run(name)
+        receipt = journal.receipt(run.run_id)
+        if receipt is None:
+            raise BadInputError(f"run {run.run_id} has no receipt yet", "it is written when the run has ended")
+        record = run_record(recorded_job(journal, run.run_id), receipt_from(receipt))
+    rows = [{"tracker": tracker, "where": write_run(tracker, record, project)} for tracker in dict.fromkeys(trackers)]
+    if as_json:
+        sys.stdout.write(json.dumps({"run_id": run.run_id, "written": rows}) + "\n")
+        return
+    for row in rows:
+        sys.stdout.write(f"{row['tracker']}: {row['where']}\n")
