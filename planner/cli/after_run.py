@@ -50,12 +50,12 @@ def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None)
 
 
 def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
-    from planner.trackers.push import write_run
+    from planner.trackers.push import PROJECT, write_run
     from planner.trackers.run_record import run_record
     from workloads.terms import Tracker
 
     try:
-        where = write_run(Tracker(tracker), run_record(job, receipt))
+        where = write_run(Tracker(tracker), run_record(job, receipt), job.project or PROJECT)
     except PlanError as error:
         _tell(error)
         return

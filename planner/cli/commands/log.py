@@ -20,7 +20,12 @@ from workloads.terms import Tracker
 def command(
     name: options.RunName,
     to: Annotated[str, typer.Option("--to", help=f"Trackers, with commas between: {', '.join(Tracker)}")],
-    project: Annotated[str, typer.Option("--project", help="The tracker's project or experiment")] = PROJECT,
+    project: Annotated[
+        str | None,
+        typer.Option(
+            "--project", help=f"The tracker's project or experiment (default: that of the job, else {PROJECT})"
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Write a run that has ended to trackers, from this computer, signed in as their own libraries are here."""
@@ -30,7 +35,8 @@ def command(
         receipt = journal.receipt(run.run_id)
         if receipt is None:
             raise BadInputError(f"run {run.run_id} has no receipt yet", "it is written when the run has ended")
-        record = run_record(recorded_job(journal, run.run_id), receipt_from(receipt))
+        job = recorded_job(journal, run.run_id)
+    record, project = run_record(job, receipt_from(receipt)), project or job.project or PROJECT
     rows = [{"tracker": tracker, "where": write_run(tracker, record, project)} for tracker in dict.fromkeys(trackers)]
     if as_json:
         sys.stdout.write(json.dumps({"run_id": run.run_id, "written": rows}) + "\n")
