@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from workloads.addresses import shown_values
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
 from workloads.layers import ImageTooSmallError, Net, graph_of
@@ -488,6 +489,15 @@ class TrainingJob(Value):
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
             del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def shown_job(job: TrainingJob) -> dict[str, Any]:
+    """The job as JSON shows it: addresses without what lets one in, and of a file of the person's own what was read of
+    it without the file and its graph."""
+    values: dict[str, Any] = shown_values(
+        job.model_dump(mode="json", exclude={"model": {"read": {"source", "packed"}}})
+    )
+    return values
 
 
 def job_from_json(text: str) -> TrainingJob:

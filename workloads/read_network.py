@@ -54,6 +54,15 @@ class ReadNetwork(Value):
             raise GraphError("the graph of the job is of other images or classes than it says")
         return graph
 
+    def lines(self) -> tuple[str, ...]:
+        """What a person is told of the network beside its figures: layers that are not Keras', operators that nobody
+        knows, and what was noted when it was read."""
+        names = ", ".join(self.own_layers)
+        own = (f"layers of your own: {names}; plan predict cannot load a model that holds them",) if names else ()
+        unknown = self.graph().unknown
+        by_bytes = (f"not known, and counted by their bytes: {', '.join(unknown)}",) if unknown else ()
+        return (*own, *by_bytes, *self.notes)
+
 
 def packed(graph_text: str) -> str:
     """A graph's text (`workloads.graph_file.graph_json`) in a few thousand characters."""

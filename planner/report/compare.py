@@ -13,7 +13,7 @@ from planner.report.estimate_json import candidate_rows, changed_json, machine_j
 from pricing.devices import device_text
 from pricing.money import from_micro
 from pricing.offers import Market
-from workloads.addresses import shown_values
+from workloads.job import shown_job
 from workloads.job_changes import Difference, differences
 from workloads.memory import GIB
 
@@ -249,7 +249,7 @@ def _side_json(side: Side) -> dict[str, Any]:
     plan = side.plan
     return {
         "source": side.source,
-        "job": shown_values(plan.job.model_dump(mode="json")),
+        "job": shown_job(plan.job),
         "candidate_count": len(plan.ranking),
         "filtered_last": None if plan.ranking else plan.filtered_last,
         "advice": list(plan.advice),

@@ -20,7 +20,7 @@ from planner.report.estimate_columns import (
 )
 from planner.report.machines import machines_advice, machines_json
 from providers.registry import is_estimated_only
-from workloads.addresses import shown_values
+from workloads.job import shown_job
 
 if TYPE_CHECKING:
     from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
@@ -56,7 +56,7 @@ def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]: 
     shown = plan.ranking[: beside.limit]
     evidence = dict.fromkeys(one for candidate in shown for one in candidate.estimate.computed.evidence)
     return {
-        "job": shown_values(plan.job.model_dump(mode="json")),
+        "job": shown_job(plan.job),
         "changed": changed_json(beside.changed),
         "made_at": plan.made_at.isoformat(),
         "made_by": {"command": beside.command, "version": __version__},

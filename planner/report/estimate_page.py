@@ -64,7 +64,8 @@ def _not_shown(plan: Plan, left_out: LeftOut) -> str:
         parts.append(f"{_counted(rows, 'row')} (--limit N)")
     if left_out.columns:
         parts.append(f"{_counted(left_out.columns, 'column')} (--wide)")
-    notes = len(_notes(plan)) + len(plan.advice[1:]) + bool(plan.rejections) + len(_weights(plan.job)) + left_out.lines
+    notes = len(_notes(plan)) + len(plan.advice[1:]) + bool(plan.rejections) + left_out.lines
+    notes += len(_weights(plan.job)) + len(_own(plan.job))
     parts += ["chart"] if left_out.chart else []
     parts.append(f"{_counted(notes, 'note')} (--notes)")
     return f"not shown: {', '.join(parts)}"
@@ -130,7 +131,7 @@ def _heading(plan: Plan) -> list[str]:
     is_frozen = graph.trained_parameters < graph.parameters
     trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
     size = f"{graph.parameters / 1e6:.1f} M parameters{trained}, {2 * graph.macs / 1e9:.2f} GFLOPs forward"
-    return [job_line(job, f" ({size})"), *_weights(job), _limits(job)]
+    return [job_line(job, f" ({size})"), *_weights(job), *_own(job), _limits(job)]
 
 
 def job_line(job: TrainingJob, size: str = "") -> str:
@@ -147,6 +148,10 @@ def _weights(job: TrainingJob) -> list[str]:
     text = weights_text(job)
     frozen = f", frozen up to and with {job.model.freeze}" if job.model.freeze else ""
     return [f"begins with {text}{frozen}"] if text else []
+
+
+def _own(job: TrainingJob) -> tuple[str, ...]:
+    return () if job.model.read is None else job.model.read.lines()
 
 
 def _limits(job: TrainingJob) -> str:

@@ -6,6 +6,7 @@ import importlib
 import os
 import traceback
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.graph import GraphError, Kind, Shape
@@ -66,14 +67,15 @@ def _keras(framework: str) -> Any:
 
 def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:
     size, channels, classes = question["size"], question["channels"], question["classes"]
+    name, wanted = Path(question["file"]).stem, (size, channels, classes)
     try:
         # Weights are not made: a graph needs their shapes alone.
         with keras.StatelessScope(initialize_variables=False):
-            return _graph(keras, _model(question), size, channels, classes)
+            return _graph(keras, _model(question), name, wanted)
     except (UnreadableError, GraphError, ForbiddenError, MemoryError):
         raise
     except Exception:  # noqa: BLE001 - a file may look at its weights; then they are made
-        return _graph(keras, _model(question), size, channels, classes)
+        return _graph(keras, _model(question), name, wanted)
 
 
 def _model(question: dict[str, Any]) -> Any:
@@ -86,7 +88,8 @@ def _model(question: dict[str, Any]) -> Any:
         raise UnreadableError(str(error)) from None
 
 
-def _graph(keras: Any, model: Any, size: int, channels: int, classes: int) -> dict[str, Any]:
+def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> dict[str, Any]:
+    size, channels, classes = wanted
     if not isinstance(model, keras.Model):
         kind = type(model).__name__
         raise UnreadableError(f"its function returns {kind}, not {MODEL_TYPE}", "return keras.Model(inputs, outputs)")
@@ -100,7 +103,7 @@ def _graph(keras: Any, model: Any, size: int, channels: int, classes: int) -> di
             f"its model puts out {_text(shape)} for each image, not {classes} numbers, one for each class",
             "the trainer trains classifiers: end with pooling or Flatten and Dense(classes)",
         )
-    builder = GraphBuilder(model.name, Shape(size, size, channels))
+    builder = GraphBuilder(name, Shape(size, size, channels))
     places = {id(image): builder.image}
     for step in traced.steps:
         add_operation(builder, step, places)

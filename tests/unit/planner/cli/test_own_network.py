@@ -30,6 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "my_net.py").write_text("raise SystemExit('it ran')\n")
     (tmp_path / "net.onnx").touch()
     return tmp_path
@@ -39,7 +40,7 @@ def answer(question: dict[str, Any], limits: object) -> dict[str, Any]:
     builder = GraphBuilder("net", Shape(question["size"], question["size"], question["channels"]))
     x = builder.activation(builder.batch_norm(builder.convolution(builder.image, 16, Window(3, 2), bias=False)))
     builder.dense(builder.global_pool(x), question["classes"])
-    return {"graph": graph_json(builder.graph()), "own": [], "notes": []}
+    return {"graph": graph_json(builder.graph()), "own": ["Gain"], "notes": ["a note"]}
 
 
 @pytest.fixture
@@ -75,6 +76,24 @@ def test_a_file_that_nobody_agreed_to_is_not_run(arguments: tuple[str, ...], fol
     assert "my_net.py was not run before with this content, and nobody has agreed to it" in text
     assert "plan estimate JOB.yaml --run-file" in text
     assert not list((folder / "home").glob("networks/*"))
+
+
+def test_an_estimate_of_a_file_that_was_read_runs_nothing(kept: Callable[[str], Path]) -> None:
+    said = plan("estimate", kept(PYTHON), "--limit", 1)
+    assert (said.code, said.err) == (0, "")
+    heading = said.out.splitlines()
+    assert heading[0].startswith("own: net (0.0 M parameters, 0.00 GFLOPs forward) on cifar10 at 32 px")
+    assert heading[1] == "layers of your own: Gain; plan predict cannot load a model that holds them"
+    assert heading[2] == "a note"
+
+
+def test_the_json_of_an_estimate_leaves_the_file_and_its_graph_out(kept: Callable[[str], Path]) -> None:
+    job_file = kept(PYTHON)
+    said = plan("estimate", job_file, "--json", "--limit", 1)
+    read = said.json["job"]["model"]["read"]
+    assert (said.code, read["own_layers"], {"source", "packed"} & set(read)) == (0, ["Gain"], set())
+    beside = plan("estimate", job_file, "--compare", "epochs=2", "--json")
+    assert "it ran" not in said.out + beside.out
 
 
 @pytest.mark.parametrize("command", [("launch", "--yes", "--provider", "local"), ("measure", "--yes")])
