@@ -86,8 +86,8 @@ def result_page(answer: PilotAnswer) -> Page:
     lines += [f"{_where(result.place)}: {result.why}" for result in answer.results if result.why]
     lines += [f"{_where(result.place)}: {BOUND_TEXT}" for result in answer.results if _is_bound(result)]
     lines.append(f"spent {format_usd(answer.spent_usd)} of {format_usd(answer.proposal.cap_usd)}")
-    if not answer.after:
-        return lines
+    if not answer.after or not answer.after[0].usd[0]:
+        return lines  # no pilot was run, or nothing costs anything there
     before, after = answer.proposal.places[0], answer.after[0]
     if _key(before) == _key(after):
         return [*lines, f"{_where(after)} stays the cheapest: {_usd_text(before)} as estimated, {_usd_text(after)} now"]

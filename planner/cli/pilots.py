@@ -6,15 +6,20 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.cli import build
+import typer
+
+from planner.cli import build, options
 from planner.cli.ask import confirm
 from planner.cli.data_steps import bring, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches, person
-from planner.cli.pilot_page import PilotAnswer, proposal_page
+from planner.cli.pilot_page import PilotAnswer, proposal_page, result_page
+from planner.cli.run_end import print_left
 from planner.cli.screen import show
+from planner.errors import ExitCode
 from planner.planning.build_plan import PlanQuery
 from planner.runs.directory.run_keys import RunKeys
+from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
 from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot
 from planner.runs.proposal.consent import foreign_parts, readers
@@ -34,6 +39,8 @@ if TYPE_CHECKING:
     from planner.runs.proposal.pilots import PilotPlace
     from workloads.job import TrainingJob
 
+DEFAULT_PILOTS = 3
+
 
 def answer_with_pilots(
     job: TrainingJob, query: PlanQuery, cap_usd: Decimal, most: int, around: Surroundings, *, assume_yes: bool
@@ -52,6 +59,27 @@ def answer_with_pilots(
             send_brought(transfer, around.provider_of(name))
     results = _run(proposal, data, around)
     return PilotAnswer(proposal, results, pilot_places(job, query, around))
+
+
+def run_pilots_first(
+    job: TrainingJob, query: PlanQuery, around: Surroundings, cap: str | None, *, assume_yes: bool, as_json: bool
+) -> None:
+    """The pilots of a launch within a cap as it was typed (None: no pilots), as far as they are worth it, all told on
+    stderr: what they measured is in this home when the launch is proposed. Leaves the command where the person has
+    stopped one or let go of it."""
+    if cap is None:
+        return
+    try:
+        answer = answer_with_pilots(
+            job, query, options.cap("--pilot", cap), DEFAULT_PILOTS, around, assume_yes=assume_yes
+        )
+    except Detached as left:
+        print_left(left.run, as_json)
+        raise typer.Exit from None
+    show(result_page(answer) if answer.results else proposal_page(answer.proposal), stream=sys.stderr)
+    if any(result.was_stopped for result in answer.results):
+        sys.stderr.write("a pilot was stopped: nothing is launched\n")
+        raise typer.Exit(int(ExitCode.INTERRUPTED))
 
 
 def _providers(proposal: PilotProposal) -> list[str]:

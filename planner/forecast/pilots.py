@@ -8,7 +8,7 @@ information; Raiffa and Schlaifer, Applied Statistical Decision Theory, 1961).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from itertools import combinations
 from statistics import NormalDist, fmean
@@ -126,6 +126,15 @@ def worthwhile(choices: Sequence[Choice], most: int = MOST_PILOTS, cap_usd: floa
         return nearest._replace(places=())
     by_worth = sorted(best.places, key=lambda place: _cost_usd(choices, [place]) - scenarios.saving_usd([place]))
     return best._replace(places=tuple(by_worth))
+
+
+def next_pilot(choices: Sequence[Choice], left: Collection[int], cap_usd: float = math.inf) -> int | None:
+    """The pilot to run next, of those that are `left` of what was agreed to; None where none is worth its cost any
+    more. The choices are as they are known now: what was measured may have changed their order."""
+    known = [one if place in left else one._replace(pilot_usd=None) for place, one in enumerate(choices)]
+    order = sorted(range(len(known)), key=lambda place: known[place].usd * known[place].weight)
+    pilots = worthwhile([known[place] for place in order], len(left), cap_usd) if left else NO_PILOTS
+    return order[pilots.places[0]] if pilots.places else None
 
 
 def overlapping(choices: Sequence[Choice]) -> list[int]:

@@ -31,7 +31,7 @@ class RentedMeasurements:
     def __init__(self, rows: Sequence[OwnMeasurement]) -> None:
         # Oldest first: the newest stays.
         self._rows = {(row.machine, row.shape): row for row in rows if row.device and row.images_per_second > 0}
-        self._shapes: dict[str, str] = {}
+        self._shapes: dict[int, tuple[TrainingJob, str]] = {}
 
     def of_devices(self) -> list[Measurement]:
         """What they say of devices wherever they are rented. A rate that the host held down says nothing of the device,
@@ -62,10 +62,10 @@ class RentedMeasurements:
         )
 
     def _shape_of(self, job: TrainingJob) -> str:
-        text = job.to_json()
-        if text not in self._shapes:
-            self._shapes[text] = shape_of(job)
-        return self._shapes[text]
+        # By the object, which is kept so that no other comes by its id: a plan asks of one job hundreds of times.
+        if id(job) not in self._shapes:
+            self._shapes[id(job)] = (job, shape_of(job))
+        return self._shapes[id(job)][1]
 
 
 def _name(row: OwnMeasurement) -> str:

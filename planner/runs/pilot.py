@@ -14,7 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
-from planner.forecast.pilots import Choice, worthwhile
+from planner.forecast.pilots import Choice, next_pilot
 from planner.planning.own_measurements import OwnMeasurement
 from planner.runs.proposal.pilots import PilotPlace, PilotProposal, bounded, limit_within, most_usd
 from planner.runs.run import Outcome, Run
@@ -92,19 +92,10 @@ class PilotSeries:
 
     def _next(self) -> int | None:
         """The next pilot by what is known now; None where none is worth its cost any more."""
-        choices = [
-            choice if number in self._agreed else choice._replace(pilot_usd=None)
-            for number, choice in enumerate(self._choices)
-        ]
-        # What was measured has changed the order.
-        order = sorted(range(len(choices)), key=lambda number: choices[number].usd * choices[number].weight)
-        left = len(self._agreed)
-        pilots = worthwhile([choices[number] for number in order], left, float(self._left_usd)) if left else None
-        if pilots is not None and pilots.places:
-            return order[pilots.places[0]]
-        if left:
+        number = next_pilot(self._choices, self._agreed, float(self._left_usd))
+        if number is None and self._agreed:
             self._say("no further pilot is worth its cost, by what is known now")
-        return None
+        return number
 
 
 def _after(choice: Choice, result: PilotResult) -> Choice:

@@ -19,6 +19,7 @@ from planner.cli.data_steps import bring, check_at_launch, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
+from planner.cli.pilots import run_pilots_first
 from planner.cli.run_end import follow, print_ended_receipt
 from planner.cli.screen import show
 from planner.datasets.transfer import DataTransfer
@@ -68,15 +69,21 @@ def command(
             "--another", help="Launch although a run of this job is live; without it, --yes attaches to that run"
         ),
     ] = False,
+    pilot: Annotated[
+        str | None,
+        typer.Option(
+            "--pilot", metavar="USD", help="First run the pilots that are worth it, as plan pilot does, within this cap"
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the model")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
     job, told = _checked(options.read_job_file(job_file, may_ask=not yes), deadline, budget, objective)
-    settings = options.settings()
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
-    around = build.surroundings(settings, calibrates=not dry_run)
+    around = build.surroundings(settings := options.settings(), calibrates=not dry_run)
     factory = around.provider_of
+    run_pilots_first(job, query, around, None if dry_run else pilot, assume_yes=yes, as_json=as_json)
     given_usd = None if max_cost is None else options.max_cost(max_cost)
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, settings))
     most = most_usd(proposal, given_usd, assume_yes=yes)

@@ -11,15 +11,13 @@ import typer
 from planner.cli import build, options
 from planner.cli.data_steps import check_at_launch
 from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
-from planner.cli.pilots import answer_with_pilots
+from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots
 from planner.cli.run_end import print_left
 from planner.cli.screen import show
 from planner.errors import ExitCode
 from planner.forecast.pilots import MOST_PILOTS
 from planner.planning.build_plan import PlanQuery
 from planner.runs.execution.executor import Detached
-
-DEFAULT_PILOTS = 3
 
 
 def command(

@@ -135,6 +135,26 @@ def test_every_cap_holds(tmp_path: Path) -> None:
             assert row["pilot_most_usd"] is None or row["pilot_most_usd"] <= float(budget)
 
 
+def test_a_launch_can_run_its_pilots_first(tmp_path: Path) -> None:
+    """The proposal that follows is the one by what they measured; the pilot is no run that the launch attaches to."""
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "6", "--yes", "--detach")
+    assert said.code == 0
+    pilots, _, launch = said.err.partition("is the cheapest now")
+    assert "1 pilot" in pilots or "2 pilots" in pilots
+    assert "flowers on sim v100.one (spot)" in launch
+    newest, measured = runs(tmp_path)
+    assert (measured.max_steps is not None, newest.max_steps, newest.phase) == (True, None, Phase.BOOTING)
+
+
+def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "40"))
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "6", "--yes", "--detach")
+    assert said.code == 0
+    assert "no pilot is worth it" in said.err
+    assert len(runs(tmp_path)) == 1
+
+
 # --- what is typed wrong -----------------------------------------------------------------------------------------
 
 

@@ -139,6 +139,13 @@ def widths(rows: list[RankedOffer]) -> dict[tuple[str, str, str], float]:
     return {name: one.high / one.low for name, one in speed.items()}
 
 
+def test_a_change_that_advice_tries_is_no_surprise(settings: Settings) -> None:
+    """Its precision is a plain word, of which a job's own serializer warns."""
+    add_measurement(settings.measurements, a_pilot())
+    job = JOB.model_copy(update={"precision": "fp32"})
+    assert RentedMeasurements(load_measurements(settings.measurements)).there(job, on("aws", "g4dn.xlarge")) is None
+
+
 def test_a_simulated_pilot_changes_no_rented_row(settings: Settings) -> None:
     before = planned(settings)
     add_measurement(settings.measurements, a_pilot(machine="sim/t4.one", images_per_second=90_000.0))

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.forecast.pilots import Choice
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.pilot import pilot_of
-from planner.runs.proposal.pilots import LEAST_LONGER, PilotPlace, bounded, limit_within, most_usd
+from planner.runs.proposal.pilots import LEAST_LONGER, bounded, limit_within, most_usd
 from planner.runs.run import attempt_deadline
 from planner.runs.targets import MOST_ABOVE, Target, cost_of
 from pricing.grades import Market
 from pricing.money import Billing
-from tests.builders import a_run, a_target, a_throughput
+from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON
+from tests.unit.planner.runs.builders_of_pilots import place_at
 
 money = st.decimals("0.01", "20", places=2)
 
@@ -35,16 +35,9 @@ def targets(draw: st.DrawFn) -> Target:
     )
 
 
-def a_place(target: Target, seconds: float) -> PilotPlace:
-    return PilotPlace(
-        rank=1, targets=(target,), choice=Choice(1, 0, 0.2, 0.1), throughput=a_throughput(),
-        usd=(Decimal(1), Decimal(1), Decimal(1)), seconds=seconds, pilot_usd=Decimal("0.1"), steps=100,
-    )  # fmt: skip
-
-
 @given(targets(), st.floats(30, 3000), money)
 def test_the_most_is_within_what_is_left(target: Target, seconds: float, left_usd: Decimal) -> None:
-    limit = limit_within(a_place(target, seconds), left_usd)
+    limit = limit_within(place_at(target, seconds), left_usd)
     if limit is None:
         least = timedelta(seconds=LEAST_LONGER * seconds)
         slack = timedelta(seconds=2 + target.offer.billing.increment_seconds)
@@ -57,7 +50,7 @@ def test_the_most_is_within_what_is_left(target: Target, seconds: float, left_us
 @given(targets(), st.floats(30, 3000), money)
 def test_the_engine_ends_it_at_its_limit_at_the_highest_price(target: Target, seconds: float, cap_usd: Decimal) -> None:
     """Deadline and budget of the run are what the engine reads; the most counts the machine's timers beyond them."""
-    place = a_place(target, seconds)
+    place = place_at(target, seconds)
     limit = limit_within(place, cap_usd)
     if limit is None:
         return
@@ -79,14 +72,14 @@ def test_its_budget_lasts_to_its_limit(target: Target) -> None:
 
 
 def test_a_pilot_is_a_run_that_measures() -> None:
-    place = a_place(a_target("0.5"), 500.0)
+    place = place_at(a_target("0.5"), 500.0)
     run = pilot_of(a_run(created_at=NOON, targets=place.targets), place, timedelta(minutes=20))
     assert (run.model_folder, run.max_steps, run.until_steady) == ("", 100, True)
     assert run.deadline == NOON + timedelta(minutes=20)
 
 
 def test_a_machine_that_costs_nothing_has_no_budget() -> None:
-    place = a_place(a_target("0"), 50.0)
+    place = place_at(a_target("0"), 50.0)
     limit = limit_within(place, Decimal("0.01"))
     assert limit == timedelta(minutes=10)
     assert pilot_of(a_run(targets=place.targets, created_at=NOON), place, limit).budget_usd is None
@@ -94,4 +87,4 @@ def test_a_machine_that_costs_nothing_has_no_budget() -> None:
 
 @pytest.mark.parametrize("cap", ["0.01", "0.20"])
 def test_a_cap_below_the_minimum_has_no_pilot(cap: str) -> None:
-    assert limit_within(a_place(a_target("1.00"), 565.0), Decimal(cap)) is None
+    assert limit_within(place_at(a_target("1.00"), 565.0), Decimal(cap)) is None
