@@ -121,6 +121,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left alone": {"images_per_second": 30, "disks_stay": True, "reaper_every": 3600},
     "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
 }
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": {"trainer": "hung"},
+}
 POLICIES = ["client", "setup"]
 """All that clients may do: the first of them makes the bucket."""
 _DOUBLES: dict[int, tuple[Double, SdkApi, Bucket]] = {}

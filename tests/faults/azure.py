@@ -138,7 +138,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left alone": {},
     "left hung": {},
 }
-HUNG = ("machine's timer", "swept", "left hung")
+SCENARIOS |= {"pilot": SCENARIOS["plain"], "pilot, lost reply": SCENARIOS["lost reply"], "pilot, hung": {}}
+HUNG = ("machine's timer", "swept", "left hung", "pilot, hung")
 
 
 class AzureCloud:

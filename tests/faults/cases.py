@@ -37,6 +37,7 @@ class Case:
     launch has gone on elsewhere by then.
     `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
     happens without a death (Then.LEFT).
+    `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
     `pause` and `first` are the first pause and the first command there, where those are not drawn.
     `break_code` plants a defect in each client."""
@@ -52,6 +53,7 @@ class Case:
     answers: bool = True
     unheard: int = 0
     hours: bool = False
+    pilot: bool = False
     large_data: bool = False
     draws: int = 0
     pause: timedelta | None = None
@@ -63,6 +65,10 @@ _HOURS = (Then.AWAY, Then.LEFT)
 # A cloud has those cases that its double has a scenario for.
 CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
+    Case(name="pilot", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP), pilot=True),
+    Case(name="pilot, lost reply", then=(Then.STATUS, Then.ATTACH), answers=False, pilot=True),
+    # Its limit is half an hour (tests/faults/pilots.py).
+    Case(name="pilot, hung", then=(Then.NEVER,), deadline="30m", most_points=30, pilot=True),
     Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE), clear=True),
     Case(name="tail", then=(Then.ATTACH,), deadline="6h", answers=False),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),

@@ -32,6 +32,7 @@ from providers.base import RunId
 from tests.builders import LARGE_DATA, job_values
 from tests.faults.cases import Case
 from tests.faults.harness import Ask, Cloud
+from tests.faults.pilots import as_pilot
 from tests.faults.points import PointedJournal, Points
 from workloads.job import TrainingJob
 
@@ -116,9 +117,10 @@ def launch(desk: Desk, ask: Ask, points: Points) -> None:
             targets = tuple(replace(target, seconds=TRAINS.total_seconds()) for target in targets)
         draft = runner.draft(job, targets, timedelta(minutes=10), desk.home / "model")
         run = replace(draft, run_id=RUN_ID)
+        run = as_pilot(run) or run if case.pilot else run
         request = request_for(job, build.clock_of(provider), client=label_of(settings), key=RunKeys(settings.home).key)
         try:
-            runner.prepare(request(run, 1, targets[0]))
+            runner.prepare(request(run, 1, run.targets[0]))
             runner.record(run, job, {})
             runner.follow(run, request, until_launched=case.hours)
         except Detached:

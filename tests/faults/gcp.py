@@ -114,6 +114,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left alone": {"disks_stay": True},
     "left hung": {"trainer": "hung"},
 }
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": {"trainer": "hung"},
+}
 _SERVERS: dict[int, Process] = {}
 
 

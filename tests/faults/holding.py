@@ -84,7 +84,7 @@ class Holding:
 
     def somebody_comes_back(self) -> None:
         """`plan status` brings every run to its end and its receipt, and nothing of any is left."""
-        last = max(known.lasting for known in self.launched.values()) + timedelta(hours=1)
+        last = max((known.lasting for known in self.launched.values()), default=timedelta(0)) + timedelta(hours=1)
         until = self.cloud.now() + last
         while self.cloud.now() < until:
             began, before = self.cloud.now(), self.cloud.ledger()
@@ -143,7 +143,7 @@ class Holding:
         assert receipt is not None, f"{run.run_id} has no receipt"
         told = receipt["outcome"], receipt["attempts"]
         assert told == (run.outcome, len(run.attempts)), f"{run.run_id}: {run.outcome}, and its receipt says {told}"
-        if run.outcome is Outcome.SUCCEEDED:
+        if run.outcome is Outcome.SUCCEEDED and run.max_steps is None:
             model = self.computer.model_of(run.run_id) / "model.keras"
             assert model.is_file(), f"{run.run_id} has succeeded, and its model is not at home"
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from planner.runs.targets import Target
 
-_SHORT = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 400, 1500))
+SHORT = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 400, 1500))
 _HOURS = PAUSES
 LARGE_SHARE = 0.8
 """Of the jobs in a world where data may need a disk of its own, those whose data does."""
@@ -90,7 +90,7 @@ class Sequence:
         elif kind < 0.93:
             self.cloud.break_more(self.chance)
         else:
-            self._pass_time(_SHORT)
+            self._pass_time(SHORT)
         if any(known.lasting > _LONG for known in self.launched.values()) and self.chance.random() < 0.5:
             self._pass_time(_HOURS)
 
@@ -185,10 +185,10 @@ def template() -> Iterator[Path]:
         yield made
 
 
-def played(seed: int, empty: Path, name: str = "sim") -> Sequence:
-    """One sequence. Raises AssertionError naming the seed where something does not hold."""
+def played(seed: int, empty: Path, name: str = "sim", kind: type[Sequence] = Sequence) -> Sequence:
+    """One sequence of a kind. Raises AssertionError naming the seed where something does not hold."""
     with _home(seed, empty) as home, installed(home, row_of(name).provider), lines_in_turn():
-        sequence = Sequence(seed, home, name)
+        sequence = kind(seed, home, name)
         try:
             sequence.play()
         except Exception as error:

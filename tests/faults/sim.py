@@ -122,6 +122,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
+SCENARIOS |= {"pilot": SCENARIOS["plain"], "pilot, lost reply": SCENARIOS["lost reply"], "pilot, hung": {}}
 ENDED_BY = {
     Why.DELETED: EndedBy.COMMAND,
     Why.TRAINER_ENDED: EndedBy.AGENT,
@@ -176,6 +177,7 @@ TRAINERS: dict[str, type[Simulated]] = {
     "cloud's timer": Hung,
     "swept": Hung,
     "left hung": Hung,
+    "pilot, hung": Hung,
     "hung": FirstFallsSilent,
     "never begins": FirstNeverBegins,
 }

@@ -87,6 +87,11 @@ SCENARIOS: dict[str, Rules] = {
     ),
     "left hung": Rules(trainer=Hung()),
 }
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": Rules(trainer=Hung()),
+}
 
 
 @dataclass(frozen=True)

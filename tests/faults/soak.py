@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.faults.clouds import NAMES
-from tests.faults.sequences import played, template
+from tests.faults.pilot_sequences import PilotSequence
+from tests.faults.sequences import Sequence, played, template
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     seeds = [asked.seed] if asked.seed is not None else range(asked.first, asked.first + asked.sequences)
     failed = tried = 0
     with template() as empty, _mapping(asked) as over:
-        for wrong in over(partial(_wrong, empty=empty, name=asked.provider, defect=asked.defect), seeds):
+        wrong_of = partial(_wrong, empty=empty, name=asked.provider, defect=asked.defect, pilots=asked.pilots)
+        for wrong in over(wrong_of, seeds):
             tried += 1
             failed += bool(wrong)
             if wrong:
@@ -47,11 +49,11 @@ def _mapping(options: argparse.Namespace) -> Iterator[Callable[[Callable[[int], 
         yield partial(pool.imap_unordered, chunksize=_AT_A_TIME.get(options.provider, 1))
 
 
-def _wrong(seed: int, empty: Path, name: str, defect: str) -> str:
+def _wrong(seed: int, empty: Path, name: str, defect: str, *, pilots: bool = False) -> str:
     if defect:
         _plant(defect)
     try:
-        played(seed, empty, name)
+        played(seed, empty, name, PilotSequence if pilots else Sequence)
     except AssertionError as error:
         return str(error)
     return ""
@@ -76,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--pilots", action="store_true", help="launches are pilots under one cap (the sim alone)")
     parser.add_argument("--defect", default="", help="plant this one, and end with the first sequence that notices it")
     return parser
 

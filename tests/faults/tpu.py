@@ -151,6 +151,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left hung": {"trainer": "hung"},
     "data disk, left alone": {"disks_stay": True},
 }
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": {"trainer": "hung"},
+}
 
 
 class TpuCloud(GcpCloud):

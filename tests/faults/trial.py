@@ -16,6 +16,7 @@ from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, lines_in_turn
 from tests.faults.harness import Lived
 from tests.faults.health import destroyed, useless_machines
+from tests.faults.pilots import CAP_USD
 from tests.faults.points import Points
 from tests.faults.verdict import (
     MakeCloud,
@@ -140,6 +141,8 @@ def _after_death(scene: Scene) -> None:
             made = [row for row in desk.cloud.ledger() if row.machine]
             whole = len(made) >= trial.case.machines and any(row.remaining for row in made[trial.case.machines - 1 :])
             scene.allowed = frozenset({Outcome.SUCCEEDED}) if whole else _BOTH
+            if trial.case.pilot and not made:
+                scene.allowed |= {Outcome.FAILED}  # nothing was made, and a run that measures is not continued
             desk.cloud.pass_time(now + timedelta(seconds=Random(trial.name).choice(PAUSES)))
             _taken_up(scene)
 
@@ -170,6 +173,9 @@ def _verdict(scene: Scene) -> Verdict:
         leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.remaining]
     if trial.point is None and trial.case.most_points is not None:
         leaked = []
+    spent = sum(row.usd for row in ours)
+    if trial.case.pilot and spent > float(CAP_USD):
+        leaked.append(f"${spent:.4f}, above the cap of ${CAP_USD}")
     doubled = at_once(machines) > 1 or len(machines) > trial.case.machines
     says = f": {scene.messages[-1]}" if scene.messages else ""
     unrecorded = _unrecorded(scene, ours)
@@ -212,6 +218,8 @@ def _when_stopped(desk: Desk) -> frozenset[Outcome]:
     run = desk.recorded()
     if run is None or run.phase in _ENDING:
         return frozenset({Outcome.SUCCEEDED})
+    if desk.case.pilot:
+        return frozenset({Outcome.STOPPED, Outcome.SUCCEEDED})  # it trains for less time than an agent looks apart
     training = [row for row in desk.cloud.ledger() if row.machine and row.remaining and row.ours]
     ends = desk.cloud.trains_until(RUN_ID)
     over = run.phase is Phase.RUNNING and not training

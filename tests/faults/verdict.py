@@ -81,7 +81,7 @@ def without_receipt(settings: Settings, run: Run, model: Path) -> str:
         return "there is no receipt"
     if (receipt["outcome"], receipt["attempts"]) != (run.outcome, len(run.attempts)):
         return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
-    if run.outcome is Outcome.SUCCEEDED and not (model / "model.keras").is_file():
+    if run.outcome is Outcome.SUCCEEDED and run.max_steps is None and not (model / "model.keras").is_file():
         return "the model is not at home"
     return ""
 
