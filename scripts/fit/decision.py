@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scripts.fit.rows import Row
 
 PRICES = Path(__file__).parents[2] / "pricing" / "data" / "offers" / "aws.csv"
-_EC2 = {"K80": "p2.xlarge", "M60": "g3s.xlarge", "T4": "g4dn.xlarge", "V100": "p3.2xlarge"}
+EC2_TYPES = {"K80": "p2.xlarge", "M60": "g3s.xlarge", "T4": "g4dn.xlarge", "V100": "p3.2xlarge"}
 _PRICE_REGION = "us-east-1"
 _TESTS = (names.UNSEEN_NET, names.CONFIGURATION, names.DEVICE, names.ARCHITECTURE, names.SOURCE)
 MOST_MEAN, MOST_WORST = 0.03, 0.20
@@ -52,7 +52,7 @@ def decisions(rows: Sequence[Row], tested: Sequence[Tested]) -> list[Decisions]:
 
     A choice is a net, image size and batch that the EC2 source timed on at least two of its machines.
     """
-    prices = _prices()
+    prices = list_prices()
     by_id = {row.measurement.id: row for row in rows}
     results = []
     for test in _TESTS:
@@ -60,7 +60,7 @@ def decisions(rows: Sequence[Row], tested: Sequence[Tested]) -> list[Decisions]:
         for row in tested:
             stated = by_id[row.id].measurement
             if row.test == test and stated.source == names.EC2:
-                dollars = prices[_EC2[stated.device]] / stated.images_per_second
+                dollars = prices[EC2_TYPES[stated.device]] / stated.images_per_second
                 name = f"{stated.model} {stated.image_size_px} px batch {stated.batch_per_device}"
                 predicted = dollars / math.exp(row.off)
                 choices[name].append(Candidate(device=stated.device, predicted=predicted, true=dollars))
@@ -92,13 +92,13 @@ def one_at_a_time(choices: Iterable[tuple[str, list[Candidate]]]) -> Iterator[tu
 
 def decision_lines(results: Sequence[Decisions]) -> list[str]:
     """The table of choices between machines, in Markdown."""
-    prices = _prices()
+    prices = list_prices()
     lines = ["| test | held out | choices | right | mean extra cost | worst |", "|---|---|---|---|---|---|"]
     for one in results:
         right = sum(cost == 0 for cost in one.extra)
         extra = f"{mean(one.extra):.1%} | {max(one.extra):.1%}"
         lines.append(f"| {one.test} | {one.held_out} | {len(one.extra)} | {right} | {extra} |")
-    prices_text = ", ".join(f"{device} {prices[kind]:.3f}" for device, kind in _EC2.items())
+    prices_text = ", ".join(f"{device} {prices[kind]:.3f}" for device, kind in EC2_TYPES.items())
     lines += ["", f"On-demand prices of {_PRICE_REGION} in $/h: {prices_text}. Target: mean 3 %, worst 20 %."]
     wrong = next((one.wrong for one in results if one.test == names.DEVICE and one.wrong), ())
     if wrong:
@@ -106,7 +106,8 @@ def decision_lines(results: Sequence[Decisions]) -> list[str]:
     return lines
 
 
-def _prices() -> dict[str, float]:
+def list_prices() -> dict[str, float]:
+    """Dollars an hour on demand in the region of these choices, by machine type."""
     with PRICES.open(newline="", encoding="utf-8") as file:
         return {
             row["instance_type"]: float(row["on_demand_usd_per_hour"])
