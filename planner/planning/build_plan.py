@@ -195,9 +195,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
     try:
         _refuse_unknown(job, predictor.plain)
         own = query.own_prices or OwnPrices()
-        obtainability = Obtainabilities(now, shipped_notes(), query.evidence, query.scores)
-        world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits)
-        world = world._replace(obtainability=obtainability, credit_usd=own.credit_usd)
+        world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits, credit_usd=own.credit_usd)
+        world = world._replace(obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores))
         rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
         choice = _choose(job, rented, world, filters, query)
         computer = this_machine()
