@@ -36,7 +36,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Measure machines in short runs, where that is expected to save more than it costs."""
-    job = check_at_launch(options.with_limits(options.read_job_file(job_file), deadline, None, None))
+    job = check_at_launch(options.with_limits(options.read_job_file(job_file, may_ask=not yes), deadline, None, None))
     cap_usd = options.cap("--budget", budget)
     query = PlanQuery(
         tuple(provider or ()), tuple(region or ()), tuple(device or ()), options.markets(market)
