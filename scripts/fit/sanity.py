@@ -25,9 +25,11 @@ from pricing.device_text import read_devices
 from pricing.devices import Architecture, Device, cores_of
 from scripts.fit.rows import DEVICES
 from workloads.memory import GIB, footprint
+from workloads.networks.presets import NETWORKS, preset_graph
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
+    from workloads.graph import Graph
     from workloads.layers import Net
 
 PRECISIONS = ("fp32", "tf32", "amp_fp16")
@@ -37,6 +39,8 @@ INTERCONNECTS = ("NVLink", "NVSwitch", "PCIe")
 FRAMEWORKS = ("tensorflow", "jax", "torch")
 BATCHES = (16, 2048)
 _SIZES = (32, 64, 96, 128, 224)
+_GRAPH_SIZES = (224, 288)
+"""Sizes that every preset takes."""
 _ROUNDING = 1e-9
 
 
@@ -49,12 +53,13 @@ class Broken(NamedTuple):
     other: Question
 
 
-def nets() -> list[Net]:
-    """Every preset, the VGG nets with and without batch norm at several sizes."""
+def nets() -> list[Net | Graph]:
+    """Every preset, the VGG nets with and without batch norm at several sizes, others at two."""
     head = Head(dense=VGG_DENSE, dropout=VGG_DROPOUT, classes=1_000)
     kinds = [(name, size, norm) for name in VGG_FEATURES for size in _SIZES for norm in (False, True)]
     published = [vgg(name, VGG_FEATURES[name], head, (size, 3), batch_norm=norm) for name, size, norm in kinds]
-    return [*published, mnist_cnn(10, (28, 1))]
+    graphs = [preset_graph(preset, size, 3, 1_000) for preset in NETWORKS for size in _GRAPH_SIZES]
+    return [*published, mnist_cnn(10, (28, 1)), *graphs]
 
 
 def known_devices(devices: Mapping[str, Device]) -> list[str]:
@@ -120,7 +125,7 @@ def _rate(predictor: Predictor, asked: Question) -> float:
     return found.images_per_second
 
 
-def drawn(chance: random.Random, of: Sequence[Net], devices: Mapping[str, Device]) -> Question:
+def drawn(chance: random.Random, of: Sequence[Net | Graph], devices: Mapping[str, Device]) -> Question:
     """A question drawn at random whose step fits in the device's memory."""
     names = known_devices(devices)
     low, high = BATCHES

@@ -8,6 +8,8 @@ from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from scripts.fit.operators import folds as names
+from scripts.fit.operators.beside import beside_lines
+from scripts.fit.operators.beyond import beyond_lines
 from scripts.fit.operators.widths import crossed, network_half_widths
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def network_lines(tested: Sequence[NetworkTested]) -> list[str]:
         rows = [row for row in tested if row.evidence == kind]
         by_fold = mean(_covered(part, widths) for part in _folds(rows).values())
         lines.append(f"| {kind} | {math.exp(width):.2f} | {len(rows)} | {_covered(rows, widths):.0%} | {by_fold:.0%} |")
-    lines += ["", *_by_fold(tested), "", *_missed(tested, widths)]
+    lines += ["", *_by_fold(tested), "", *_missed(tested, widths), "", *beyond_lines(), "", *beside_lines(tested), ""]
     return lines
 
 

@@ -13,6 +13,7 @@ from planner.errors import BadInputError, ExitCode, ThisMachineError
 from planner.forecast.plan import REASON_TEXTS, Plan, Reason
 from planner.planning.build_plan import PlanQuery, make_plan, nothing_left, share_of
 from planner.settings import Settings
+from planner.throughput.values import Basis
 from tests.builders import CatalogText, a_job, a_throughput, small_catalog
 from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
@@ -225,3 +226,17 @@ def test_a_part_of_a_device_trains_at_its_share_of_the_whole_ones_rate() -> None
     assert (part.images_per_second, part.low, part.high) == (100.0, 50.0, 200.0)
     assert part.basis == "modelled"
     assert "share" in part.note
+
+
+def test_a_network_that_is_no_list_of_layers_is_ranked_like_any_other(make: Callable[..., Plan]) -> None:
+    plan = make(a_job(model={"preset": "resnet50", "image_size": 224}))
+    bases = {candidate.estimate.rental.device: candidate.estimate.throughput.basis for candidate in plan.ranking}
+    # ResNet-50 was measured on a T4.
+    assert bases["T4"] is Basis.SCALED
+    slower = make(a_job(model={"preset": "resnet152", "image_size": 224}))
+    rates = [
+        {one.place.row_id: one.estimate.throughput.images_per_second for one in of.ranking} for of in (plan, slower)
+    ]
+    both = rates[0].keys() & rates[1].keys()
+    assert both
+    assert all(rates[1][row] < rates[0][row] for row in both)

@@ -14,6 +14,10 @@ from planner.throughput.predict import Predictor
 from planner.throughput.table import MissingTableError
 from planner.throughput.values import Basis, Measurement, Question, Throughput, Unpredicted
 from tests.doubles.calls import calls_of
+from workloads.graph import Graph, Kind, Shape
+from workloads.graph_builder import GraphBuilder
+from workloads.networks.presets import preset_graph
+from workloads.terms import Preset
 from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
@@ -193,3 +197,43 @@ def test_a_whole_catalog_is_answered_quickly(table: Path, devices: DeviceTable) 
     # About ten times what it takes: a guard against another order of magnitude, not a benchmark. The seconds of a busy
     # computer would say nothing.
     assert calls / len(asked) < 4_000
+
+
+@pytest.mark.parametrize(("device", "row"), [("H100", "lambda_pt"), ("H200", "lambda_pt"), ("TPU v4", "mlperf")])
+def test_a_device_of_other_networks_is_anchored_by_them(predictor: Predictor, device: str, row: str) -> None:
+    found = answer(predictor, question(device, precision="amp_fp16"))
+    assert found.basis is Basis.ANCHORED
+    assert found.note == "anchored: resnet50 on this device"
+    assert found.evidence
+    assert all(name.startswith(row) for name in found.evidence)
+
+
+def test_a_network_is_scaled_where_it_was_measured_and_anchored_where_others_were(predictor: Predictor) -> None:
+    graph = preset_graph(Preset.MOBILENET_V2, 224, 3, 1_000)
+    measured, anchored, modelled = (answer(predictor, question(device, net=graph)) for device in ("V100", "H100", "L4"))
+    assert [one.basis for one in (measured, anchored, modelled)] == [Basis.SCALED, Basis.ANCHORED, Basis.MODELLED]
+    assert measured.evidence[0].startswith("profet")
+    assert measured.high / measured.low < anchored.high / anchored.low
+
+
+def test_several_devices_of_a_network_are_faster_than_one_and_less_sure(predictor: Predictor) -> None:
+    graph = preset_graph(Preset.RESNET50, 224, 3, 1_000)
+    one, four = (answer(predictor, question("V100", net=graph, device_count=count)) for count in (1, 4))
+    assert one.images_per_second < four.images_per_second < 4 * one.images_per_second
+    assert one.high / one.low < four.high / four.low
+
+
+def test_a_network_of_which_too_much_is_unknown_has_no_prediction(predictor: Predictor) -> None:
+    def network(unknown: int) -> Graph:
+        builder = GraphBuilder("odd", Shape(32, 32, 3))
+        x = builder.activation(builder.convolution(builder.image, 64, 3))
+        for _ in range(20):
+            x = builder.activation(builder.convolution(x, 64, 3))
+        for _ in range(unknown):
+            x = builder.add_operator(Kind.UNKNOWN, x, shape=builder.shape(x), function="Odd")
+        builder.dense(builder.global_pool(x), 10)
+        return builder.graph()
+
+    known, little = (answer(predictor, question("V100", net=network(unknown))) for unknown in (0, 1))
+    assert known.high / known.low < little.high / little.low
+    assert predictor.predict(question("V100", net=network(60))) == Unpredicted(reason="unknown_operators")

@@ -1,0 +1,23 @@
+"""This project's held-out predictions beside what other estimators compute, on the same measurements:
+`python -m benchmarks.beside_estimators`. Fits the model of operators (two minutes); docs/accuracy.md has the tables.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from scripts.fit.operators.beside import beside_lines
+from scripts.fit.operators.folds import tested
+from scripts.fit.operators.process import fitted, posterior
+from scripts.fit.operators.rows import read_network_rows
+
+
+def main() -> int:
+    """Print both tables."""
+    for line in beside_lines(tested(posterior(fitted(read_network_rows())))):
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

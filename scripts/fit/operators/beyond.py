@@ -1,0 +1,134 @@
+"""What the shipped predictor says of rows that no fit ever read, and of the devices that are rented most."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+
+from planner.throughput.network_steps import measured_network
+from planner.throughput.predict import Predictor
+from planner.throughput.values import Measurement, Question, Throughput
+from pricing.device_text import read_devices
+from scripts.fit.rows import DEVICES, measurement_of
+
+HELD_OUT = Path(__file__).parents[3] / "tests" / "data" / "networks_h200.csv"
+_BEFORE = "before (commit 613d8aa, VGG nets alone): mean 29.5 %, median 19.7 %, 69 % inside"
+_RENTED = ("L4", "A10G", "L40S", "H100", "H200", "TPU v3", "TPU v4", "TPU v5e")
+# Images per second and interval of the model of VGG nets alone, 2026-11-26.
+_ALONE = {
+    "L4": "348 (243 to 499)",
+    "A10G": "378 (264 to 542)",
+    "L40S": "956 (667 to 1,370)",
+    "H100": "2,411 (1,682 to 3,457)",
+    "H200": "2,846 (1,985 to 4,079)",
+    "TPU v3": "600 (419 to 860)",
+    "TPU v4": "964 (672 to 1,382)",
+    "TPU v5e": "690 (482 to 990)",
+}
+_BATCH = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """A held-out row, with how far the prediction is off and whether the row is inside its interval."""
+
+    model: str
+    precision: str
+    error: float
+    is_inside: bool
+
+
+def answered(path: Path = HELD_OUT) -> list[Answered]:
+    """The rows of a file as the predictor answers them, for torch."""
+    predictor = Predictor.open(read_devices(DEVICES)[0])
+    found = []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for cells in csv.DictReader(file):
+                row = measurement_of(cells)
+                net = measured_network(row)
+                if net is None or row.batch_per_device is None:
+                    continue
+                question = Question(
+                    net=net,
+                    device=row.device,
+                    device_count=row.device_count,
+                    interconnect=None,
+                    vcpus=None,
+                    batch_per_device=row.batch_per_device,
+                    precision=row.precision,
+                    xla=False,
+                    framework="torch",
+                )
+                answer = predictor.predict(question)
+                assert isinstance(answer, Throughput)
+                rate = row.images_per_second
+                error, is_inside = answer.images_per_second / rate - 1, answer.low <= rate <= answer.high
+                found.append(Answered(model=row.model, precision=row.precision, error=error, is_inside=is_inside))
+    finally:
+        predictor.close()
+    return found
+
+
+def beyond_lines() -> list[str]:
+    """The tables of rows that no fit read, and of VGG16 on the devices that are rented most."""
+    rows = answered()
+    lines = [
+        f"### Rows that no fit read: {len(rows)} of an H200 under PyTorch 2.11",
+        "",
+        f"For VGG nets {_BEFORE}.",
+        "",
+        "| networks | precision | rows | mean error | median error | bias | inside |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for title, is_vgg in (("VGG", True), ("others", False)):
+        of_kind = [row for row in rows if row.model.startswith("vgg") is is_vgg]
+        for precision in ("all", *dict.fromkeys(row.precision for row in of_kind)):
+            part = [row for row in of_kind if precision in ("all", row.precision)]
+            errors = [abs(row.error) for row in part]
+            lines.append(
+                f"| {title} | {precision} | {len(part)} | {mean(errors):.1%} | {median(errors):.1%} "
+                f"| {mean(row.error for row in part):+.1%} | {mean(row.is_inside for row in part):.0%} |"
+            )
+    return [*lines, "", *_rented_lines()]
+
+
+def _rented_lines() -> list[str]:
+    lines = [
+        f"### VGG16 at 224 px, a batch of {_BATCH}, 16 bits, TensorFlow, one device",
+        "",
+        "| device | images/s by the model of VGG nets alone | images/s now | basis | rows |",
+        "|---|---|---|---|---|",
+    ]
+    predictor = Predictor.open(read_devices(DEVICES)[0])
+    net = measured_network(_vgg16_row())
+    assert net is not None
+    try:
+        for device in _RENTED:
+            is_tpu = device.startswith("TPU")
+            question = Question(
+                net=net,
+                device=device,
+                device_count=1,
+                interconnect=None,
+                vcpus=None,
+                batch_per_device=_BATCH,
+                precision="amp_bf16" if is_tpu else "amp_fp16",
+                xla=is_tpu,
+                framework="tensorflow",
+            )
+            now = predictor.predict(question)
+            assert isinstance(now, Throughput)
+            told = f"{now.images_per_second:,.0f} ({now.low:,.0f} to {now.high:,.0f})"
+            rows = ", ".join(now.evidence) if now.basis == "anchored" else "-"
+            lines.append(f"| {device} | {_ALONE[device]} | {told} | {now.basis} | {rows} |")
+    finally:
+        predictor.close()
+    return lines
+
+
+def _vgg16_row() -> Measurement:
+    with HELD_OUT.open(newline="", encoding="utf-8") as file:
+        return next(row for cells in csv.DictReader(file) if (row := measurement_of(cells)).model == "vgg16")
