@@ -41,6 +41,9 @@ creates or ends something, so that the next command can continue after one that 
     receipt, and what this machine has measured. `cli/run_end.py` `follow` prints it and ends with the run's exit
     code.
 
+A pilot (`runs/pilot.py`, proposed by `runs/proposal/pilots.py`) is steps 5 to 11 of a run that measures: it has no
+folder for a model, so that step 9 falls away, and step 11 keeps what it measured of a rented machine.
+
 `plan status`, `stop` and `attach` start at step 6: `runs/runner.py` `settle`, `stop`, `follow`. Without a journal,
 `runs/sweeping/stop_by_label.py` and `runs/sweeping/sweep.py` find and end what runs have made by its labels.
 """

@@ -183,7 +183,9 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
         return Launch(len(run.attempts) + 1, places[0])
     all_refusals = (*refusals, *_held_refusals(searches))
     opens = opens_again(payable, all_refusals, now)
-    if (_got_somewhere(run) or _held_refusals(searches)) and opens is not None and opens < run.deadline:
+    # A run that measures does not wait for room: that there is none is what it came to know.
+    waits = run.max_steps is None and (_got_somewhere(run) or _held_refusals(searches))
+    if waits and opens is not None and opens < run.deadline:
         return Wait(min(opens, now + LOOK_AGAIN), _waiting_text(searches, opens))
     return _nowhere(run, all_refusals, searches, now)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from planner.planning.own_measurements import load_measurements
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
 from planner.runs.run import Outcome, Phase, Run
+from providers.sim.provider import SimProvider
 from tests.conftest import ROOT
 from tests.desk import TINY, on_the_doubles_day, signed_out
 from tests.doubles import fake_provider
@@ -223,6 +225,52 @@ def test_the_months_budget_holds_too(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir(exist_ok=True)
     (tmp_path / "home" / "settings.toml").write_text("budget_usd_per_month = 0.01\n")
     assert pilot(*PAIR).code == 0
+
+
+# --- what goes wrong on the way ----------------------------------------------------------------------------------
+
+
+def test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep, count = SimProvider.sleep, 0
+
+    def pressed(self: SimProvider, seconds: float) -> None:
+        nonlocal count
+        count += 1
+        if count == 4:
+            raise KeyboardInterrupt
+        sleep(self, seconds)
+
+    monkeypatch.setattr(SimProvider, "sleep", pressed)
+    said = pilot(*PAIR)
+    monkeypatch.setattr(SimProvider, "sleep", sleep)
+    assert said.code == 0
+    (run,) = runs(tmp_path)
+    assert run.live
+    assert f"plan attach {run.run_id} follows it again" in said.err
+    assert run.deadline - run.created_at < timedelta(minutes=30)
+
+
+def test_an_earlier_pilot_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(tmp_path, monkeypatch)
+    (run,) = runs(tmp_path)
+    said = pilot(*PAIR)
+    assert (said.code, said.error) == (9, f"run {run.run_id} of an earlier pilot or measurement of this job goes on")
+    ended = plan("attach", run.run_id)
+    assert ended.code == 0
+    (run,) = runs(tmp_path)
+    assert (run.outcome, run.phase) == (Outcome.SUCCEEDED, Phase.DONE)
+    # What it measured is kept, whoever saw it to its end.
+    assert plan("estimate", "job.yaml", *PAIR, "--json").json["candidates"][0]["basis"] == "measured"
+
+
+def test_a_network_that_is_lost_for_minutes_loses_no_pilot(tmp_path: Path) -> None:
+    scenario(tmp_path, '[[faults]]\ncode = "InternalError"\ntimes = 1000\nstart = "90s"\nend = "5m"\n')
+    answer = pilot(*PAIR, "--json").json
+    assert answer["pilots"][0]["outcome"] == "succeeded"
+    assert answer["pilots"][0]["images_per_second"]
+    assert all(run.phase is Phase.DONE and run.unverified is None for run in runs(tmp_path))
 
 
 # --- this machine ------------------------------------------------------------------------------------------------
