@@ -166,9 +166,9 @@ def _usd(option: str, text: str) -> Decimal:
     return budget
 
 
-def is_markdown(format_name: str, *, as_json: bool) -> bool:
+def is_markdown(format_name: str | None, *, as_json: bool) -> bool:
     """Whether `--format markdown` was typed. Raises BadInputError."""
-    is_wanted = one_of("--format", format_name, ["text", "markdown"]) == "markdown"
+    is_wanted = one_of("--format", format_name or "text", ["text", "markdown"]) == "markdown"
     if is_wanted and as_json:
         raise BadInputError("--format markdown and --json cannot be combined", "give one of the two")
     return is_wanted

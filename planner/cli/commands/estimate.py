@@ -84,8 +84,8 @@ def command(
         Path | None, typer.Option("--html", metavar="FILE", help="Write the answer as a page for a browser: one file")
     ] = None,
     format_name: Annotated[
-        str, typer.Option("--format", metavar="text|markdown", help="markdown: for a comment on GitHub")
-    ] = "text",
+        str | None, typer.Option("--format", metavar="text|markdown", help="markdown: for a comment on GitHub")
+    ] = None,
     run_file: Annotated[
         bool,
         typer.Option("--run-file", help="Run the Python file of model.python to read its network, without a question"),

@@ -15,7 +15,7 @@ for (const figure of document.querySelectorAll("figure")) {
   for (const spot of chart.querySelectorAll(".spot")) {
     const row = rows[Number(spot.dataset.row ?? NaN)];
     if (!row || spot.querySelector("title")) continue;
-    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    const title = document.createElementNS(chart.namespaceURI, "title");
     const [rank, ...texts] = [...row.cells].map((cell, index) => (index < 4 ? "" : `${titles[index]} `) + cell.textContent);
     title.textContent = `row ${rank}: ${texts.join("; ")}`;
     spot.prepend(title);

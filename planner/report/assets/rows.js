@@ -94,7 +94,7 @@
   // The name beside a point, where none that stands already is in its way.
   const name = (spot, boxes) => {
     const offer = offerOf(spot);
-    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
+    const text = document.createElementNS(front.namespaceURI, "text");
     text.setAttribute("x", at(spot, "cx") + 7);
     text.setAttribute("y", at(spot, "cy") - 6);
     text.textContent = offer.row.cells[deviceAt].textContent + (offer.market.includes("spot") ? " spot" : "");
