@@ -42,9 +42,9 @@ def of_trackers() -> str:
     return "\n".join(line for name in TRACKERS for line in extras[name]) + "\n"
 
 
-def locked() -> dict[str, str]:
+def locked(lock: Path = LOCK) -> dict[str, str]:
     """Versions by name, in small letters with hyphens, as the lock has them for any environment. Raises OSError."""
-    rows = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", lock.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in rows}
 
 

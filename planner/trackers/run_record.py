@@ -49,7 +49,7 @@ def run_record(job: TrainingJob, receipt: Receipt) -> dict[str, Any]:
 def _params(job: TrainingJob, receipt: Receipt) -> dict[str, str]:
     """Settings as texts. What names data or secrets is left out: an address may be nobody else's business."""
     values = {
-        "model": job.net().name,
+        "model": job.model.preset or ("layers" if job.model.file is None else Path(job.model.file).name),
         "epochs": job.epochs,
         "global_batch_size": job.global_batch_size,
         "precision": job.precision,

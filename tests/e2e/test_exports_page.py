@@ -42,12 +42,13 @@ def plan(*words: str, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_they_do_what_the_page_says(tmp_path: Path) -> None:
+@pytest.mark.parametrize("framework", ["tensorflow", pytest.param("jax", marks=pytest.mark.e2e)])
+def test_they_do_what_the_page_says(framework: str, tmp_path: Path) -> None:
     from PIL import Image
     from sklearn.datasets import load_digits
 
     home = tmp_path / "home"
-    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "job.yaml").write_text(f"{JOB}framework: {framework}\n")
     launched = plan("launch", "job.yaml", "--provider", "local", "--yes", "--json", cwd=tmp_path, home=home)
     assert launched.returncode == 0, launched.stderr
     receipt = json.loads(launched.stdout)

@@ -12,17 +12,18 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts.lock import LOCK, PYTHONS, locked, requirements
+from scripts.lock import LOCK, PYTHONS, TRACKERS_LOCK, locked, of_trackers, requirements
 from tests.conftest import ROOT
 
 ENVIRONMENT = {"sys_platform": "linux", "platform_machine": "x86_64"}
 
 
+@pytest.mark.parametrize("lock", [LOCK, TRACKERS_LOCK], ids=lambda path: path.stem)
 @pytest.mark.parametrize("python", PYTHONS)
-def test_the_lock_has_all_that_the_project_asks_for(python: str) -> None:
+def test_the_lock_has_all_that_the_project_asks_for(python: str, lock: Path) -> None:
     """After a change of pyproject.toml: make lock."""
-    pins, lacking = locked(), []
-    for line in requirements().splitlines():
+    pins, lacking = locked(lock), []
+    for line in (requirements() if lock == LOCK else of_trackers()).splitlines():
         asked = Requirement(line)
         if asked.marker is not None and not asked.marker.evaluate({**ENVIRONMENT, "python_version": python}):
             continue
@@ -31,9 +32,10 @@ def test_the_lock_has_all_that_the_project_asks_for(python: str) -> None:
     assert lacking == []
 
 
-def test_every_pin_has_a_hash_and_no_address() -> None:
-    entries = re.split(r"\n(?=\S)", LOCK.read_text(encoding="utf-8").strip())[1:]
-    assert len(entries) >= len(locked()) > 100
+@pytest.mark.parametrize(("lock", "least"), [(LOCK, 100), (TRACKERS_LOCK, 50)], ids=["ci", "trackers"])
+def test_every_pin_has_a_hash_and_no_address(lock: Path, least: int) -> None:
+    entries = re.split(r"\n(?=\S)", lock.read_text(encoding="utf-8").strip())[1:]
+    assert len(entries) >= len(locked(lock)) > least
     assert all(re.fullmatch(r"[\w.-]+==[^\s:/]+( ; [^\\]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+", e) for e in entries)
 
 
@@ -67,10 +69,11 @@ def test_a_build_lists_every_part_with_its_hash(tmp_path: Path) -> None:
 def test_an_audit_that_could_not_look_is_a_failure(tmp_path: Path, status: int, code: int) -> None:
     """pip-audit passes over a package of which it learns nothing, unless it is told to be strict."""
     stub = tmp_path / "pip-audit"
-    stub.write_text(f'#!/bin/sh\necho "$@" > "{tmp_path}/asked"\nexit {status}\n', encoding="utf-8")
+    stub.write_text(f'#!/bin/sh\necho "$@" >> "{tmp_path}/asked"\nexit {status}\n', encoding="utf-8")
     stub.chmod(0o755)
     ran = subprocess.run([ROOT / "scripts" / "audit.sh", tmp_path], capture_output=True, text=True, check=False)
     assert ran.returncode == code
     asked = (tmp_path / "asked").read_text(encoding="utf-8").split()
     assert {"--strict", "--require-hashes", "requirements/ci.txt"} <= set(asked)
+    assert ("requirements/trackers.txt" in asked) == (not status)
     assert ("make lock" in ran.stderr) == bool(status)

@@ -17,10 +17,11 @@ from workloads.terms import Tracker
 if TYPE_CHECKING:
     from pathlib import Path
 
+MODEL = {"preset": "vgg11", "image_size": 64, "classes": 2}
 JOB = TrainingJob.model_validate(
     {
         "name": "net",
-        "model": {"preset": "vgg11", "image_size": 64, "classes": 2},
+        "model": MODEL,
         "data": {"url": "https://user:password@example.org/images.tar"},
         "epochs": 3,
         "global_batch_size": 64,
@@ -75,6 +76,12 @@ def test_the_record_has_curves_files_and_every_figure_that_is_known(tmp_path: Pa
 def test_no_address_and_no_secret_is_in_it(tmp_path: Path) -> None:
     text = str(run_record(JOB, a_receipt(tmp_path)))
     assert not any(word in text for word in ("password", "example.org", "TOKEN", "arn:secret"))
+
+
+@pytest.mark.parametrize("preset", ["vgg11", "resnet18"])
+def test_a_network_has_a_name_whatever_it_is_described_by(preset: str) -> None:
+    job = TrainingJob.model_validate(JOB.model_dump(exclude_unset=True) | {"model": MODEL | {"preset": preset}})
+    assert run_record(job, a_receipt(None))["params"]["model"] == preset
 
 
 @pytest.mark.parametrize("folder", [None, "gone"])

@@ -47,10 +47,11 @@ def test_a_loss_is_a_fault_unless_it_is_allowed(allowed: float, faults: int) -> 
     assert len([*int8_faults(check, 0.0, allowed)]) == faults
 
 
-def test_clipped_logits_are_a_fault_whatever_top_1_is() -> None:
-    check = compared(rows(0, 1, 2, 0), rows(0, 1, 2, 0), LABELS)
-    assert [*int8_faults(check, 0.01)] == [*int8_faults(check, None)] == []
-    assert "calibrated with other images" in "".join(int8_faults(check, 0.011))
+def test_clipped_logits_that_matter_are_a_fault_whatever_top_1_is() -> None:
+    same = compared(rows(0, 1, 2, 0), rows(0, 1, 2, 0), LABELS)
+    other = compared(rows(0, 1, 2, 0), rows(0, 1, 2, 0, high=0.7), LABELS)
+    assert [*int8_faults(same, 0.5)] == [*int8_faults(other, 0.01)] == [*int8_faults(other, None)] == []
+    assert "calibrated with other images" in "".join(int8_faults(other, 0.011))
 
 
 @pytest.mark.parametrize(
