@@ -26,7 +26,7 @@ from planner.datasets.transfer import DataTransfer
 from planner.errors import RefusedError
 from planner.planning.build_plan import PlanQuery
 from planner.runs.directory.run_keys import RunKeys
-from planner.runs.proposal.consent import foreign_parts, readers
+from planner.runs.proposal.consent import brought_lines, foreign_parts, readers
 from planner.runs.proposal.dry_run import DryRun
 from planner.runs.proposal.live_prices import Watchful
 from planner.runs.proposal.make_proposal import at_current_prices, limit_lines, make_proposal_with_data
@@ -37,7 +37,6 @@ from planner.runs.telling.news import News
 from planner.settings import Settings
 from workloads import terms
 from workloads.job import TrainingJob
-from workloads.pretrained import weights_lines
 
 
 def command(
@@ -106,7 +105,7 @@ def command(
             key, client_id = RunKeys(settings.home).key, build.client(settings).id
             request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
             watchful = Watchful(factory, clock.now, proposal.offers)
-            lines = (*weights_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
+            lines = (*brought_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
             lines += _beginning(runner, job, _names_of(proposal), earlier, fresh=fresh)
             view.pause_for(lambda: _ask(job.name, proposal, lines, foreign, assume_yes=yes))
             if transfer.is_missing:

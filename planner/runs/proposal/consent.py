@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from providers.registry import is_here
 from workloads.addresses import shown_address
-from workloads.pretrained import weights_address
+from workloads.pretrained import weights_address, weights_lines
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -39,6 +39,13 @@ def foreign_parts(job: TrainingJob) -> list[str]:
         for name, reference in sorted(job.secrets.items())
     ]
     return lines
+
+
+def brought_lines(job: TrainingJob) -> tuple[str, ...]:
+    """A line for each file that the run begins with: weights, and a network's Python, which runs unconfined there."""
+    if job.model.file is None:
+        return weights_lines(job)
+    return (*weights_lines(job), f"runs {job.model.file} where it trains, with whatever the trainer may do there")
 
 
 def readers(job: TrainingJob, offers: Iterable[Offer]) -> list[str]:

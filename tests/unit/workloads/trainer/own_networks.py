@@ -59,7 +59,7 @@ def own_job(source: str, **changes: Any) -> Any:
     classes."""
     question = {
         "source": source, "file": "my_net.py", "builder": "build", "size": 8, "channels": 1, "classes": 10,
-        "framework": "tensorflow",
+        "framework": changes.get("framework", "tensorflow"),
     }  # fmt: skip
     answer = read_keras(question, lambda: None, lambda: lambda: "")
     read = ReadNetwork(
