@@ -100,9 +100,13 @@ set-up:
 # Libraries of trackers, in an environment of their own: they bring forty packages, and older ones than ours.
 TRACKERS := .build/trackers/.installed
 
-$(TRACKERS): requirements/trackers.txt
+$(TRACKERS): requirements/trackers.txt | $(BIN)/python
 	$(PYTHON) -m venv .build/trackers
-	.build/trackers/bin/pip install --quiet --no-deps --require-hashes -r requirements/trackers.txt
+	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
+	    .build/trackers/bin/pip install --quiet --no-deps --require-hashes -r requirements/trackers.txt; \
+	else \
+	    .build/trackers/bin/pip install --quiet mlflow-skinny wandb trackio; \
+	fi
 	@touch $@
 
 test: set-up
