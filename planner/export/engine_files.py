@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from planner.errors import BadInputError
+from planner.planning.own_networks import check_trained
 from providers.cloud.trainer_wheel import pinned, wheel_bytes
 from workloads.job import Framework, TrainingJob
 from workloads.pretrained import weights_address, weights_file
@@ -89,6 +90,7 @@ _IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?
 
 
 def _check(job: TrainingJob, engine: Engine) -> None:
+    check_trained(job)
     if job.nodes > 1 and job.framework is Framework.TENSORFLOW and job.xla:
         raise BadInputError("tensorflow with xla: true trains on one machine", "leave xla out, or write nodes: 1")
     if job.data.url is not None or weights_address(job) is not None:

@@ -98,6 +98,15 @@ def with_network(job: TrainingJob, reading: Reading) -> TrainingJob:
     return job.model_copy(update={"model": job.model.model_copy(update={"read": read})})
 
 
+def check_trained(job: TrainingJob) -> None:
+    """Raises BadInputError for a network that can only be estimated."""
+    if job.model.onnx is not None:
+        raise BadInputError(
+            f"{job.model.onnx} can be estimated and not trained: an ONNX file does not say how its network is trained",
+            "write the network with Keras, and its file as model.python (docs/own-network.md)",
+        )
+
+
 def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
     """The text of a Python file ("" for ONNX) and the digest of the file. Raises BadInputError."""
     try:

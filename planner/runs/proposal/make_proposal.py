@@ -14,6 +14,7 @@ from planner.errors import BadInputError, RefusedError, from_provider
 from planner.planning.build_plan import PlanQuery, check_providers, make_plan, nothing_left, with_listed_offers
 from planner.planning.calibrate import calibrate
 from planner.planning.check import judge
+from planner.planning.own_networks import check_trained
 from planner.planning.quotas import within_quotas
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
 from planner.report.estimate_page import machine_line
@@ -75,11 +76,7 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     Raises BadInputError or NothingLeftError where it fits nowhere asked for, RefusedError where nobody is signed in
     and where nothing can be launched. BadInputError for a network that can only be estimated.
     """
-    if job.model.onnx is not None:
-        raise BadInputError(
-            f"{job.model.onnx} can be estimated and not trained: an ONNX file does not say how its network is trained",
-            "write the network with Keras, and its file as model.python (docs/own-network.md)",
-        )
+    check_trained(job)
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
         return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)

@@ -15,6 +15,7 @@ from tests.unit.planner.cli.command import plan
 from workloads.graph import Shape
 from workloads.graph_builder import GraphBuilder, Window
 from workloads.graph_file import graph_json
+from workloads.job import job_from_json
 from workloads.jobfile import read_job
 
 if TYPE_CHECKING:
@@ -96,7 +97,21 @@ def test_the_json_of_an_estimate_leaves_the_file_and_its_graph_out(kept: Callabl
     assert "it ran" not in said.out + beside.out
 
 
-@pytest.mark.parametrize("command", [("launch", "--yes", "--provider", "local"), ("measure", "--yes")])
+def test_exported_files_bring_the_network(kept: Callable[[str], Path], folder: Path) -> None:
+    said = plan("export", kept(PYTHON), "--to", "sbatch", "--out", folder / "there")
+    assert (said.code, said.error) == (0, "")
+    job = job_from_json((folder / "there" / "job.json").read_text())
+    assert (job.model.read and job.model.read.source, job.is_read) == ("raise SystemExit('it ran')\n", True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("launch", "--yes", "--provider", "local"),
+        ("measure", "--yes"),
+        ("export", "--to", "sbatch", "--out", "there"),
+    ],
+)
 def test_an_onnx_file_is_not_trained(command: tuple[str, ...], kept: Callable[[str], Path]) -> None:
     said = plan(command[0], kept("onnx: net.onnx"), *command[1:])
     assert said.code == 2
