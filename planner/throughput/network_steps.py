@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from planner.throughput.nets import model_key, net_of
-from planner.throughput.networks import network_of
 from planner.throughput.operator_evidence import BLENDED, Seen
 from planner.throughput.operator_runs import run_of
 from planner.throughput.operator_work import unknown_share
@@ -47,7 +46,11 @@ def kinds_of(seen: Seen, *, is_blended: bool) -> tuple[str, ...]:
 def measured_network(row: Measurement) -> Net | Graph | None:
     """The network of a measurement: a list of layers where it is one."""
     net = net_of(row.model, row.image_size_px, row.parameters_million)
-    return net or network_of(row.model, row.image_size_px, row.source)
+    if net is not None:
+        return net
+    from planner.throughput.networks import network_of  # most estimates do without
+
+    return network_of(row.model, row.image_size_px, row.source)
 
 
 def graph_of_net(setup: Setup) -> Graph:

@@ -59,6 +59,10 @@ class Share(StrEnum):
 
 
 SHARES = tuple(Share)
+_PLACE = {share: place for place, share in enumerate(SHARES)}
+_MOVED, _WEIGHTS, _COPIED, _LAUNCHED, _HOST = (
+    _PLACE[share] for share in (Share.MOVED, Share.WEIGHTS, Share.COPIED, Share.LAUNCHED, Share.HOST)
+)
 WHOLE, DOUBLINGS = "whole", "doublings"
 """Effects on the whole step, and on it by the batch's doublings from `BATCH_OF_EFFECTS`."""
 BATCH_OF_EFFECTS = 64
@@ -219,10 +223,10 @@ def share_of(row: Pass) -> tuple[Share, Share]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effects:
-    """What all groups of a step say together, as logarithms of factors: of each share, of the whole, and of the whole
-    by a doubling of the batch."""
+    """What all groups of a step say together, as logarithms of factors: of each of `SHARES` in order, of the whole, and
+    of the whole by a doubling of the batch."""
 
-    shares: Mapping[Share, float]
+    shares: tuple[float, ...]
     whole: float
     doubling: float
 
@@ -237,8 +241,8 @@ class Step(NamedTuple):
 class _Row(NamedTuple):
     """A pass with the constants in it: seconds are alike x hypot(flops / rate + waves, moved / bandwidth)."""
 
-    narrow: Share
-    wide: Share
+    narrow: int
+    wide: int
     wideness: float
     is_whole: bool
     is_plain: bool
@@ -270,7 +274,7 @@ class OperatorModel:
         work = work_of(graph, batch, run.width)
         effects = self.effects_of(run.levels)
         busy = self._matrix_seconds(graph, batch, run, effects) + self._other_seconds(work, run, effects)
-        host = self._host_seconds(work, run) * math.exp(effects.shares[Share.HOST])
+        host = self._host_seconds(work, run) * math.exp(effects.shares[_HOST])
         doublings = math.log2(batch / BATCH_OF_EFFECTS)
         return _slower(busy, host) * math.exp(effects.whole + effects.doubling * doublings)
 
@@ -278,10 +282,11 @@ class OperatorModel:
         """The same with the seconds of each operator; what belongs to none is shared by what each of them takes."""
         work, effects = work_of(graph, batch, run.width), self.effects_of(run.levels)
         found = [0.0] * len(graph.operators)
+        moved_factor = math.exp(effects.shares[_MOVED])
         for one, row in zip(work.passes, self._prepared(graph, batch, run), strict=True):
             for place in one.operators:
-                found[place] += _row_seconds(row, run.device, effects.shares) / one.alike
-        per_byte = math.exp(effects.shares[Share.MOVED]) / (run.device.moved * self.constants.bandwidth)
+                found[place] += _row_seconds(row, run.device, effects.shares, moved_factor) / one.alike
+        per_byte = moved_factor / (run.device.moved * self.constants.bandwidth)
         for kind in work.elements:
             factor = getattr(self.constants, kind.constant) * (
                 self.constants.fused if kind.is_fused and run.xla else 1.0
@@ -303,14 +308,15 @@ class OperatorModel:
                 return sum(row.get(name, 0.0) for row in rows)
 
             found = self._sums[known] = Effects(
-                shares={share: total(share) for share in SHARES},
+                shares=tuple(total(share) for share in SHARES),
                 whole=total(WHOLE),
                 doubling=min(max(total(DOUBLINGS), -FALL), RISE),
             )
         return found
 
     def _matrix_seconds(self, graph: Graph, batch: int, run: Run, effects: Effects) -> float:
-        return math.fsum(_row_seconds(row, run.device, effects.shares) for row in self._prepared(graph, batch, run))
+        device, shares, moved_factor = run.device, effects.shares, math.exp(effects.shares[_MOVED])
+        return sum([_row_seconds(row, device, shares, moved_factor) for row in self._prepared(graph, batch, run)])
 
     def _prepared(self, graph: Graph, batch: int, run: Run) -> tuple[_Row, ...]:
         key = id(graph), batch, run.width, run.device.unit
@@ -335,8 +341,8 @@ class OperatorModel:
         narrow, wide = share_of(row)
         flops = row.flops / reached
         return _Row(
-            narrow=narrow,
-            wide=wide,
+            narrow=_PLACE[narrow],
+            wide=_PLACE[wide],
             wideness=wideness(row),
             is_whole=narrow in (Share.FIRST, Share.GROUPED),
             is_plain=is_depthwise,
@@ -356,10 +362,10 @@ class OperatorModel:
         passes = 16 * constants.weight_passes * run.optimizer_step + 4 * constants.transform_passes + GRADIENT_BYTES
         per_byte = 1 / (run.device.moved * constants.bandwidth)
         return (
-            moved * per_byte * math.exp(shares[Share.MOVED])
-            + work.parameters * passes * per_byte * math.exp(shares[Share.WEIGHTS])
-            + work.copied * run.copies / constants.copy_bytes_per_second * math.exp(shares[Share.COPIED])
-            + (work.kernels * constants.kernel_seconds + constants.step_seconds) * math.exp(shares[Share.LAUNCHED])
+            moved * per_byte * math.exp(shares[_MOVED])
+            + work.parameters * passes * per_byte * math.exp(shares[_WEIGHTS])
+            + work.copied * run.copies / constants.copy_bytes_per_second * math.exp(shares[_COPIED])
+            + (work.kernels * constants.kernel_seconds + constants.step_seconds) * math.exp(shares[_LAUNCHED])
         )
 
     def _host_seconds(self, work: Work, run: Run) -> float:
@@ -393,13 +399,14 @@ def _slower(busy: float, host: float) -> float:
     return longer * math.pow(1 + math.pow(shorter / longer, SHARPNESS), 1 / SHARPNESS)
 
 
-def _row_seconds(row: _Row, device: Device, shares: Mapping[Share, float]) -> float:
-    arithmetic = row.flops / (device.plain if row.is_plain else device.peak) + row.waves / device.each
-    moving = row.moved / device.moved
-    if row.is_whole:
-        return row.alike * math.hypot(arithmetic, moving) * math.exp(shares[row.narrow])
-    effect = shares[row.narrow] * (1 - row.wideness) + shares[row.wide] * row.wideness
-    return row.alike * math.hypot(arithmetic * math.exp(effect), moving * math.exp(shares[Share.MOVED]))
+def _row_seconds(row: _Row, device: Device, shares: tuple[float, ...], moved_factor: float) -> float:
+    narrow, wide, wideness, is_whole, is_plain, alike, flops, waves, moved = row
+    arithmetic = flops / (device.plain if is_plain else device.peak) + waves / device.each
+    moving = moved / device.moved
+    if is_whole:
+        return alike * math.hypot(arithmetic, moving) * math.exp(shares[narrow])
+    effect = math.exp(shares[narrow] * (1 - wideness) + shares[wide] * wideness)
+    return alike * math.hypot(arithmetic * effect, moving * moved_factor)
 
 
 def load_operators(path: Path = OPERATORS_FILE) -> OperatorModel:

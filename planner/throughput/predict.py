@@ -78,6 +78,7 @@ class Predictor:
         self._own = tuple(own)
         self._rates: dict[str, KnownRates | None] = {}
         self._rows_by_group: dict[str, list[EvidenceRow]] = {}
+        self._anchors_of: dict[tuple[str, str, str], list[str]] = {}
         known = (self.rates(name) for name in devices)
         self._networks = NetworkSteps(model, operators)
         self._vgg = VggSteps(model, self._networks)
@@ -212,8 +213,7 @@ class Predictor:
     ) -> Throughput:
         seen = self._networks.seen(setup, key, is_itself=bool(without))
         basis = Basis.SCALED if seen.pair else Basis.ANCHORED if seen.device else Basis.MODELLED
-        names = [name for name in self._devices if self._devices[name].group == setup.device]
-        ids = tuple(id_ for id_ in anchors_on(self._database, names, key, str(setup.precision)) if id_ not in without)
+        ids = tuple(id_ for id_ in self._anchors(setup, key) if id_ not in without)
         carriers = self._networks.operators.measured.networks_on(setup.device)
         note = _NOTES[basis] if basis is not Basis.ANCHORED else f"anchored: {_joined(carriers)} on this device"
         rate, factor = setup.batch * setup.count / seconds, math.exp(width)
@@ -225,6 +225,14 @@ class Predictor:
             evidence=ids[:_NAMED_ROWS] or (NO_MEASUREMENT,),
             note=note,
         )
+
+    def _anchors(self, setup: Setup, key: str) -> list[str]:
+        """The measurements of any network on the device, the nearest ones first."""
+        asked = setup.device, key, str(setup.precision)
+        if asked not in self._anchors_of:
+            names = [name for name in self._devices if self._devices[name].group == setup.device]
+            self._anchors_of[asked] = anchors_on(self._database, names, key, asked[2])
+        return self._anchors_of[asked]
 
     def _model_value(self, question: Question, row: Measurement) -> float | None:
         """What the model says of an own measurement's configuration."""
