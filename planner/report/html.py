@@ -147,7 +147,8 @@ def document(
             tag("meta", http_equiv="Content-Security-Policy", content=policy(style, sources, connects=connects)),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
-            tag("meta", name="referrer", content="no-referrer"),
+            # With no-referrer a browser names the origin of a form as null, and plan serve takes it for another page's.
+            tag("meta", name="referrer", content="same-origin" if connects else "no-referrer"),
             tag("title", title),
             Markup(f"<style>{style}</style>"),
         ],

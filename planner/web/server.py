@@ -55,7 +55,7 @@ _HEADERS = {
     "Content-Security-Policy": f"{_POLICY}; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
 }
 _RUN = re.compile(r"/runs/([0-9A-Za-z-]{1,64})(/stop)?")

@@ -205,7 +205,7 @@ def test_every_answer_forbids_all_but_itself(visitor: Visitor, run: Run) -> None
         assert style[1] in policy
         assert "frame-ancestors 'none'" in policy
         assert reply.headers["x-content-type-options"] == "nosniff"
-        assert reply.headers["referrer-policy"] == "no-referrer"
+        assert reply.headers["referrer-policy"] == "same-origin"
         assert reply.headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in reply.headers
 
