@@ -19,7 +19,7 @@ class Opener:
         self._axe = axe
         self._contexts: list[BrowserContext] = []
         self.complaints: list[str] = []
-        """Errors of scripts, refusals of the policy, and requests for anything but the page itself."""
+        """Errors of scripts, refusals of the policy, and requests for anything but the page itself, or its server."""
 
     def open(self, address: str | Path, **settings: Any) -> Page:
         """A page by its file or address; `settings` are those of a browser's context (viewport, color_scheme)."""
@@ -29,7 +29,8 @@ class Opener:
         url = address.as_uri() if isinstance(address, Path) else address
         page.on("console", lambda message: self._note(message.type == "error", message.text))
         page.on("pageerror", lambda error: self._note(True, str(error)))
-        page.on("request", lambda request: self._note(not request.url.startswith(url.partition("?")[0]), request.url))
+        own = url.partition("?")[0] if isinstance(address, Path) else f"{'/'.join(url.split('/')[:3])}/"
+        page.on("request", lambda request: self._note(not request.url.startswith(own), request.url))
         page.goto(url)
         return page
 
