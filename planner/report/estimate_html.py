@@ -142,6 +142,7 @@ def _filters(estimate: Mapping[str, Any]) -> Markup:
         tag(
             "form", *fields, id_="filters", hidden=True, data_longest=str(longest.total_seconds()),
             data_most=str(limits.get("budget_usd") or ""), data_kinds=json.dumps(told),
+            data_times=json.dumps(_times(rows)),
         ),
         tag("p", f"{len(rows):,} offers", id_="count", class_="muted", role="status"),
         class_="screen-only",
@@ -181,7 +182,8 @@ def _offers(rows: Sequence[Row], grounds: _Grounds) -> Markup:
     if any(row.get("launchable") for row in rows):
         columns.append(Column("launch"))
         cells = [[*those, _launch(row)] for those, row in zip(cells, rows, strict=True)]
-    values = [_values(row, kinds) for row in rows]
+    times = {time: place for place, time in enumerate(_times(rows))}
+    values = [f"{times[row['total_seconds']]},{_micro(row)},{kinds[kind_of(row)]}" for row in rows]
     return table(Table(columns, cells), "Offers by rank", id_="rows", row_attributes=values)
 
 
@@ -207,9 +209,14 @@ def _kinds(rows: Iterable[Row]) -> list[Kind]:
     return list(dict.fromkeys(kind_of(row) for row in rows))
 
 
-def _values(row: Row, kinds: Mapping[Kind, int]) -> str:
-    """What the filters read of a row, exactly: seconds, millionths of a dollar, and which of the kinds it is."""
-    return f"{row['total_seconds']},{to_micro(Decimal(str(row['cost_usd'])))},{kinds[kind_of(row)]}"
+def _times(rows: Iterable[Row]) -> list[float]:
+    """The seconds of runs, each once: places of a machine share them."""
+    return list(dict.fromkeys(row["total_seconds"] for row in rows))
+
+
+def _micro(row: Row) -> int:
+    """The cost in millionths of a dollar."""
+    return to_micro(Decimal(str(row["cost_usd"])))
 
 
 def _cells(row: Row, grounds: _Grounds) -> list[Any]:

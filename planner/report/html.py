@@ -173,8 +173,13 @@ def _hashed(source: str) -> str:
 
 @cache
 def asset(name: str) -> str:
-    """A style or script of planner/report/assets. It must not hold the end tag that would close it early."""
-    text = (resources.files("planner.report") / "assets" / name).read_text(encoding="utf-8")
+    """A style or script of planner/report/assets, without its indentation and the lines of its comments.
+
+    It must not hold the end tag that would close it early.
+    """
+    source = (resources.files("planner.report") / "assets" / name).read_text(encoding="utf-8")
+    lines = (line.strip() for line in source.splitlines())
+    text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
         raise ValueError(f"{name} holds '</', which ends a script or style early; write it as '<\\/'")
     return text

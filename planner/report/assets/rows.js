@@ -1,7 +1,7 @@
 "use strict";
 // The filters of an estimate's page. They show what the command's options show: --provider, --market, --device, --deadline,
-// --budget, and with "every place" what --all shows. A row's data-r holds its seconds and its cost in millionths of a dollar,
-// exactly as the estimate has them, and which kind it is: a provider, a device, a number of devices, a market, and the group
+// --budget, and with "every place" what --all shows. A row's data-r holds which of the times and its cost in millionths of a
+// dollar, both exactly as the estimate has them, and which kind it is: a provider, a device, a number of devices, a market, and the group
 // of the device, by which --device takes it too (V100: every variant).
 {
   const form = document.querySelector("#filters");
@@ -10,8 +10,10 @@
   const front = document.querySelector("#front .chart");
   const deviceAt = 2;
   const kinds = JSON.parse(form.dataset.kinds);
+  const times = JSON.parse(form.dataset.times);
   const offers = [...table.tBodies[0].rows].map((row) => {
-    const [seconds, micro, kind] = row.dataset.r.split(",").map(Number);
+    const [time, micro, kind] = row.dataset.r.split(",").map(Number);
+    const seconds = times[time];
     const [provider, device, , market, group] = kinds[kind];
     return { row, seconds, micro, kind, provider: [provider], device: [device, group], market: [market] };
   });
