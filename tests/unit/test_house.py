@@ -264,7 +264,16 @@ def test_the_import_rules_name_every_vendor_and_every_room() -> None:
 
 
 AT_THE_ROOT = {
-    *(".ci", ".devcontainer", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *(
+        ".ci",
+        ".devcontainer",
+        ".github",
+        ".gitignore",
+        ".pre-commit-config.yaml",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+    ),
     *("Makefile", "README.md", "benchmarks", "docs", "examples", "hatch_build.py", "planner", "pricing", "providers"),
     *("pyproject.toml", "requirements", "scripts", "tests", "workloads"),
 }
