@@ -345,7 +345,8 @@ class Plan(NamedTuple):
     lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
     person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were
     asked for. `named_devices` are the devices that the person named and that no candidate has. `device_groups` has the
-    group of each device of the ranking: `--device` takes it for all of the group.
+    group of each device of the ranking: `--device` takes it for all of the group. `operator_seconds` are those of each
+    operator of the network on a device of the row that is explained, forward and backward.
     """
 
     job: TrainingJob
@@ -363,6 +364,7 @@ class Plan(NamedTuple):
     groups: tuple[Group, ...] = ()
     named_devices: tuple[MachineEstimate, ...] = ()
     device_groups: Mapping[str, str] = MappingProxyType({})
+    operator_seconds: tuple[float, ...] = ()
 
     def credit_of(self, ranked: RankedOffer) -> Decimal:
         """What a credit of the person's pays of an offer's cost."""

@@ -55,7 +55,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from planner.forecast.plan import MachineEstimate
     from planner.forecast.queue_wait import QueueWait
+    from planner.planning.load import Reading
     from planner.settings import Settings
     from planner.throughput.predict import Predictor
     from pricing.catalog import RentalPlaces
@@ -75,6 +77,7 @@ class PlanQuery(NamedTuple):
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
     this account of places, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
+    `explain_row` is the row whose operators are timed (None: no row's).
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
@@ -91,6 +94,7 @@ class PlanQuery(NamedTuple):
     prices: bool = False
     own_prices: OwnPrices | None = None
     nodes: tuple[int, ...] = ()
+    explain_row: int | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
@@ -199,9 +203,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         world = world._replace(obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores))
         rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
         choice = _choose(job, rented, world, filters, query)
-        computer = this_machine()
-        processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
-        machine = quote_this_machine(job, computer, settings, predictor.plain, catalog.devices, processor)
+        machine = _quoted_here(job, settings, predictor.plain, catalog.devices, before, now)
         lines = advice(
             Findings(
                 job=job,
@@ -216,10 +218,10 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
-        first = partial(first_of_each, choice.candidates, catalog, now)
         names = () if retired else filters.devices  # a device whose machines were retired is told as that
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
-        groups = in_numbers(job, query.nodes, first, world.throughput)
+        timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
+        groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world.throughput)
     finally:
         predictor.close()
     return Plan(
@@ -238,7 +240,17 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         groups=groups,
         named_devices=named,
         device_groups=_groups(choice.candidates, catalog.devices),
+        operator_seconds=timed,
     )
+
+
+def _quoted_here(
+    job: TrainingJob, settings: Settings, predictor: Predictor, devices: DeviceTable, before: Reading, now: datetime
+) -> MachineEstimate:
+    """This computer's row; `before` is the first reading of its load."""
+    computer = this_machine()
+    processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
+    return quote_this_machine(job, computer, settings, predictor, devices, processor)
 
 
 def _groups(ranking: Iterable[Candidate], devices: Mapping[str, Device]) -> dict[str, str]:
@@ -447,27 +459,39 @@ def _of_shares(
     return throughput
 
 
+def _question(
+    job: TrainingJob, device: str, device_count: int, vcpus: int | None, devices: Mapping[str, Device]
+) -> Question:
+    return Question(
+        net=job.net() if job.is_layer_list else job.graph(),
+        device=device,
+        device_count=device_count,
+        interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
+        vcpus=vcpus,
+        batch_per_device=job.micro_batch_size // device_count,
+        precision=job.precision,
+        xla=job.xla,
+        framework=job.framework,
+    )
+
+
+def _operator_seconds(
+    job: TrainingJob, row: int | None, choice: Choice, predictor: Predictor, devices: Mapping[str, Device]
+) -> tuple[float, ...]:
+    """Seconds of each operator on a device of the row that is to be explained; none where there is no such row."""
+    if row is None or row > len(choice.candidates):
+        return ()
+    rental = choice.candidates[row - 1].estimate.rental
+    return predictor.operator_seconds(_question(job, rental.device, rental.device_count, rental.vcpus, devices))
+
+
 def _asker(
     job: TrainingJob, predictor: TaughtPredictor, devices: Mapping[str, Device]
 ) -> Callable[[Rental], Throughput | Reason]:
-    net = job.net() if job.is_layer_list else job.graph()
-
     # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
     @cache
     def answer_for(device: str, device_count: int, vcpus: int | None) -> Throughput | Reason:
-        answer = predictor.predict(
-            Question(
-                net=net,
-                device=device,
-                device_count=device_count,
-                interconnect=None if device == CPU_DEVICE else devices[device].interconnect,
-                vcpus=vcpus,
-                batch_per_device=job.micro_batch_size // device_count,
-                precision=job.precision,
-                xla=job.xla,
-                framework=job.framework,
-            )
-        )
+        answer = predictor.predict(_question(job, device, device_count, vcpus, devices))
         return answer if isinstance(answer, Throughput) else Reason.NO_THROUGHPUT
 
     def ask(rental: Rental) -> Throughput | Reason:

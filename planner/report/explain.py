@@ -25,6 +25,7 @@ from planner.forecast.price_notes import explain_price
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_page import TIGHT_TEXT, unproven_text
+from planner.report.operator_lines import operator_lines
 from planner.report.queue_lines import queue_lines
 from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
 from pricing.money import format_usd, format_usd_per_hour, from_micro
@@ -52,6 +53,10 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("price", _price_lines(offer)),
         ("software", _software_lines(plan, ranked)),
         ("throughput", _throughput_lines(ranked)),
+        (
+            "operators, by share of a step's computing (by the model of operators)",
+            operator_lines(plan.job.graph(), plan.operator_seconds),
+        ),
         ("time", _time_lines(plan, ranked)),
         ("interruptions", _spot_lines(plan, ranked)),
         ("obtainability", _obtainability_lines(ranked)),

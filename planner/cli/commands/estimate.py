@@ -119,6 +119,7 @@ def command(
         limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
         prices=document.is_wanted or plot is not None,
         nodes=options.nodes(nodes),
+        explain_row=explain_row,
         catalog=catalog,
     )
     if comparison:

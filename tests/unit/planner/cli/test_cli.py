@@ -308,6 +308,17 @@ def test_a_row_beyond_the_table_can_be_explained(catalog: Path) -> None:
     assert said.out.startswith("row 4: ")
 
 
+def test_what_takes_the_time_and_the_memory_of_a_network_is_explained(catalog: Path) -> None:
+    asked = ("--model", "resnet18", "--dataset", "cifar10", "--provider", "gcp", "--explain", 1, "--catalog", catalog)
+    lines = plan("estimate", *asked).out.splitlines()
+    start = lines.index("operators, by share of a step's computing (by the model of operators)")
+    assert lines[start + 1].startswith("  by kind, with how many: convolution ")
+    shares = [float(line.split("%")[0]) for line in lines[start + 2 : start + 10]]
+    assert shares == sorted(shares, reverse=True)
+    assert all(0 < share < 100 for share in shares)
+    assert any(line.startswith("  kept for the backward pass, by what computes it (GiB): ") for line in lines)
+
+
 def test_an_estimate_leaves_nothing_behind(here: Path, catalog: Path) -> None:
     before = sorted(here.rglob("*"))
     plan("estimate", "job.yaml", "--catalog", catalog)
