@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from planner.planning.own_measurements import load_measurements
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome
 from tests.faults.cases import Case, Then
@@ -81,8 +82,12 @@ def without_receipt(settings: Settings, run: Run, model: Path) -> str:
         return "there is no receipt"
     if (receipt["outcome"], receipt["attempts"]) != (run.outcome, len(run.attempts)):
         return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
-    if run.outcome is Outcome.SUCCEEDED and run.max_steps is None and not (model / "model.keras").is_file():
+    if run.outcome is not Outcome.SUCCEEDED:
+        return ""
+    if run.max_steps is None and not (model / "model.keras").is_file():
         return "the model is not at home"
+    if run.max_steps is not None and all(row.run_id != run.run_id for row in load_measurements(settings.measurements)):
+        return "what it measured is not kept"
     return ""
 
 

@@ -87,12 +87,18 @@ class Receipts:
         )  # fmt: skip
         story = self._story(run)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        # What was paid for is kept wherever this command ends: a receipt that is there is not written again.
+        try:
+            self._learn(run, story, ending)
+        finally:
+            self._save(run, receipt, ending)
+        return receipt
+
+    def _save(self, run: Run, receipt: Receipt, ending: Ending) -> None:
         try:
             self._journal.save_receipt(run.run_id, receipt.to_json(), ending.ended_at)
         except StateError as error:
             self._listen(Message(f"this receipt is not recorded: {error.message}"))
-        self._learn(run, story, ending)
-        return receipt
 
     def _credit_usd(self, run: Run, now: datetime) -> Decimal | None:
         """What credits of the person's pay of the run; None without any, or where nobody can tell."""
