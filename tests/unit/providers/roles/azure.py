@@ -30,12 +30,6 @@ NOW: Mapping[str, Mapping[str, RoleRight]] = {
     "machine": {"machine.json": RoleRight(False), "machine-data.json": RoleRight(True, CHANGES_RUNS_ALONE)},
     "setup": {"set-up.json": RoleRight(True, setup_condition((data_role(SUBSCRIPTION), BLOB_DATA_CONTRIBUTOR)))},
 }
-BEFORE: Mapping[str, Mapping[str, RoleRight]] = {
-    "client": {"client.json": RoleRight(True)},
-    "machine": {"machine.json": RoleRight(False), "machine-data.json": RoleRight(True, CHANGES_RUNS_ALONE)},
-    "setup": {"set-up.json": RoleRight(True)},
-}
-"""Of commit b318286 (tests/data/roles_b318286): a condition was on the machines' data alone."""
 CONTENTS = (
     "Microsoft.Compute/virtualMachines/retrieveBootDiagnosticsData/action",
     "Microsoft.Storage/storageAccounts/blobServices/containers/blobs/read",

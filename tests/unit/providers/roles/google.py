@@ -20,10 +20,6 @@ from tests.doubles.google.conditions import Evaluator, Resource
 
 BUCKET = "trainplan-p-us-central1"
 _MACHINES = tuple(f"projects/p/roles/{role}" for role in ("trainplanMachine", "trainplanTpuEnd", READS.id, WRITES.id))
-_OLD_STORE = (
-    f"resource.name == 'projects/_/buckets/{BUCKET}' || "
-    f"resource.name.startsWith('projects/_/buckets/{BUCKET}/objects/')"
-)
 # Role of the table -> files of docs/permissions/gcp, and the condition of each one's grant ("" for none).
 NOW: Mapping[str, Mapping[str, str]] = {
     "client": {"client.json": "", "client-own.json": ours_alone(BUCKET)},
@@ -35,12 +31,6 @@ NOW: Mapping[str, Mapping[str, str]] = {
     },
     "setup": {"setup.json": grants_alone(_MACHINES)},
 }
-BEFORE: Mapping[str, Mapping[str, str]] = {
-    "client": {"client.json": ""},
-    "machine": {"machine.json": "", "runs.json": _OLD_STORE},
-    "setup": {"setup.json": ""},
-}
-"""Of commit b318286 (tests/data/roles_b318286): only the bucket of run directories was a condition."""
 assert {name for files in NOW.values() for name in files} == set(FILES)
 
 _READS = ("get", "list", "getIamPolicy", "getSerialPortOutput")

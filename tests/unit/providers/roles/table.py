@@ -1,14 +1,14 @@
-"""The table of docs/permissions/README.md: what each role reaches that is not of this product, then and now."""
+"""The table of docs/permissions/README.md: what each role reaches that is not of this product."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.unit.providers.roles import aws, azure, google
 
-DOCS, BEFORE = ROOT / "docs" / "permissions", ROOT / "tests" / "data" / "roles_b318286"
+DOCS = ROOT / "docs" / "permissions"
 _PERSONS = {"client": "who launches", "setup": "who sets up", "machine": "a machine"}
 NAMES = {"aws": "AWS", "gcp": "Google Cloud", "azure": "Azure"}
 
@@ -16,21 +16,17 @@ NAMES = {"aws": "AWS", "gcp": "Google Cloud", "azure": "Azure"}
 def rows(cloud: str) -> list[str]:
     """One line of the table for each role of a cloud."""
     return [
-        f"| {NAMES[cloud]}: {_PERSONS.get(role, f'the {role}')} | {_as_text(before)} | {_as_text(now)} |"
-        for role, before, now in _rows(cloud)
+        f"| {NAMES[cloud]}: {_PERSONS.get(role, f'the {role}')} | {_as_text(reached)} |"
+        for role, reached in _reached(cloud).items()
     ]
 
 
-def _rows(cloud: str) -> Iterator[tuple[str, set[str], set[str]]]:
-    """Role, then what it reached in commit b318286 and what it reaches now."""
+def _reached(cloud: str) -> Mapping[str, set[str]]:
     if cloud == "gcp":
-        then, now = google.reached(BEFORE / cloud, google.BEFORE), google.reached(DOCS / cloud, google.NOW)
-    elif cloud == "azure":
-        then, now = azure.reached(BEFORE / cloud, azure.BEFORE), azure.reached(DOCS / cloud, azure.NOW)
-    else:
-        then, now = _on_aws(BEFORE / cloud), _on_aws(DOCS / cloud)
-    for role in now:
-        yield role, then[role], now[role]
+        return google.reached(DOCS / cloud, google.NOW)
+    if cloud == "azure":
+        return azure.reached(DOCS / cloud, azure.NOW)
+    return _on_aws(DOCS / cloud)
 
 
 def _on_aws(folder: Path) -> dict[str, set[str]]:
