@@ -67,3 +67,10 @@ def test_another_word_is_refused_before_anything_is_rented(key: str, error: str,
     said = plan("launch", "job.yaml", "--provider", "local", "--yes")
     assert said.code == 2
     assert error in said.error
+
+
+def test_a_folder_without_a_model_is_not_converted(tmp_path: Path) -> None:
+    said = plan("convert", tmp_path / "none", "--to", "onnx", "--json")
+    assert said.code == 2, said.err
+    assert said.error
+    assert plan("convert", tmp_path / "none", "--to", "onxx", "--json").error == "--to: there is no 'onxx'"
