@@ -57,6 +57,7 @@ def test_log_of_a_run_without_the_library_says_how_to_get_it(tmp_path: Path) -> 
     assert (said.code, said.error) == (9, "the library of trackio is not installed")
     assert plan("log", run_id, "--to", "tensorboard").error == "--to: there is no 'tensorboard'"
     assert plan("log", "nobody", "--to", "mlflow").error == "there is no run 'nobody'"
+    assert plan("log", "nobody", "--to", "mlflow", "--json").code == 2
 
 
 @pytest.mark.parametrize(
