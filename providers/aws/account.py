@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from providers.aws.api import Api
 from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
 from providers.aws.permissions import POLICY, Document, Identity, policy
 from providers.aws.settings import (
@@ -20,10 +18,13 @@ from providers.aws.settings import (
     SECURITY_GROUP,
     AwsSettings,
 )
+from providers.cloud.answers import Answers
 from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
 
-Answer = TypeVar("Answer")
+if TYPE_CHECKING:
+    from providers.aws.api import Api
+
 NO_NETWORK = "VPCIdNotSpecified"
 """EC2's own code where a create names no network and there is no default one."""
 TURNS_WITHIN = timedelta(minutes=30)
@@ -80,32 +81,29 @@ class Image:
     how: str
 
 
-@dataclass
-class Account:
-    """Look-ups, kept for as long as this object lives: a second offer costs nothing. Every method raises
-    ProviderError; what failed is asked again the next time."""
+class Account(Answers):
+    """Asks AWS on behalf of one provider object. Every method raises ProviderError."""
 
-    api: Api
-    settings: AwsSettings
-    now: Callable[[], datetime]
-    _replies: dict[tuple[str, ...], Any] = field(default_factory=dict)
-    _locks: dict[tuple[str, ...], threading.Lock] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, api: Api, settings: AwsSettings, now: Callable[[], datetime]) -> None:
+        super().__init__()
+        self.api = api
+        self.settings = settings
+        self.now = now
 
     def identity(self) -> Identity:
         """The account and the user or role that signs requests. Looked up once. Raises ProviderError."""
-        return self._once(("identity",), self._identity)
+        return self.once(("identity",), self._identity)
 
     def regions(self) -> tuple[str, ...]:
         """The regions that are open to this account, by name."""
-        return self._once(("regions",), self._regions)
+        return self.once(("regions",), self._regions)
 
     def is_closed(self, region: str) -> bool:
         """Whether creates are denied in the region: nothing of ours can have been made there.
 
         Which denials count says `is_denial`.
         """
-        return self._once(("closed", region), lambda: self._is_closed(region))
+        return self.once(("closed", region), lambda: self._is_closed(region))
 
     def is_denial(self, region: str, error: object) -> bool:
         """Whether an error closes a region: in the words of the account's organisation; or in any, where the person has
@@ -118,33 +116,33 @@ class Account:
 
     def network(self, region: str) -> Network:
         """Raises CapacityError where the region is closed or has no default network: another region may have one."""
-        return self._once(("network", region), lambda: self._network(region))
+        return self.once(("network", region), lambda: self._network(region))
 
     def default_vpc(self, region: str) -> str:
         """The id of the region's default network. Raises CapacityError as `network` does."""
-        return self._once(("vpc", region), lambda: self._default_vpc(region))
+        return self.once(("vpc", region), lambda: self._default_vpc(region))
 
     def zones(self, region: str, instance_type: str) -> tuple[str, ...]:
         """The zones of the region that have a machine of this type, by name; none: the region does not have it."""
-        return self._once(("zones", region, instance_type), lambda: self._zones(region, instance_type))
+        return self.once(("zones", region, instance_type), lambda: self._zones(region, instance_type))
 
     def image(self, region: str, parameter: str) -> Image:
         """The machine's image: the person's own where one is set, else what the public parameter says, else the
         newest of its documented name."""
-        return self._once(("image", region, parameter), lambda: self._image(region, parameter))
+        return self.once(("image", region, parameter), lambda: self._image(region, parameter))
 
     def quota(self, region: str, code: str) -> float:
         """A quota of EC2 in vCPUs, or what AWS gives every account where this one has no value of its own."""
-        return self._once(("quota", region, code), lambda: self._quota(region, code))
+        return self.once(("quota", region, code), lambda: self._quota(region, code))
 
     def has_instance_profile(self) -> bool | None:
         """Whether the instance profile exists; None where IAM does not say."""
         name = self.settings.instance_profile
-        return self._once(("profile",), lambda: self._stands("GetInstanceProfile", {"InstanceProfileName": name}))
+        return self.once(("profile",), lambda: self._stands("GetInstanceProfile", {"InstanceProfileName": name}))
 
     def has_schedule_role(self) -> bool | None:
         """Whether the instance profile exists; None where IAM does not say."""
-        return self._once(("role",), lambda: self._stands("GetRole", {"RoleName": SCHEDULE_ROLE}))
+        return self.once(("role",), lambda: self._stands("GetRole", {"RoleName": SCHEDULE_ROLE}))
 
     def has_reaper(self) -> bool:
         """Whether the standing reaper is whole and on. Nobody tells: as if it were not."""
@@ -156,35 +154,20 @@ class Account:
 
         "" where all of it stands. A schedule alone ends nothing, and a function that fails neither.
         """
-        return self._once(("reaper",), self._reaper_lacks)
+        return self.once(("reaper",), self._reaper_lacks)
 
     def role_lacks(self, role: str, document: Document) -> bool | None:
         """Whether the policy of one of our roles says less than this one. None where nobody tells."""
-        items = self._once(("policy", role), lambda: self._policy(role))
+        items = self.once(("policy", role), lambda: self._policy(role))
         return None if items is None else any(row not in items for row in document["Statement"])
 
     def has_schedule_group(self, region: str) -> bool:
         """Whether the group of the machines' timers exists in a region. Raises ProviderError."""
-        return self._once(("group", region), lambda: self._schedule_group(region))
-
-    def forget(self) -> None:
-        """What was looked up may have changed: a set-up has been carried out."""
-        with self._lock:
-            self._replies.clear()
+        return self.once(("group", region), lambda: self._schedule_group(region))
 
     def pages(self, region: str, operation: str, request: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         """Every page of a list of EC2's."""
         return all_pages(self.api, "ec2", region, operation, request, key)
-
-    def _once(self, key: tuple[str, ...], look: Callable[[], Answer]) -> Answer:
-        """Two threads that want the same wait for one look-up."""
-        with self._lock:
-            own = self._locks.setdefault(key, threading.Lock())
-        with own:
-            if key not in self._replies:
-                self._replies[key] = look()
-            reply: Answer = self._replies[key]
-            return reply
 
     def _identity(self) -> Identity:
         reply = self.api.call("sts", self.api.home, "GetCallerIdentity", {})

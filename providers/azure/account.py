@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import fnmatch
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from providers.azure.api import Arm, Call, Reply
 from providers.azure.errors import refusal
 from providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
+from providers.cloud.answers import Answers
 from providers.errors import (
     BadRequestError,
-    CredentialsError,
     InstanceNotFoundError,
-    ProviderError,
-    ThrottledError,
-    TransientError,
 )
 
 if TYPE_CHECKING:
     from providers.azure.settings import AzureSettings
 
-ReplyT = TypeVar("ReplyT")
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
 SET_UP = "plan setup azure"
 SCHEDULER = "Microsoft.ComputeSchedule"
@@ -58,15 +53,13 @@ class Size(NamedTuple):
     capabilities: Mapping[str, str]
 
 
-class Account:
-    """Asks Azure on behalf of one provider object; what was answered is kept, also that it was refused."""
+class Account(Answers):
+    """Asks Azure on behalf of one provider object."""
 
     def __init__(self, settings: AzureSettings, arm: Arm) -> None:
+        super().__init__()
         self.settings = settings
         self.arm = arm
-        self._replies: dict[str, Any] = {}
-        self._lock = threading.RLock()
-        self._asking: dict[str, threading.RLock] = {}
 
     def ask(self, call: Call, what: str = "") -> Reply:
         """Send one call once. Raises ProviderError for a reply that is an error."""
@@ -88,31 +81,6 @@ class Account:
             yield from body.get("value", ())
             more = body.get("nextLink")
             call = Call(method="GET", path=more) if more else None
-
-    def once(self, what: str, look: Callable[[], ReplyT]) -> ReplyT:
-        """What `look` gives, or the ProviderError that it raises: asked once for each `what`.
-
-        What may be different the next time (no answer, a sign-in that has ended) is asked again.
-        """
-        with self._lock:
-            asking = self._asking.setdefault(what, threading.RLock())
-        with asking:
-            if what not in self._replies:
-                try:
-                    self._replies[what] = look()
-                except (ThrottledError, TransientError, CredentialsError):
-                    raise
-                except ProviderError as error:
-                    self._replies[what] = error
-            item = self._replies[what]
-        if isinstance(item, ProviderError):
-            raise item
-        return item  # type: ignore[no-any-return]
-
-    def forget(self) -> None:
-        """Ask anew from now on: what was looked up may have changed."""
-        with self._lock:
-            self._replies.clear()
 
     @property
     def subscription(self) -> str:

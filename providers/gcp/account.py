@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from providers.cloud.answers import Answers
 from providers.cloud.checks import ok, refused, unknown
 from providers.errors import (
     BadRequestError,
     CredentialsError,
-    InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
 )
@@ -27,18 +27,16 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0
 
 
-class Account:
+class Account(Answers):
     """The sign-in that every call of one provider object uses. Nothing is read or asked before it is needed. `clock`
     hears the date of every answer, a refusal's too."""
 
     def __init__(self, settings: GcpSettings, clock: ServerClock | None = None) -> None:
+        super().__init__()
         self.settings = settings
         self.clock = clock
-        self._replies: dict[str, Any] = {}
         self._opened: Any = None
         self._opening = threading.RLock()
-        self._lock = threading.RLock()
-        self._looking: dict[str, threading.RLock] = {}
 
     @cached_property
     def credentials(self) -> Any:
@@ -83,22 +81,6 @@ class Account:
         if not isinstance(reply, dict):
             raise unreadable(f"{service}{path}", "it is no object")
         return reply
-
-    def once(self, what: str, look: Any) -> Any:
-        """What `look()` gives, or the refusal that it raises: asked once for each `what`, and again only where there
-        was no answer, or nobody was signed in."""
-        with self._lock:
-            looking = self._looking.setdefault(what, threading.RLock())
-        with looking:
-            if what not in self._replies:
-                try:
-                    self._replies[what] = look()
-                except (BadRequestError, InstanceNotFoundError, PermissionDeniedError) as error:
-                    self._replies[what] = error
-            item = self._replies[what]
-        if isinstance(item, ProviderError):
-            raise item
-        return item
 
     def identity(self) -> Check:
         """Whether the sign-in is good for the project."""
