@@ -85,7 +85,7 @@ the low end of an estimate hides nothing.
 MEMORY = """What XLA's memory analysis says of compiled training steps (`tests/data/xla_memory.csv`, made by
 `benchmarks/memory_xla.py` with jax 0.10.2 on a CPU; nothing was run) beside the estimate for a step that XLA plans, in fp32: of
 each network the step that is furthest off. `python -m scripts.fit.memory` prints this table. The rules were found on these steps, but for
-those at other sizes (128 and 160 px), which were compiled afterwards. Chains (VGG, AlexNet, LeNet) have the fit of ADR 9, which
+three at other sizes (128 and 160 px), while which the rule for Adam was still changed. Chains (VGG, AlexNet, LeNet) have the fit of ADR 9, which
 errs upwards: JAX pools of 2x2 were compiled as reshapes, whose gradient takes more than a comparison with the largest pixel.
 What a GPU takes at its peak was not measured, and mixed precision cannot be compiled for a CPU.
 """
