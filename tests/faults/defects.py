@@ -207,7 +207,7 @@ def _() -> None:
 def _() -> None:
     def settled(self: Any, run: Run) -> Run:
         with self._locks.holding(run.run_id):
-            return self._executor(run).settle(self._journal.run(run.run_id))
+            return self._executor(run).settle(self.journal.run(run.run_id))
 
     Runner.settle = settled
 

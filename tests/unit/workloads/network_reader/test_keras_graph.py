@@ -11,7 +11,10 @@ from workloads.graph_file import graph_from_json
 from workloads.network_reader.errors import UnreadableError
 from workloads.network_reader.keras_graph import read_keras
 
-pytestmark = [pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")]
+pytestmark = [
+    *(pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")),
+    pytest.mark.usefixtures("tensorflow"),
+]
 
 BUILD = "import keras\nfrom keras import layers, ops\n\n\ndef build(image_size, channels, classes):\n"
 IMAGE = f"{BUILD}    image = keras.Input((image_size, image_size, channels))\n"

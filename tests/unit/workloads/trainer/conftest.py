@@ -1,11 +1,10 @@
-"""What the trainer's tests share: skipping where the train extra is missing, a clock, TensorFlow, images."""
+"""What the trainer's tests share: skipping where the train extra is missing, a clock, images."""
 
 from __future__ import annotations
 
 import importlib.util
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,17 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def fake_clock() -> FakeClock:
     return FakeClock()
-
-
-@pytest.fixture(scope="session")
-def tensorflow() -> Any:
-    """TensorFlow with the CPU split into two logical devices, so that sharing a batch can be tried."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    import tensorflow as tf
-
-    cpu = tf.config.list_physical_devices("CPU")[0]
-    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    return tf
 
 
 @pytest.fixture
