@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -116,3 +117,17 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         return
     skipped = [report for report in reporter.stats.get("skipped", []) if SHARED_VARIABLE in str(report.longrepr)]
     reporter.write_line(f"skipped for want of shared data: {len(skipped)}")
+
+
+@pytest.fixture(scope="session")
+def tensorflow() -> Any:
+    """TensorFlow with the CPU split into two logical devices, so that sharing a batch can be tried.
+
+    That is said once in a process, before anything is computed: whatever computes with TensorFlow here uses this.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    return tf

@@ -24,6 +24,7 @@ pytestmark = [
     # Keras 3.15.1 looks for it on behalf of tf2onnx, which names types that numpy 1 had.
     pytest.mark.filterwarnings("ignore:In the future `np.object` will be defined:FutureWarning"),
     pytest.mark.train,
+    pytest.mark.usefixtures("tensorflow"),
     pytest.mark.skipif(not HAS_TENSORFLOW, reason="TensorFlow is not installed (the extra train-cpu)"),
 ]
 NETS = ("digits VGG", "mnist-cnn", "residual", "depthwise", pytest.param("VGG11 at 64 px", marks=pytest.mark.e2e))

@@ -131,11 +131,11 @@ def test_a_job_has_the_graph_of_its_preset() -> None:
 @pytest.mark.train
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", [Preset.RESNET50, Preset.MOBILENET_V2, Preset.EFFICIENTNET_B0])
-def test_keras_counts_the_same(preset: Preset) -> None:
+def test_keras_counts_the_same(preset: Preset, tensorflow: object) -> None:
     keras = pytest.importorskip("keras")
     network = NETWORKS[preset]
     graph = preset_graph(preset, network.image_size, network.channels, network.classes)
-    model = getattr(keras.applications, PUBLISHED[preset].keras)(weights=None)
+    model = getattr(keras.applications, PUBLISHED[preset].keras)(weights=None, input_shape=tuple(graph.input_shape))
     assert model.count_params() == graph.parameters + graph.statistics
     assert tuple(model.input_shape[1:]) == graph.input_shape
 
@@ -143,5 +143,5 @@ def test_keras_counts_the_same(preset: Preset) -> None:
 @pytest.mark.check
 @pytest.mark.train
 @pytest.mark.parametrize("preset", [one for one, published in PUBLISHED.items() if published.keras])
-def test_keras_counts_the_same_of_all(preset: Preset) -> None:
-    test_keras_counts_the_same(preset)
+def test_keras_counts_the_same_of_all(preset: Preset, tensorflow: object) -> None:
+    test_keras_counts_the_same(preset, tensorflow)
