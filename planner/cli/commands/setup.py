@@ -14,7 +14,7 @@ from planner.cli.ask import confirm
 from planner.errors import BadInputError, PlanError, from_provider
 from providers.base import SetUp, SetupStep
 from providers.cloud.alarm import Alarm, Alarms, wanted
-from providers.errors import PermissionDeniedError, ProviderError
+from providers.errors import ProviderError
 
 
 def command(
@@ -79,10 +79,10 @@ def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep
 
 
 def _alarm_to_remove(cloud: Alarms) -> Sequence[SetupStep]:
-    """Nothing where this sign-in may not look: who may not see an alarm has not made it."""
+    """Nothing where it cannot be looked up: that keeps nothing else from being removed."""
     try:
         return cloud.alarm_steps(None)
-    except PermissionDeniedError as error:
+    except ProviderError as error:
         sys.stderr.write(f"the monthly alarm stays, if there is one: {error.message}\n")
         return []
 

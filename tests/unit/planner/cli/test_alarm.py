@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from planner.cli.commands.setup import wanted_alarm
+from planner.cli.commands.setup import _steps, wanted_alarm
 from planner.errors import BadInputError
+from providers.base import SetupStep
+from providers.cloud.alarm import Alarm
+from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
 
 ME = "me@example.com"
 
@@ -26,3 +29,32 @@ def test_half_an_alarm_is_told(amount: str, emails: list[str], remove: bool, wor
 def test_none_is_asked_for_where_nothing_is_typed() -> None:
     assert wanted_alarm("", [], remove=False) is None
     assert wanted_alarm("", [], remove=True) is None
+
+
+class Cloud:
+    """A cloud whose set-up can be removed, and whose alarm cannot be looked up."""
+
+    def __init__(self, error: ProviderError) -> None:
+        self.error = error
+
+    def lacking(self) -> list[SetupStep]:
+        return []
+
+    def removable(self) -> list[SetupStep]:
+        return [SetupStep(name="bucket", detail="", calls=())]
+
+    def carry_out(self, step: SetupStep, report: object) -> None: ...
+
+    def alarm(self) -> Alarm | None:
+        raise self.error
+
+    def alarm_steps(self, wanted: Alarm | None) -> list[SetupStep]:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [PermissionDeniedError("not yours"), BadRequestError("nobody pays", hint="link one")])
+def test_an_alarm_that_cannot_be_seen_keeps_nothing_else_from_being_removed(
+    error: ProviderError, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [step.name for step in _steps(Cloud(error), None, remove=True)] == ["bucket"]
+    assert f"the monthly alarm stays, if there is one: {error.message}" in capsys.readouterr().err
