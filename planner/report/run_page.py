@@ -271,7 +271,12 @@ def _events(report: RunDocument) -> Content:
     columns = (Column("when"), Column("what"), Column("detail"))
     rows = [[local_text(one["at"]), one["kind"].replace("_", " "), one["detail"]] for one in report["events"]]
     return (
-        _folded(f"{len(rows):,} notes of the journal", table(Table(columns, rows), "What happened")) if rows else None
+        _folded(
+            f"{len(rows):,} {'note' if len(rows) == 1 else 'notes'} of the journal",
+            table(Table(columns, rows), "What happened"),
+        )
+        if rows
+        else None
     )
 
 
