@@ -25,7 +25,7 @@ from pricing.overlay import Overlay, overlaid
 from pricing.planning import NEVER, TABLE, drift_of
 from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
 from pricing.table_text import TableError
-from pricing.tables import OfferRow, Price, Tables, read_tables, text_files
+from pricing.tables import DatedPrice, OfferRow, Tables, read_tables, text_files
 
 TEXT_DIR = Path(__file__).parent / "data"
 
@@ -325,14 +325,16 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
     return next_row
 
 
-def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, Price]]]]:
+def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, DatedPrice]]]]:
     """Offers by (provider, instance type, market, interruption bucket, availability) in that order, the places of each
     by region.
 
     How often a machine is interrupted makes its time and cost, and whether it is there whether it can be had, so
     places that differ in one of them are rentals of their own.
     """
-    groups: defaultdict[tuple[str, str, Market, int, tuple[int, int]], list[tuple[OfferRow, Price]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, Market, int, tuple[int, int]], list[tuple[OfferRow, DatedPrice]]] = defaultdict(
+        list
+    )
     for row in offers:
         for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
             if price is not None:
@@ -363,7 +365,7 @@ def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, in
     return (*row, None if offered is None else int(offered), as_of.toordinal() if as_of else None, *rows)
 
 
-def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys) -> tuple[Any, ...]:
+def _place(row_id: int, row: OfferRow, price: DatedPrice, market: Market, keys: _Keys) -> tuple[Any, ...]:
     on_demand = keys.on_demand_here(row)
     if on_demand is None:
         # Where the machine has no on-demand price there, the cheapest of its provider stands in for it (ADR 2).
@@ -388,7 +390,7 @@ def _place(row_id: int, row: OfferRow, price: Price, market: Market, keys: _Keys
     )
 
 
-def _price(ids: tuple[int, int], row: OfferRow, price: Price, market: Market, keys: _Keys) -> list[Any]:
+def _price(ids: tuple[int, int], row: OfferRow, price: DatedPrice, market: Market, keys: _Keys) -> list[Any]:
     """`ids`: row and rental. The host and device parts belong to the on-demand price only, history to spot."""
     on_demand = market is Market.ON_DEMAND
     parts = [

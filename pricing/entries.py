@@ -11,7 +11,7 @@ from pricing.grades import Market
 from pricing.money import to_micro
 
 if TYPE_CHECKING:
-    from pricing.tables import OfferRow, Price, SpotHistory
+    from pricing.tables import DatedPrice, OfferRow, SpotHistory
 
 
 class PriceKey(NamedTuple):
@@ -26,7 +26,7 @@ class PriceKey(NamedTuple):
 class Entry(NamedTuple):
     """A price, and what goes with it."""
 
-    price: Price
+    price: DatedPrice
     zones: tuple[str, ...]
     bucket: int | None
     history: SpotHistory | None

@@ -13,7 +13,7 @@ from pricing.money import from_micro, to_micro
 from pricing.planning import Ground, ground, is_admitted, outlier_floors, share_ppm
 
 if TYPE_CHECKING:
-    from pricing.tables import OfferRow, Price
+    from pricing.tables import DatedPrice, OfferRow
 
 
 class Grounds:
@@ -32,7 +32,7 @@ class Grounds:
                 of[row.region] = min(micro, of.get(row.region, micro))
         self._floors = {machine: outlier_floors(of) for machine, of in regions.items()}
 
-    def _known_shares(self, spot: Sequence[tuple[OfferRow, Price]]) -> dict[tuple[str, ...], int]:
+    def _known_shares(self, spot: Sequence[tuple[OfferRow, DatedPrice]]) -> dict[tuple[str, ...], int]:
         """Shares of the on-demand price, of prices that are admitted: by family, by device, and of all with or without
         an accelerator."""
         # In the place of today, which a compilation does not know: the same text gives the same catalog on any day.
@@ -46,7 +46,7 @@ class Grounds:
                     shares_of_group[group].append(share)
         return {group: share_ppm(shares) for group, shares in shares_of_group.items()}
 
-    def of(self, row: OfferRow, price: Price, market: Market) -> Ground:
+    def of(self, row: OfferRow, price: DatedPrice, market: Market) -> Ground:
         """What the price is planned from, and of a spot price far below the other regions' what stands in its place."""
         alone = self._alone(row, price, market)
         floor = self._floors.get((row.type.provider, row.type.name), {}).get(row.region)
@@ -54,7 +54,7 @@ class Grounds:
             return alone
         return alone._replace(floor_micro=floor)
 
-    def _alone(self, row: OfferRow, price: Price, market: Market) -> Ground:
+    def _alone(self, row: OfferRow, price: DatedPrice, market: Market) -> Ground:
         micro = to_micro(price.usd_per_hour)
         if market is Market.SPOT and row.history is not None:
             micro = max(micro, to_micro(row.history.mean_usd_per_hour))  # a run meets the week, not the moment

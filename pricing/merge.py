@@ -18,7 +18,7 @@ from pricing.offers import BY_LIFECYCLE, Availability
 from pricing.sources.aws import ADVISOR_ID, Advice
 from pricing.sources.reading import Count, Offered, PriceFound, PricePart, TypeSeen
 from pricing.table_text import Source
-from pricing.tables import InstanceType, OfferRow, Price
+from pricing.tables import DatedPrice, InstanceType, OfferRow
 
 _MICRO = Decimal("0.000001")
 NO_DATE = "the list has no date"
@@ -213,7 +213,7 @@ def _known_prices(part: PricePart, types: _Types) -> dict[PriceKey, PriceFound]:
 
 def _entry(one: PriceFound, before: Entry | None, catalog_state: KnownPrices) -> Entry:
     """The zones and the interruption bucket that were known stay; so does a later date of the same price."""
-    price = Price(
+    price = DatedPrice(
         # In the unit of the compiled catalog, so that a price that was read again equals itself.
         usd_per_hour=one.usd_per_hour.quantize(_MICRO),
         as_of=one.as_of,
@@ -227,7 +227,7 @@ def _entry(one: PriceFound, before: Entry | None, catalog_state: KnownPrices) ->
     return Entry(price, zones, bucket, one.history, one.host, one.device, "")
 
 
-def _is_later(one: Price, other: Price) -> bool:
+def _is_later(one: DatedPrice, other: DatedPrice) -> bool:
     return one.as_of is not None and (other.as_of is None or one.as_of > other.as_of)
 
 
@@ -262,14 +262,14 @@ def _advise(entries: dict[PriceKey, Entry], advice: Advice, catalog_state: Known
             continue
         usd = (on_demand.price.usd_per_hour * (100 - saved) / 100).quantize(_MICRO)
         text = NO_DATE if advice.as_of is None else ""
-        price = Price(usd_per_hour=usd, as_of=advice.as_of, as_of_text=text, source=source)
+        price = DatedPrice(usd_per_hour=usd, as_of=advice.as_of, as_of_text=text, source=source)
         for place in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
             del entries[place]
         key = PriceKey(region, name, Market.SPOT, "")
         entries[key] = Entry(price, on_demand.zones, bucket, None, None, None, on_demand.note)
 
 
-def _counts(price: Price, on: date) -> bool:
+def _counts(price: DatedPrice, on: date) -> bool:
     until = trusted_until(price.source.kind, Market.SPOT, price.as_of)
     return price.source.kind in (PriceGrade.OBSERVED, PriceGrade.LISTED) and until is not None and on <= until
 

@@ -14,10 +14,10 @@ from pricing.tables import (
     REFRESHED_COLUMNS,
     SOURCE_COLUMNS,
     TYPE_COLUMNS,
+    DatedPrice,
     InstanceType,
     OfferRow,
     OffersOf,
-    Price,
     Tables,
     parse_offers,
     parse_sources,
@@ -102,7 +102,7 @@ def _offer_row(row: OfferRow) -> tuple[object, ...]:
     return (*place, *_price(row.on_demand), *_price(row.spot), bucket, *parts, *week, there, _text(asked_on))
 
 
-def _price(price: Price | None) -> tuple[str, ...]:
+def _price(price: DatedPrice | None) -> tuple[str, ...]:
     if price is None:
         return ("", "", "", "")
     return _usd(price.usd_per_hour), _text(price.as_of), price.as_of_text, price.source.id

@@ -59,7 +59,7 @@ class InstanceType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Price:
+class DatedPrice:
     """A price with its date and source. `as_of_text` is the source's own date where that is not a day."""
 
     usd_per_hour: Decimal
@@ -86,8 +86,8 @@ class OfferRow:
     type: InstanceType
     region: str
     zones: tuple[str, ...]
-    on_demand: Price | None
-    spot: Price | None
+    on_demand: DatedPrice | None
+    spot: DatedPrice | None
     interruption_bucket: int | None
     host_usd_per_hour: Decimal | None
     device_usd_per_hour: Decimal | None
@@ -300,7 +300,7 @@ def _availability(row: dict[str, str]) -> Availability:
     return Availability(text == "yes", date.fromisoformat(row["offered_as_of"]))
 
 
-def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> Price | None:
+def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> DatedPrice | None:
     usd_per_hour = usd(row, f"{market}_usd_per_hour")
     if usd_per_hour is None:
         return None
@@ -309,7 +309,7 @@ def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> P
         raise ValueError(f"the {market} price has neither a date nor the source's words for it")
     stated = row[f"{market}_source"]
     source = look_up(sources, stated, f"{market}_source {stated!r} is not in sources.csv")
-    return Price(usd_per_hour=usd_per_hour, as_of=as_of, as_of_text=as_of_text, source=source)
+    return DatedPrice(usd_per_hour=usd_per_hour, as_of=as_of, as_of_text=as_of_text, source=source)
 
 
 def refuse_duplicates(offers: Iterable[OfferRow]) -> None:

@@ -52,7 +52,7 @@ class Watched:
 
 
 @dataclass
-class Watch:
+class MachineWatch:
     """The machines that are watched, all at once."""
 
     tools: Tools
@@ -79,7 +79,7 @@ class Watch:
 
 def try_timers(tools: Tools, first: Run | None) -> None:
     """Tries the steps of B, where there is a checkpoint to go on from, and of C, both at the same time."""
-    watch = Watch(tools)
+    watch = MachineWatch(tools)
     # Both are launched before either is watched: together they take the time of one.
     second = _watched_machine(tools, watch, MACHINES["B"], lambda: _launch_second(tools, first))
     third = _watched_machine(tools, watch, MACHINES["C"], lambda: _launch_third(tools, second))
@@ -90,7 +90,9 @@ def try_timers(tools: Tools, first: Run | None) -> None:
         _try(tools, MACHINES["C"], lambda: _ended_by_the_cloud(tools, watch, third))
 
 
-def _watched_machine(tools: Tools, watch: Watch, steps: tuple[Step, ...], launch: Callable[[], Run]) -> Watched | None:
+def _watched_machine(
+    tools: Tools, watch: MachineWatch, steps: tuple[Step, ...], launch: Callable[[], Run]
+) -> Watched | None:
     """The machine that these steps watch; None where it cannot be had, and its first step says why."""
     try:
         return watch.add(launch())
@@ -146,7 +148,7 @@ def _ahead(tools: Tools) -> timedelta:
     return max(LEAST_AHEAD, CLOUD_TIMER_AHEAD - (at - request.deadline))
 
 
-def _resumed(tools: Tools, watch: Watch, second: Watched, first: Run | None) -> None:
+def _resumed(tools: Tools, watch: MachineWatch, second: Watched, first: Run | None) -> None:
     run = second.run
     number = run.attempts[-1].number
     store = tools.store(run.run_id)
@@ -167,7 +169,7 @@ def _resumed(tools: Tools, watch: Watch, second: Watched, first: Run | None) -> 
         names.append(f"from step {began_at}")
 
 
-def _ended_itself(tools: Tools, watch: Watch, second: Watched) -> None:
+def _ended_itself(tools: Tools, watch: MachineWatch, second: Watched) -> None:
     run = second.run
     timer = _own_timer(tools, run)
     with tools.sheet.step(Step.MACHINE_TIMER) as found_names:
@@ -183,7 +185,7 @@ def _ended_itself(tools: Tools, watch: Watch, second: Watched) -> None:
         names.append("nothing that bills")
 
 
-def _ended_by_the_cloud(tools: Tools, watch: Watch, third: Watched) -> None:
+def _ended_by_the_cloud(tools: Tools, watch: MachineWatch, third: Watched) -> None:
     timer = tools.provider.timers(tools.request(third.run)).cloud
     with tools.sheet.step(Step.CLOUD_TIMER) as names:
         assert timer is not None

@@ -49,7 +49,7 @@ _FILTERS = {
 _SYSTEMS = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 
-class Account(NamedTuple):
+class AwsClients(NamedTuple):
     """`client(service, region)` makes a client of the vendor's library; `errors` are what its calls raise, of them
     `unreachable` where nobody answers."""
 
@@ -62,7 +62,7 @@ class Account(NamedTuple):
         return (UnreachableError if isinstance(error, self.unreachable) else SourceError)(f"{what}: {error}")
 
     @classmethod
-    def find(cls, endpoint_url: str | None = None) -> Account | None:
+    def find(cls, endpoint_url: str | None = None) -> AwsClients | None:
         """The account of this computer's environment; None without the library or without credentials.
 
         `endpoint_url`: where to ask in the place of AWS.
@@ -85,7 +85,7 @@ class Account(NamedTuple):
         return cls(client, (errors.BotoCoreError, errors.ClientError), (errors.HTTPClientError,))
 
 
-def read_prices(account: Account, regions: Collection[str]) -> Iterator[PricePart]:
+def read_prices(account: AwsClients, regions: Collection[str]) -> Iterator[PricePart]:
     """On-demand prices by query, a part for each region."""
     return in_turn(
         (
@@ -96,7 +96,7 @@ def read_prices(account: Account, regions: Collection[str]) -> Iterator[PricePar
     )
 
 
-def read_history(account: Account, regions: Collection[str], now: datetime) -> Iterator[PricePart]:
+def read_history(account: AwsClients, regions: Collection[str], now: datetime) -> Iterator[PricePart]:
     """Spot prices of each zone with what they were in the week before `now`, a part for each region."""
     return in_turn(
         (
@@ -107,7 +107,7 @@ def read_history(account: Account, regions: Collection[str], now: datetime) -> I
     )
 
 
-def read_offered(account: Account, regions: Collection[str], now: datetime) -> Offered:
+def read_offered(account: AwsClients, regions: Collection[str], now: datetime) -> Offered:
     """Which zones offer which machine types. Regions that this account has not enabled are not in it."""
     zones: dict[tuple[str, str], tuple[str, ...]] = {}
     names: set[str] = set()
@@ -179,7 +179,7 @@ def parse_offered(pages: Iterable[object]) -> dict[str, tuple[str, ...]]:
     return {name: tuple(sorted(places)) for name, places in zones.items()}
 
 
-def _prices(account: Account, region: str) -> Parsed:
+def _prices(account: AwsClients, region: str) -> Parsed:
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in _FILTERS.items()]
     filters.append({"Type": "TERM_MATCH", "Field": "regionCode", "Value": region})
     try:
@@ -228,7 +228,7 @@ def _dimension(dimension: object, name: str, region: str) -> PriceFound | Count:
     return Count.NO_PRICE if price is None else PriceFound(region, name, Market.ON_DEMAND, price * hours, QUERY_ID)
 
 
-def _history(account: Account, region: str, now: datetime) -> Parsed:
+def _history(account: AwsClients, region: str, now: datetime) -> Parsed:
     try:
         pages = account.client("ec2", region).get_paginator("describe_spot_price_history")
         answers = pages.paginate(StartTime=now - HISTORY, EndTime=now, ProductDescriptions=list(_SYSTEMS))

@@ -62,7 +62,7 @@ class Endpoints(NamedTuple):
     prices: str = "https://cloudbilling.googleapis.com"
 
 
-class Price(NamedTuple):
+class SkuPrice(NamedTuple):
     """What one SKU says: USD per hour and unit of a `thing` (`core n1 predefined`, `gpu nvidia l4`, `tpu v5e`).
 
     `as_of`: the SKU's effectiveTime, which Google's reference says lies within the last 12 hours where no time range
@@ -92,7 +92,7 @@ def read(
 def _everything(
     http: Http, endpoints: Endpoints, headers: Mapping[str, str], types: Iterable[InstanceType], regions: frozenset[str]
 ) -> Parsed:
-    prices: list[Price] = []
+    prices: list[SkuPrice] = []
     parsed = Parsed()
     for service in (COMPUTE, TPU):
         token = ""
@@ -117,7 +117,7 @@ def _everything(
 class Page(NamedTuple):
     """What one page of SKUs says."""
 
-    prices: list[Price]
+    prices: list[SkuPrice]
     parsed: Parsed
     next_token: str
 
@@ -131,7 +131,7 @@ def parse_page(content: bytes) -> Page:
             f"Google's Billing Catalog: {value[:200] if isinstance(value, str) else 'a page without SKUs came'}"
         )
     parsed = Parsed()
-    prices: list[Price] = []
+    prices: list[SkuPrice] = []
     for sku in page["skus"]:
         outcome = _price(sku) if isinstance(sku, dict) else Count.INCOMPLETE
         if isinstance(outcome, Count):
@@ -142,7 +142,7 @@ def parse_page(content: bytes) -> Page:
     return Page(prices, parsed, token if isinstance(token, str) else "")
 
 
-def _price(sku: dict[str, Any]) -> Price | Count:
+def _price(sku: dict[str, Any]) -> SkuPrice | Count:
     text, usage = sku.get("description"), inside(sku, "category", "usageType")
     if not isinstance(text, str) or not isinstance(usage, str):
         return Count.INCOMPLETE
@@ -161,7 +161,7 @@ def _price(sku: dict[str, Any]) -> Price | Count:
     infos = items(sku.get("pricingInfo"))
     # Google's reference calls it a timeline in chronological order: the last entry holds now.
     as_of = day_of(infos[-1].get("effectiveTime")) if infos else None
-    return Price(thing, market, regions, rate, as_of) if regions else Count.INCOMPLETE
+    return SkuPrice(thing, market, regions, rate, as_of) if regions else Count.INCOMPLETE
 
 
 def _thing(text: str, group: object) -> str | None:
@@ -228,7 +228,7 @@ class _Rate(NamedTuple):
     as_of: date | None
 
 
-def machines(prices: Iterable[Price], types: Iterable[InstanceType], parsed: Parsed) -> list[PriceFound]:
+def machines(prices: Iterable[SkuPrice], types: Iterable[InstanceType], parsed: Parsed) -> list[PriceFound]:
     """The known machine types wherever every part of them has a price."""
     entries: dict[tuple[Market, str], dict[str, _Rate]] = {}
     for price in prices:

@@ -20,9 +20,9 @@ from pricing.sources.reading import Offered, PricePart, SourceError
 class Accounts:
     """Finds who asks, each only when it is needed; None: nobody."""
 
-    aws: Callable[[], aws_account.Account | None] = aws_account.Account.find
-    google: Callable[[Mapping[str, str]], offerings.Account | None] = tokens.google_account
-    azure: Callable[[Mapping[str, str]], offerings.Account | None] = tokens.azure_account
+    aws: Callable[[], aws_account.AwsClients | None] = aws_account.AwsClients.find
+    google: Callable[[Mapping[str, str]], offerings.BearerToken | None] = tokens.google_account
+    azure: Callable[[Mapping[str, str]], offerings.BearerToken | None] = tokens.azure_account
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

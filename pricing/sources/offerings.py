@@ -23,7 +23,7 @@ _ATTACHED = {
 }
 
 
-class Account(NamedTuple):
+class BearerToken(NamedTuple):
     """A bearer token, and the project (Google) or subscription (Azure) it is for."""
 
     token: str
@@ -38,7 +38,7 @@ class Endpoints(NamedTuple):
 
 
 def read_google(
-    http: Http, endpoints: Endpoints, account: Account, types: Iterable[InstanceType], on: date
+    http: Http, endpoints: Endpoints, account: BearerToken, types: Iterable[InstanceType], on: date
 ) -> Offered:  # fmt: skip
     """Machine types, and accelerators that are attached to them, in all zones. TPUs are not in it.
 
@@ -61,7 +61,7 @@ def read_google(
     return Offered(regions, entries, on)
 
 
-def read_azure(http: Http, endpoints: Endpoints, account: Account, regions: Collection[str], on: date) -> Offered:
+def read_azure(http: Http, endpoints: Endpoints, account: BearerToken, regions: Collection[str], on: date) -> Offered:
     """Machine sizes of each region that this subscription may use there. Raises SourceError."""
     entries: dict[tuple[str, str], tuple[str, ...]] = {}
     for region in sorted(regions):
@@ -109,7 +109,7 @@ def parse_azure(page: Mapping[str, object], region: str) -> dict[str, tuple[str,
     return entries
 
 
-def _google_zones(http: Http, url: str, account: Account) -> dict[str, frozenset[str]]:
+def _google_zones(http: Http, url: str, account: BearerToken) -> dict[str, frozenset[str]]:
     fields = "items/*/machineTypes(name,deprecated),items/*/acceleratorTypes(name,deprecated),nextPageToken"
     entries: dict[str, frozenset[str]] = {}
     token = ""
@@ -133,5 +133,5 @@ def _same(location: object, region: str) -> bool:
     return isinstance(location, str) and location.lower() == region.lower()
 
 
-def _bearer(account: Account) -> dict[str, str]:
+def _bearer(account: BearerToken) -> dict[str, str]:
     return {"Authorization": f"Bearer {account.token}"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pricing.sources.offerings import Account
+from pricing.sources.offerings import BearerToken
 
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _AZURE_SCOPE = "https://management.azure.com/.default"
 
 
-def google_account(environment: Mapping[str, str]) -> Account | None:
+def google_account(environment: Mapping[str, str]) -> BearerToken | None:
     """Application default credentials; the scope is empty where no project is known. None without any."""
     try:
         import google.auth
@@ -28,7 +28,7 @@ def google_account(environment: Mapping[str, str]) -> Account | None:
     return _account(credentials.token, environment.get("GOOGLE_CLOUD_PROJECT") or project)
 
 
-def azure_account(environment: Mapping[str, str]) -> Account | None:
+def azure_account(environment: Mapping[str, str]) -> BearerToken | None:
     """Return the account of `az login` or the environment for AZURE_SUBSCRIPTION_ID. None without it or without
     credentials.
     """
@@ -47,5 +47,5 @@ def azure_account(environment: Mapping[str, str]) -> Account | None:
         return None
 
 
-def _account(token: Any, scope: Any) -> Account | None:
-    return Account(token, scope if isinstance(scope, str) else "") if isinstance(token, str) and token else None
+def _account(token: Any, scope: Any) -> BearerToken | None:
+    return BearerToken(token, scope if isinstance(scope, str) else "") if isinstance(token, str) and token else None

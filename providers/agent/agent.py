@@ -25,7 +25,7 @@ from providers.agent.status import FINAL, Status, last_said
 from providers.agent.store import RefusedError, Steps, patiently
 from providers.agent.training import Attempt, Training
 from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
-from providers.agent.watch import Watch
+from providers.agent.watch import AttemptWatch
 
 if TYPE_CHECKING:
     from providers.agent.machine import AgentMachine
@@ -58,7 +58,7 @@ class Agent:
         copy = machine.paths.root / "status.json"
         self._earlier = last_said(copy)
         self.status = Status(machine.store, machine.spec, machine.clock, copy, Redactor())
-        self.watch = Watch(machine, self.status, self.notices)
+        self.watch = AttemptWatch(machine, self.status, self.notices)
         self.training = Training(Attempt(machine, self.container, self.checkpoints, self.status, self.watch))
 
     def run(self) -> Ending:

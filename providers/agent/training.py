@@ -21,7 +21,7 @@ from providers.agent.progress import ProgressTail, Pulse
 from providers.agent.schema import STATUS_BYTES, status_record
 from providers.agent.status import Status
 from providers.agent.store import RefusedError, Steps, patiently
-from providers.agent.watch import Watch
+from providers.agent.watch import AttemptWatch
 
 if TYPE_CHECKING:
     from providers.agent.vault import Redactor
@@ -47,7 +47,7 @@ class Attempt:
     container: Container
     checkpoints: Checkpoints
     status: Status
-    watch: Watch
+    watch: AttemptWatch
 
 
 class Training:

@@ -27,7 +27,7 @@ BACK_SECONDS = 1800.0
 _RESTARTS = ("reboot.target", "kexec.target")
 
 
-class Watch:
+class AttemptWatch:
     """`ending` is why the attempt ends, once something has asked for it."""
 
     def __init__(self, machine: AgentMachine, status: Status, notices: Notices) -> None:

@@ -81,7 +81,7 @@ class Image:
     how: str
 
 
-class Account(Answers):
+class AwsAccount(Answers):
     """Asks AWS on behalf of one provider object. Every method raises ProviderError."""
 
     def __init__(self, api: Api, settings: AwsSettings, now: Callable[[], datetime]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.api import CONNECTIONS, SdkApi
 from providers.aws.prices import usd_per_hour_of
 from providers.aws.reply import tags_in
@@ -25,7 +25,7 @@ from providers.cloud.bill import (
     SNAPSHOT,
     Bill,
     BilledThing,
-    Price,
+    MonthlyPrice,
     Tariff,
     hourly,
     whose,
@@ -50,7 +50,7 @@ def make(settings: ProviderSettings) -> Billed:
     """AWS with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
     aws_settings = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
-    account = Account(SdkApi(aws_settings.region, aws_settings.endpoint, clock), aws_settings, clock.now)
+    account = AwsAccount(SdkApi(aws_settings.region, aws_settings.endpoint, clock), aws_settings, clock.now)
     return Billed(account, StandingResources(account, StoreSettings.of(settings, PROVIDER)), CONNECTIONS, clock.now)
 
 
@@ -58,7 +58,7 @@ def make(settings: ProviderSettings) -> Billed:
 class Billed:
     """`threads` lists are asked at once."""
 
-    account: Account
+    account: AwsAccount
     standing_resources: StandingResources
     threads: int
     now: Callable[[], datetime]
@@ -179,7 +179,7 @@ class Billed:
             thing = _thing(_Billable(BUCKET, name, region), row, what, price, row.get("CreationDate"))
             yield replace(thing, whose=RUN_DIRECTORIES) if name == self.standing_resources.bucket else thing
 
-    def _bucket(self, name: str, home: str) -> tuple[str, Price, str]:
+    def _bucket(self, name: str, home: str) -> tuple[str, MonthlyPrice, str]:
         """Return the bucket's region, the price of its standard storage, and its size in words, which say what AWS does
         not report.
         """
@@ -190,9 +190,9 @@ class Billed:
         except CredentialsError:
             raise
         except ProviderError as error:
-            return home, Price(None, f"its size may not be read: {error.message}"), "size not read"
+            return home, MonthlyPrice(None, f"its size may not be read: {error.message}"), "size not read"
         if size is None:
-            return region, Price(None, "CloudWatch has no size of it yet"), "size not told"
+            return region, MonthlyPrice(None, "CloudWatch has no size of it yet"), "size not told"
         return region, self._tariff.price(BUCKET, region, size / _GB), f"{size / _GB:.1f} GB standard"
 
     def _bucket_bytes(self, name: str, region: str) -> float | None:
@@ -218,7 +218,7 @@ class _Billable(NamedTuple):
 
 
 def _thing(
-    description: _Billable, row: Mapping[str, Any], what: str, price: Price, since: datetime | None
+    description: _Billable, row: Mapping[str, Any], what: str, price: MonthlyPrice, since: datetime | None
 ) -> BilledThing:
     return BilledThing(
         provider=PROVIDER,

@@ -19,7 +19,7 @@ from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, 
 from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.aws.account import Account
+    from providers.aws.account import AwsAccount
     from providers.aws.setup_steps import StandingResources
 
 _SET_UP = "plan setup aws"
@@ -49,13 +49,13 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     return check_lines(looks, _of_error, limit)
 
 
-def _place(account: Account) -> str:
+def _place(account: AwsAccount) -> str:
     """The home region, or the first that may be used where that is another."""
     home, allowed = account.api.home, account.settings.regions
     return home if not allowed or home in allowed else min(allowed)
 
 
-def _regions(account: Account) -> Check:
+def _regions(account: AwsAccount) -> Check:
     """Every region's answer, in one line: whether machines may be listed there, and whether any may be rented."""
     names = account.regions()
     with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -73,7 +73,7 @@ def _regions(account: Account) -> Check:
     return ok("regions", detail)
 
 
-def _answer(account: Account, region: str, error: ProviderError | None) -> str:
+def _answer(account: AwsAccount, region: str, error: ProviderError | None) -> str:
     if error is None:
         allowed = account.settings.regions
         return "open" if not allowed or region in allowed else "open, not in the setting `regions`"
@@ -84,7 +84,7 @@ def _answer(account: Account, region: str, error: ProviderError | None) -> str:
     return f"no answer ({error.message.partition(': ')[2] or error.message})"
 
 
-def _refusal(account: Account, region: str) -> ProviderError | None:
+def _refusal(account: AwsAccount, region: str) -> ProviderError | None:
     """Why machines may not be listed in a region; None: they may."""
     try:
         account.api.call("ec2", region, "DescribeInstances", {"DryRun": True})
@@ -93,7 +93,7 @@ def _refusal(account: Account, region: str) -> ProviderError | None:
     return None
 
 
-def _listing(account: Account) -> Check:
+def _listing(account: AwsAccount) -> Check:
     """Whether the account may list instances: without that a teardown can never confirm that nothing is left."""
     try:
         account.api.call("ec2", account.api.home, "DescribeInstances", {"DryRun": True})
@@ -126,7 +126,7 @@ def _machine_role(at: StandingResources) -> Check:
     return ok("machine role", f"instance profile {name}")
 
 
-def _scope(account: Account) -> Check:
+def _scope(account: AwsAccount) -> Check:
     """Whether the account is for runs alone: AWS limits no machine's role to its own run (docs/permissions/aws)."""
     region = account.api.home
     reply = account.api.call("ec2", region, "DescribeInstances", {"MaxResults": _PAGE})
@@ -144,7 +144,7 @@ def _scope(account: Account) -> Check:
     return ok("scope", detail, fix)
 
 
-def _timer(account: Account) -> Check:
+def _timer(account: AwsAccount) -> Check:
     """What ends a machine whose own timer has failed, from within AWS."""
     lacks = account.reaper_lacks()
     if not lacks:

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.base import LABEL_RUN
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from providers.errors import BadRequestError
@@ -35,7 +35,7 @@ _NOT_ACTIVE = (
 class AwsInvoice:
     """Asks Cost Explorer."""
 
-    account: Account
+    account: AwsAccount
 
     def told(self, begin: date, end: date) -> Invoice:
         """Raises ProviderError."""

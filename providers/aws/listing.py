@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from providers.aws.account import Account, all_pages
+from providers.aws.account import AwsAccount, all_pages
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.prices import usd_per_hour_of
 from providers.aws.reply import owned, owned_schedule
@@ -57,7 +57,7 @@ _LISTS = (
 class Listing:
     """Lists owned resources in every region; `threads` lists are read at once."""
 
-    account: Account
+    account: AwsAccount
     threads: int
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.cloud.obtainability import place_of
 from providers.errors import CredentialsError, ProviderError
 
@@ -32,7 +32,7 @@ SOURCE = (
 class PlacementScores:
     """`spot_offers` reads the catalog's offers on spot, of which the types of a family are taken."""
 
-    account: Account
+    account: AwsAccount
     now: Callable[[], datetime]
     spot_offers: Callable[[], Sequence[Offer]]
 

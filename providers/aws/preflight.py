@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pricing.offers import LifecycleState, Market, Offer
-from providers.aws.account import NO_IMAGE, UBUNTU, Account
+from providers.aws.account import NO_IMAGE, UBUNTU, AwsAccount
 from providers.aws.errors import DRY_RUN, is_about_the_profile
 from providers.aws.quotas import quota_of
 from providers.aws.request import OURS, Machine, create_security_group, ec2
@@ -38,13 +38,13 @@ def checks(at: StandingResources, offer: Offer, limit: Limit = LIMIT) -> Sequenc
     return check_lines(looks, _of_error, limit)
 
 
-def identity(account: Account) -> Check:
+def identity(account: AwsAccount) -> Check:
     """Which account and principal is signed in. Raises CredentialsError."""
     caller = account.identity()
     return ok("identity", f"account {caller.account}, {caller.arn.rpartition(':')[2]}")
 
 
-def network(account: Account, region: str) -> Check:
+def network(account: AwsAccount, region: str) -> Check:
     """The default network of a region."""
     place = account.network(region)
     if not place.subnets:
@@ -71,7 +71,7 @@ def standing_check(at: StandingResources) -> Check:
     return ok("set-up", "instance profile is there; no standing reaper: each machine gets a schedule of its own")
 
 
-def quota(account: Account, offer: Offer) -> Check:
+def quota(account: AwsAccount, offer: Offer) -> Check:
     """The account's vCPUs for the offer's family and market against what it needs; what runs is not counted."""
     row = quota_of(offer.instance_type, offer.market)
     if row is None or offer.vcpus is None:
@@ -84,7 +84,7 @@ def quota(account: Account, offer: Offer) -> Check:
     return ok("quota", detail)
 
 
-def permission(account: Account, offer: Offer) -> Check:
+def permission(account: AwsAccount, offer: Offer) -> Check:
     """The create of a machine, only tried (DryRun), as a launch would send it but for what names the run."""
     place = account.network(offer.region)
     zones = account.zones(offer.region, offer.instance_type)
@@ -119,7 +119,7 @@ def permission(account: Account, offer: Offer) -> Check:
     return ok("permission", f"RunInstances in {offer.region} would be let through")
 
 
-def _passes(account: Account, region: str, call: VendorRequest) -> bool:
+def _passes(account: AwsAccount, region: str, call: VendorRequest) -> bool:
     """Whether AWS answers the dry run of a call as one that passes. Raises ProviderError for a refusal."""
     try:
         account.api.call("ec2", region, call.operation, {**call.parameters, "DryRun": True})
@@ -130,8 +130,8 @@ def _passes(account: Account, region: str, call: VendorRequest) -> bool:
     return False
 
 
-def denial(account: Account) -> Check:
-    """Whether EC2 denies a create before it looks its image up (providers.base.Prober; `Account.is_closed`).
+def denial(account: AwsAccount) -> Check:
+    """Whether EC2 denies a create before it looks its image up (providers.base.Prober; `AwsAccount.is_closed`).
 
     Only somebody who may not create every machine can show it: the documented policy denies one without our tags.
     """
@@ -150,7 +150,7 @@ def denial(account: Account) -> Check:
     return refused(name, f"the image was looked up first ({made_up.code if made_up else 'no answer'})")
 
 
-def _image(account: Account, offer: Offer) -> Check:
+def _image(account: AwsAccount, offer: Offer) -> Check:
     row = host_image(hardware(offer))
     own = account.settings.image
     if row.kind == "none" and not own:
@@ -160,7 +160,7 @@ def _image(account: Account, offer: Offer) -> Check:
     return ok("image", f"{image.id} ({image.how})")
 
 
-def _offered(account: Account, offer: Offer) -> Check:
+def _offered(account: AwsAccount, offer: Offer) -> Check:
     zones = account.zones(offer.region, offer.instance_type)
     if not zones:
         successor = offer.lifecycle.successor

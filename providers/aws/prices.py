@@ -15,7 +15,7 @@ from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.money import HOURS_PER_MONTH
 from pricing.offers import Market, Offer, OfferQuery, PriceGrade
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.settings import PROVIDER
 from providers.errors import CredentialsError, ProviderError
 
@@ -29,7 +29,7 @@ _NO_MORE_HOURS = ("shutting-down", "stopping", "stopped")
 class Live:
     """`threads` look-ups run at once."""
 
-    account: Account
+    account: AwsAccount
     now: Callable[[], datetime]
     threads: int = _THREADS
 

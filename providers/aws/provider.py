@@ -14,7 +14,7 @@ from pricing.current import offers_of
 from pricing.offers import Market, Offer, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.alarm import AwsAlarm
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.doctor import examine
@@ -108,7 +108,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
         own_image=aws_settings.image,
         files=finder(PROVIDER, settings),
     )
-    account = Account(api, aws_settings, clock.now)
+    account = AwsAccount(api, aws_settings, clock.now)
     return AwsProvider(
         api=api,
         account=account,
@@ -132,7 +132,7 @@ class AwsProvider:
     """
 
     api: Api
-    account: Account
+    account: AwsAccount
     rented: Rented
     now_of: Callable[[], datetime]
     standing_resources: StandingResources

@@ -12,7 +12,7 @@ from providers.base import Check, PreflightState
 from providers.errors import CapacityError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.aws.account import Account
+    from providers.aws.account import AwsAccount
 
 _THREADS = 8
 """Look-ups of quotas at once."""
@@ -66,7 +66,7 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
     return _SPOT.get(_group(letters, family))
 
 
-def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
+def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
     """`providers.cloud.quotas.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
     tuples = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
     pools = dict.fromkeys((region, quota) for region, quota in tuples if quota is not None)
@@ -80,14 +80,14 @@ def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
     return lines
 
 
-def closed_regions(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
+def closed_regions(account: AwsAccount, regions: Sequence[str]) -> Mapping[str, str]:
     """`providers.cloud.quotas.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
     with ThreadPoolExecutor(_THREADS) as threads:
         answers = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
         return {region: why for region, why in answers if why}
 
 
-def _closed(account: Account, region: str) -> str:
+def _closed(account: AwsAccount, region: str) -> str:
     try:
         if region not in account.regions():
             return f"{region} is not open to this account"
@@ -99,7 +99,7 @@ def _closed(account: Account, region: str) -> str:
     return ""
 
 
-def _value(account: Account, region: str, quota: Quota) -> float | None:
+def _value(account: AwsAccount, region: str, quota: Quota) -> float | None:
     """The quota in vCPUs, None where nobody tells."""
     try:
         return account.quota(region, quota.code)
@@ -107,7 +107,7 @@ def _value(account: Account, region: str, quota: Quota) -> float | None:
         return None
 
 
-def quota_check(account: Account, region: str) -> Check:
+def quota_check(account: AwsAccount, region: str) -> Check:
     """A line of a doctor: the account's quotas in a region, where to ask for more, and what can be launched meanwhile.
 
     Raises ProviderError where AWS does not tell them. UNKNOWN where no machine fits in any:

@@ -13,7 +13,7 @@ from providers.cloud.launch import MachineResolution, Rented
 from providers.errors import CapacityError, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from providers.aws.account import Account
+    from providers.aws.account import AwsAccount
     from providers.base import LaunchRequest
 
 
@@ -46,7 +46,7 @@ class AwsResolution(MachineResolution):
 
 
 def resolve(
-    request: LaunchRequest, rented: Rented, account: Account, standing_resources: StandingResources
+    request: LaunchRequest, rented: Rented, account: AwsAccount, standing_resources: StandingResources
 ) -> AwsResolution:
     """Look up what a request with its data leaves open; creates nothing. Raises ProviderError."""
     machine = rented.resolve(request)
@@ -75,7 +75,7 @@ def resolve(
     )
 
 
-def _zone(request: LaunchRequest, account: Account, subnets: Mapping[str, str]) -> str:
+def _zone(request: LaunchRequest, account: AwsAccount, subnets: Mapping[str, str]) -> str:
     """The request's zone, or the first that has the machine. Raises CapacityError where none has."""
     offer = request.offer
     zones = account.zones(offer.region, offer.instance_type)
@@ -98,7 +98,7 @@ class _End(NamedTuple):
     schedule_group: str = ""
 
 
-def _end(account: Account, standing_resources: StandingResources, region: str) -> _End:
+def _end(account: AwsAccount, standing_resources: StandingResources, region: str) -> _End:
     """Raises PermissionDeniedError where nothing would end a machine that hangs, or machines have no role."""
     if account.has_instance_profile() is False:
         raise PermissionDeniedError(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from providers.aws.account import NO_NETWORK, Account
+from providers.aws.account import NO_NETWORK, AwsAccount
 from providers.aws.api import CONNECTIONS
 from providers.aws.errors import NO_SUCH_THING
 from providers.aws.permissions import POLICY, Document, Identity, policy, trust
@@ -41,7 +41,7 @@ LOG_DAYS = 14
 class StandingResources:
     """`store` is what the person has set for the bucket. Every look raises ProviderError."""
 
-    account: Account
+    account: AwsAccount
     store: StoreSettings
 
     @property

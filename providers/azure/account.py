@@ -53,7 +53,7 @@ class Size(NamedTuple):
     capabilities: Mapping[str, str]
 
 
-class Account(Answers):
+class AzureAccount(Answers):
     """Asks Azure on behalf of one provider object."""
 
     def __init__(self, settings: AzureSettings, arm: Arm) -> None:

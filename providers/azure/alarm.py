@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import Call, recorded
 from providers.azure.names import API
 from providers.base import SetupStep
@@ -23,7 +23,7 @@ LATE = "Azure has the costs after 8 to 24 hours and looks at them once a day"
 class AzureAlarm:
     """Every look raises ProviderError. `now` tells the instant: a budget begins with a month."""
 
-    account: Account
+    account: AzureAccount
     now: Callable[[], datetime]
 
     @property

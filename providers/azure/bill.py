@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.offers import Market, OfferQuery
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import ArmClient, Call
 from providers.azure.names import API, PROVIDER, attempt_of
 from providers.azure.reply import power_of
@@ -30,7 +30,7 @@ from providers.cloud.bill import (
     SNAPSHOT,
     Bill,
     BilledThing,
-    Price,
+    MonthlyPrice,
     Tariff,
     hourly,
 )
@@ -46,7 +46,7 @@ _DISKS_API = "2024-03-02"
 class _Cells(NamedTuple):
     kind: str
     what: str
-    price: Price
+    price: MonthlyPrice
 
 
 class _List(NamedTuple):
@@ -62,7 +62,7 @@ class _List(NamedTuple):
 def make(settings: ProviderSettings) -> Billed:
     """Azure with these settings; nobody is asked anything. Raises BadRequestError for an option that is wrong."""
     azure_settings = AzureSettings.of(settings)
-    account = Account(azure_settings, ArmClient(azure_settings, clock=ServerClock(settings.now)))
+    account = AzureAccount(azure_settings, ArmClient(azure_settings, clock=ServerClock(settings.now)))
     return Billed(account, settings)
 
 
@@ -70,7 +70,7 @@ def make(settings: ProviderSettings) -> Billed:
 class Billed:
     """What bills in a subscription."""
 
-    account: Account
+    account: AzureAccount
     settings: ProviderSettings
     threads: int = 8
 
@@ -127,7 +127,9 @@ class Billed:
         power = power_of(row)
         what = f"{size} {'spot' if spot else 'on demand'}, {power or 'state not told'}"
         if power == _DEALLOCATED:
-            return _Cells(MACHINE, what, Price(Decimal(0), "a deallocated machine bills no hours; its disk does"))
+            return _Cells(
+                MACHINE, what, MonthlyPrice(Decimal(0), "a deallocated machine bills no hours; its disk does")
+            )
         region = _region(row)
         return _Cells(MACHINE, what, hourly(_usd_per_hour(size, region, self.settings.home, spot=spot), "catalog"))
 
@@ -150,7 +152,7 @@ def _address(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
 
 def _balancer(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
     kind = _sku(row)
-    free = Price(Decimal(0), "a Basic load balancer has no price")
+    free = MonthlyPrice(Decimal(0), "a Basic load balancer has no price")
     return _Cells(LOAD_BALANCER, kind, free if kind == "Basic" else tariff.price(LOAD_BALANCER, _region(row)))
 
 
@@ -159,7 +161,7 @@ def _gateway(row: Mapping[str, Any], tariff: Tariff) -> _Cells:
 
 
 def _storage(row: Mapping[str, Any]) -> _Cells:
-    return _Cells(BUCKET, f"storage account {_sku(row)}, size not told", Price(None, _NO_SIZE))
+    return _Cells(BUCKET, f"storage account {_sku(row)}, size not told", MonthlyPrice(None, _NO_SIZE))
 
 
 def _region(row: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.azure.account import GRANTS, SET_UP, Account
+from providers.azure.account import GRANTS, SET_UP, AzureAccount
 from providers.azure.alarm import LATE
 from providers.azure.listing import others_groups
 from providers.azure.preflight import ACCOUNT_CHECKS, of_error
@@ -26,7 +26,7 @@ _HOLDS_LATER = f"{SET_UP} grants Storage Blob Data Contributor; a new right take
 
 
 def examine(
-    account: Account,
+    account: AzureAccount,
     rented: Rented,
     machines_may_write: Callable[[], bool],
     alarm: Callable[[], Alarm | None],
@@ -73,7 +73,7 @@ def _machines_data(machines_may_write: Callable[[], bool]) -> Check:
     )
 
 
-def _granting(account: Account) -> Check:
+def _granting(account: AzureAccount) -> Check:
     """What a Contributor cannot have: it may make machines, and grant nothing to them."""
     if account.may(GRANTS):
         narrowed = "the machines' role to machines, and no other" if account.is_narrowed(GRANTS) else _ANY_ROLE
@@ -88,7 +88,7 @@ def _granting(account: Account) -> Check:
     )
 
 
-def _scope(account: Account) -> Check:
+def _scope(account: AzureAccount) -> Check:
     """Whether the subscription is for these runs alone: Azure has no condition that narrows what the client's role
     deletes."""
     others = others_groups(account)

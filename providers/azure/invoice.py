@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import Call
 from providers.azure.names import API
 from providers.base import LABEL_RUN
@@ -29,7 +29,7 @@ _DISK = "disk"
 class AzureInvoice:
     """Asks Cost Management about the whole subscription."""
 
-    account: Account
+    account: AzureAccount
 
     def told(self, begin: date, end: date, now: datetime) -> Invoice:
         """Raises ProviderError."""

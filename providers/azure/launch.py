@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import Call, Reply, replayed
 from providers.azure.errors import TIMER, not_scheduled, refusal, too_new, unscheduled
 from providers.azure.names import API, group_path, machine_path
@@ -61,7 +61,7 @@ class Pace:
 class Launcher:
     """Sends the recorded calls of an attempt, after it has checked whether the attempt has or had its machine."""
 
-    account: Account
+    account: AzureAccount
     rented: Rented
     now: Callable[[], datetime]
     pace: Pace

@@ -24,7 +24,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from providers.azure.account import Account
+    from providers.azure.account import AzureAccount
 
 _WORKERS = 8
 _GROUP_TYPE = "Microsoft.Resources/resourceGroups"
@@ -42,7 +42,7 @@ _APIS = {
 _ORDER = tuple(KINDS.values())
 
 
-def list_owned(account: Account, run_id: RunId | None) -> Sequence[OwnedResource]:
+def list_owned(account: AzureAccount, run_id: RunId | None) -> Sequence[OwnedResource]:
     """Groups with our tag and all that is in them, and rights of the machines' identity whose group is gone.
 
     Raises IncompleteListingError where one of these lists did not come whole, CredentialsError.
@@ -66,7 +66,7 @@ def list_owned(account: Account, run_id: RunId | None) -> Sequence[OwnedResource
     return whole(lists, "lists of Azure")
 
 
-def delete(account: Account, ref: InstanceRef | OwnedResource) -> None:
+def delete(account: AzureAccount, ref: InstanceRef | OwnedResource) -> None:
     """Ask for the end of an attempt's group, and with it of all that is in it. Idempotent.
 
     Where the group is going already and the thing is still listed, it is asked to go by itself: a group whose deletion
@@ -89,7 +89,7 @@ def delete(account: Account, ref: InstanceRef | OwnedResource) -> None:
         _accepted(account, Call(method="DELETE", path=path, api=_APIS[kind], query=forced))
 
 
-def _accepted(account: Account, call: Call) -> None:
+def _accepted(account: AzureAccount, call: Call) -> None:
     reply = account.arm.send(call)
     if reply.status < 400:
         return
@@ -102,7 +102,7 @@ def _accepted(account: Account, call: Call) -> None:
     raise error
 
 
-def _is_gone(account: Account, call: Call) -> bool:
+def _is_gone(account: AzureAccount, call: Call) -> bool:
     reply = account.arm.send(Call(method="GET", path=call.path, api=call.api))
     return reply.status >= 400 and isinstance(refusal(reply.status, reply.body, call.name), InstanceNotFoundError)
 
@@ -112,7 +112,7 @@ def _on_its_way(status: int, error: ProviderError) -> bool:
     return status == 409 and isinstance(error, TransientError)
 
 
-def _where(account: Account, ref: InstanceRef | OwnedResource) -> tuple[str | None, str | None, str]:
+def _where(account: AzureAccount, ref: InstanceRef | OwnedResource) -> tuple[str | None, str | None, str]:
     """The group something belongs to, its own path, and its kind; no group for what was never ours."""
     if isinstance(ref, OwnedResource) and not ref.instance:
         return _group_in(ref.id), ref.id if ref.kind in _APIS else None, ref.kind
@@ -127,7 +127,7 @@ def _group_in(path: str) -> str | None:
     return parts[at + 1] if at is not None and at + 1 < len(parts) else None
 
 
-def _group_state(account: Account, group: str) -> str | None:
+def _group_state(account: AzureAccount, group: str) -> str | None:
     try:
         reply = account.get(group_path(account.subscription, group), "resources")
     except InstanceNotFoundError:
@@ -135,7 +135,7 @@ def _group_state(account: Account, group: str) -> str | None:
     return str(reply.get("properties", {}).get("provisioningState", "")).lower()
 
 
-def _groups(account: Account, run_id: RunId | None) -> Iterator[Mapping[str, Any]]:
+def _groups(account: AzureAccount, run_id: RunId | None) -> Iterator[Mapping[str, Any]]:
     """Azure filters by one tag; that it is ours, and whose, is looked at here."""
     tag, value = (OURS, OURS_VALUE) if run_id is None else (LABEL_RUN, run_id)
     rows = account.pages(
@@ -146,7 +146,7 @@ def _groups(account: Account, run_id: RunId | None) -> Iterator[Mapping[str, Any
             yield row
 
 
-def others_groups(account: Account) -> Sequence[str]:
+def others_groups(account: AzureAccount) -> Sequence[str]:
     """The names of all resource groups of the subscription that are neither of runs nor of the set-up. Raises
     ProviderError."""
     rows = account.pages(f"{account.home}/resourcegroups", "resources")
@@ -154,7 +154,7 @@ def others_groups(account: Account) -> Sequence[str]:
     return [str(row.get("name", "")) for row in rows if (row.get("tags") or {}).get(OURS) not in ours]
 
 
-def _content(account: Account, group: Mapping[str, Any]) -> ListedResources:
+def _content(account: AzureAccount, group: Mapping[str, Any]) -> ListedResources:
     """The group and everything in it."""
     path = group_path(account.subscription, str(group["name"]))
     itself = {"type": _GROUP_TYPE, "id": path, "createdTime": group.get("createdTime")}
@@ -177,7 +177,9 @@ def _rank(one: OwnedResource) -> int:
     return _ORDER.index(one.kind) if one.kind in _ORDER else len(_ORDER)
 
 
-def _rights(account: Account, run_id: RunId | None, groups: Mapping[str, Mapping[str, Any]]) -> Iterator[OwnedResource]:
+def _rights(
+    account: AzureAccount, run_id: RunId | None, groups: Mapping[str, Mapping[str, Any]]
+) -> Iterator[OwnedResource]:
     """What the machines' identity may do to groups of ours; Azure deletes a right with its group, or forgets to."""
     try:
         principal = account.identity().principal

@@ -15,7 +15,7 @@ from typing import Any
 
 from pricing.obtainability import MachinePlace, Obtainability, ObtainabilityGrade
 from pricing.offers import Market, Offer
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import Call
 from providers.azure.names import API, PROVIDER
 
@@ -34,7 +34,7 @@ SOURCE = "Azure spot placement score (learn.microsoft.com/powershell/module/az.c
 class PlacementScores:
     """Asks for the scores of a subscription."""
 
-    account: Account
+    account: AzureAccount
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from pricing.offers import LifecycleState, Offer
-from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, Account
+from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, AzureAccount
 from providers.azure.names import NAMESPACES
 from providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
 from providers.base import Check, PreflightState
@@ -27,7 +27,7 @@ REGISTERING = "registering"
 """The state of a resource provider whose registration was asked for, in small letters."""
 
 
-def checks(account: Account, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
+def checks(account: AzureAccount, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
     """What every launch needs, then whether the subscription gets this size at this place, and how many cores it may
     have: in parallel, each line by itself."""
     looks: dict[str, Look] = {name: partial(look, account) for name, look in ACCOUNT_CHECKS.items()}
@@ -48,7 +48,7 @@ def of_error(name: str, error: ProviderError) -> Check:
     return failed(name, error, (*pair, PermissionDeniedError) if name == "subscription" else pair)
 
 
-def _subscription(account: Account) -> Check:
+def _subscription(account: AzureAccount) -> Check:
     state = account.state()
     if state != "Enabled":
         fix = "https://portal.azure.com/#view/Microsoft_Azure_Billing shows what is owed or has ended"
@@ -56,7 +56,7 @@ def _subscription(account: Account) -> Check:
     return ok("subscription", f"{account.subscription} is enabled")
 
 
-def _registered(account: Account) -> Check:
+def _registered(account: AzureAccount) -> Check:
     states = {name: account.registration(name).lower() for name in NAMESPACES}
     missing_names = [name for name, state in states.items() if state not in ("registered", REGISTERING)]
     if missing_names:
@@ -70,7 +70,7 @@ def _registered(account: Account) -> Check:
     return ok("resource providers", f"{len(NAMESPACES)} registered")
 
 
-def _permission(account: Account) -> Check:
+def _permission(account: AzureAccount) -> Check:
     missing_names = [action for action in LAUNCH_ACTIONS if not account.may(action)]
     if missing_names:
         detail = f"the sign-in may not: {', '.join(missing_names)}"
@@ -79,12 +79,12 @@ def _permission(account: Account) -> Check:
     return ok("permission", "the sign-in may launch and delete")
 
 
-def _set_up(account: Account) -> Check:
+def _set_up(account: AzureAccount) -> Check:
     identity = account.identity()
     return ok("set-up", f"machines are {identity.path.rpartition('/')[2]}")
 
 
-def _self_deletion(account: Account) -> Check:
+def _self_deletion(account: AzureAccount) -> Check:
     """Check the self-deletion. Without it Azure's timer only deallocates a machine that has ended, and its disk and
     address continue to bill.
     """
@@ -104,7 +104,7 @@ def _self_deletion(account: Account) -> Check:
     )
 
 
-def _offered(account: Account, offer: Offer) -> Check:
+def _offered(account: AzureAccount, offer: Offer) -> Check:
     size, where = account.size(offer.region, offer.instance_type), f"{offer.instance_type} in {offer.region}"
     if size is None:
         return refused("offered here", f"there is no {where}", "choose another region")
@@ -114,21 +114,21 @@ def _offered(account: Account, offer: Offer) -> Check:
     return ok("offered here", f"{where} is offered to the subscription")
 
 
-def _region(account: Account, offer: Offer) -> list[Check]:
+def _region(account: AzureAccount, offer: Offer) -> list[Check]:
     """A line where the subscription can create nothing in the region."""
     shut = closed(account, [offer.region])
     fix = "choose one of these regions, or ask whoever owns the subscription's policies"
     return [refused("region", f"{name}: {why}", fix) for name, why in shut.items()]
 
 
-def _timed(account: Account, offer: Offer) -> Check:
+def _timed(account: AzureAccount, offer: Offer) -> Check:
     if not account.is_timed(offer.region):
         detail = f"{offer.region} has no {SCHEDULER}: Azure would not end a machine there at its deadline"
         return refused("deadline timer", detail, NO_TIMER_HERE)
     return ok("deadline timer", f"{SCHEDULER} is offered in {offer.region}")
 
 
-def _quota(account: Account, offer: Offer) -> Check:
+def _quota(account: AzureAccount, offer: Offer) -> Check:
     quotas = account.quotas(offer.region)
     size = account.size(offer.region, offer.instance_type)
     names = quota_names(offer, size.family if size else "")
@@ -155,7 +155,7 @@ def _retired(offer: Offer) -> Check:
     return unknown("lifecycle", detail, fix)
 
 
-ACCOUNT_CHECKS: Mapping[str, Callable[[Account], Check]] = {
+ACCOUNT_CHECKS: Mapping[str, Callable[[AzureAccount], Check]] = {
     "subscription": _subscription,
     "resource providers": _registered,
     "permission": _permission,

@@ -15,7 +15,7 @@ from pricing.current import current_catalog
 from pricing.offers import Market, Offer, PriceGrade
 from pricing.sources.azure import LIST_ID, Endpoints, of_machine
 from pricing.sources.reading import SourceError
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.names import PROVIDER
 from providers.errors import TransientError
 
@@ -34,7 +34,7 @@ class Live:
     Where the settings name another Resource Manager than Azure's own, and no price list, nobody is asked.
     """
 
-    account: Account
+    account: AzureAccount
     now: Callable[[], datetime]
 
     def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pricing.current import offers_of
 from providers.azure import listing
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.alarm import AzureAlarm
 from providers.azure.api import ArmClient, Call, recorded
 from providers.azure.deadline import end_of, timer_of
@@ -67,7 +67,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
     azure_settings = AzureSettings.of(settings)
     clock = ServerClock(settings.now)
     arm = ArmClient(azure_settings, clock=clock)
-    account = Account(azure_settings, arm)
+    account = AzureAccount(azure_settings, arm)
     rented = Rented(
         cloud=PROVIDER,
         service="blob",
@@ -90,7 +90,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
     )
 
 
-def _store(settings: ProviderSettings, account: Account, run_id: RunId) -> ObjectStore:
+def _store(settings: ProviderSettings, account: AzureAccount, run_id: RunId) -> ObjectStore:
     from providers.stores.registry import run_directory
 
     return run_directory(PROVIDER, with_account(settings, account.subscription), run_id)
@@ -113,7 +113,7 @@ class AzureProvider:
     `storage` and `container` are the storage account and the container that the person names, "" for our own.
     """
 
-    account: Account
+    account: AzureAccount
     rented: Rented
     now: Callable[[], datetime]
     pace: Pace = field(default_factory=Pace)

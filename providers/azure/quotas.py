@@ -15,7 +15,7 @@ from providers.cloud.checks import ok, unknown
 from providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.azure.account import Account, Quota
+    from providers.azure.account import AzureAccount, Quota
 
 
 SPOT_CORES, CORES = "lowprioritycores", "cores"
@@ -47,7 +47,7 @@ def quota_names(offer: Offer, family: str) -> Sequence[str]:
     return (*((family.lower(),) if family else ()), CORES)
 
 
-def quotas_line(account: Account) -> Check:
+def quotas_line(account: AzureAccount) -> Check:
     """What may be launched as it is in the region of the settings, else of what set-up made, and where to ask for more.
 
     Raises ProviderError.
@@ -68,7 +68,7 @@ def quotas_line(account: Account) -> Check:
     return unknown("quotas", detail, _more(cores))
 
 
-def _region_of_set_up(account: Account) -> str | None:
+def _region_of_set_up(account: AzureAccount) -> str | None:
     try:
         return str(account.get(group_path(account.subscription, account.settings.group), "resources")["location"])
     except InstanceNotFoundError:
@@ -83,7 +83,7 @@ def _more(cores: Quota | None) -> str:
     )
 
 
-def shortfalls(account: Account, offers: Sequence[Offer]) -> Sequence[str]:
+def shortfalls(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
     """`providers.cloud.quotas.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
     regions = list(dict.fromkeys(offer.region for offer in offers))
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -100,7 +100,7 @@ def _shortfall(offer: Offer, quotas: Mapping[str, Quota], family: str) -> str:
     return ""
 
 
-def _families(account: Account, offers: Sequence[Offer]) -> Mapping[str, str]:
+def _families(account: AzureAccount, offers: Sequence[Offer]) -> Mapping[str, str]:
     """Return the quota family by size, on demand only. A size has the same family everywhere, so that the sizes of one
     region are looked up, and of another one where a size is not there.
     """
@@ -116,7 +116,7 @@ def _families(account: Account, offers: Sequence[Offer]) -> Mapping[str, str]:
     return entries
 
 
-def _sizes(account: Account, region: str, names: Sequence[str]) -> Mapping[str, str] | None:
+def _sizes(account: AzureAccount, region: str, names: Sequence[str]) -> Mapping[str, str] | None:
     """The families of those sizes that the region has; None where nobody tells."""
     try:
         return {name: size.family for name in names if (size := account.size(region, name)) is not None}
@@ -124,20 +124,20 @@ def _sizes(account: Account, region: str, names: Sequence[str]) -> Mapping[str, 
         return None
 
 
-def _quotas(account: Account, region: str) -> Mapping[str, Quota]:
+def _quotas(account: AzureAccount, region: str) -> Mapping[str, Quota]:
     try:
         return account.quotas(region)
     except ProviderError:
         return {}
 
 
-def allowed(account: Account) -> frozenset[str] | None:
+def allowed(account: AzureAccount) -> frozenset[str] | None:
     """The regions in which the subscription's policies let resources be created; None where no policy limits them, or
     the sign-in may not read policies. Raises CredentialsError, TransientError, ThrottledError."""
     return account.once("allowed regions", partial(_allowed, account))
 
 
-def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
+def closed(account: AzureAccount, regions: Sequence[str]) -> Mapping[str, str]:
     """Return those of the regions in which nothing can be created, each with the reason
     (providers.cloud.quotas.RegionTeller).
     """
@@ -151,7 +151,7 @@ def closed(account: Account, regions: Sequence[str]) -> Mapping[str, str]:
     return {region: why for region in regions if region not in open_ones}
 
 
-def regions_line(account: Account) -> Check:
+def regions_line(account: AzureAccount) -> Check:
     """Every region's answer in one line: how many cores it gives the subscription, or why it gives none. Regions that
     the setting `regions` leaves out are not asked.
 
@@ -177,7 +177,7 @@ def regions_line(account: Account) -> Check:
     return Check(name="regions", state=state, detail="; ".join(lines) or "Azure lists none", fix=fix)
 
 
-def _allowed(account: Account) -> frozenset[str] | None:
+def _allowed(account: AzureAccount) -> frozenset[str] | None:
     path = f"{account.home}/providers/Microsoft.Authorization/policyAssignments"
     try:
         rows = list(account.pages(path, "policy", **{"$filter": "atScope()"}))
@@ -203,7 +203,7 @@ def _limits(rows: Sequence[Mapping[str, Any]]) -> Iterator[frozenset[str]]:
                 yield frozenset(str(place).replace(" ", "").lower() for place in value)
 
 
-def _answer(account: Account, region: str) -> str:
+def _answer(account: AzureAccount, region: str) -> str:
     """`10 cores`, or the code of the refusal."""
     try:
         cores = account.quotas(region).get(CORES)

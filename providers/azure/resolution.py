@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.azure.account import NO_TIMER_HERE, SCHEDULER, Account
+from providers.azure.account import NO_TIMER_HERE, SCHEDULER, AzureAccount
 from providers.azure.names import PROVIDER
 from providers.cloud.launch import MachineResolution, Rented
 from providers.cloud.regions import check_region
@@ -47,7 +47,7 @@ class Image(NamedTuple):
     controller: DiskController = DiskController.DEFAULT
 
 
-def image_for(account: Account, offer: Offer, host: HostImage) -> Image:
+def image_for(account: AzureAccount, offer: Offer, host: HostImage) -> Image:
     """The newest version of the host's image, or the person's own image as it is, of which nobody here knows more.
 
     Raises CapacityError where the region has no such size: another place of the plan may; BadRequestError where the
@@ -124,7 +124,7 @@ class AzureResolution(MachineResolution):
 def resolve(
     request: LaunchRequest,
     rented: Rented,
-    account: Account,
+    account: AzureAccount,
     *,
     check_right: Callable[[], None],
     public_key: Callable[[], str],

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from providers.azure import listing
-from providers.azure.account import SET_UP, Account
+from providers.azure.account import SET_UP, AzureAccount
 from providers.azure.api import Call, replayed
 from providers.azure.errors import NO_RIGHT_YET, refusal, too_new
 from providers.azure.launch import Pace
@@ -56,7 +56,7 @@ _OWNER = (
 class AzureSetUp:
     """`storage` and `container` are names that the person gave, "" for our own."""
 
-    account: Account
+    account: AzureAccount
     rented: Rented
     now: Callable[[], datetime]
     pace: Pace
@@ -267,7 +267,7 @@ class _Calls:
     """`providers.cloud.setup_steps.SetUpCalls` for calls of Azure Resource Manager. `principal` tells the id of the
     machines' identity or of the person, which is known only once the steps before have been carried out."""
 
-    account: Account
+    account: AzureAccount
     principal: Callable[[str], str]
 
     def send(self, call: VendorRequest) -> None:

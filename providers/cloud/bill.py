@@ -69,16 +69,16 @@ def whose(labels: Mapping[str, str]) -> str:
     return f"run {run}" if run is not None else ""
 
 
-class Price(NamedTuple):
+class MonthlyPrice(NamedTuple):
     """What a thing costs a month; None and the reason where nobody knows."""
 
     usd_per_month: Decimal | None = None
     ground: str = NO_PRICE
 
 
-def hourly(usd_per_hour: Decimal | None, ground: str) -> Price:
+def hourly(usd_per_hour: Decimal | None, ground: str) -> MonthlyPrice:
     """A price for each hour, for a month of 730 hours."""
-    return Price() if usd_per_hour is None else Price(usd_per_hour * HOURS_PER_MONTH, ground)
+    return MonthlyPrice() if usd_per_hour is None else MonthlyPrice(usd_per_hour * HOURS_PER_MONTH, ground)
 
 
 class Tariff(NamedTuple):
@@ -87,14 +87,16 @@ class Tariff(NamedTuple):
     provider: str
     home: Path | None = None
 
-    def price(self, kind: str, region: str, amount: Decimal | int | float = 1) -> Price:
+    def price(self, kind: str, region: str, amount: Decimal | int | float = 1) -> MonthlyPrice:
         """`amount` gigabytes (or pieces) of something in a region, at the catalog's rate of that kind."""
         rates = _rates(self.home).get(self.provider)
         rate = rates.side.rate(kind, region) if rates else None
         if rate is None:
-            return Price()
+            return MonthlyPrice()
         hours = HOURS_PER_MONTH if rate.per == HOUR else 1
-        return Price(rate.usd * Decimal(str(amount)) * hours, f"{kind}: {rate.usd} USD per {rate.per}; {rate.ground}")
+        return MonthlyPrice(
+            rate.usd * Decimal(str(amount)) * hours, f"{kind}: {rate.usd} USD per {rate.per}; {rate.ground}"
+        )
 
 
 @cache

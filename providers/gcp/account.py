@@ -27,7 +27,7 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0
 
 
-class Account(Answers):
+class GcpAccount(Answers):
     """The sign-in that every call of one provider object uses. Nothing is read or asked before it is needed. `clock`
     hears the date of every answer, a refusal's too."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from providers.gcp.errors import translated
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 Json = dict[str, Any]
 _SECONDS = 60.0
@@ -70,7 +70,7 @@ class GoogleApi:
     """google-cloud-compute, imported with the first call. Its own retries are off, and its extended operations are
     not used: they poll Google itself, whatever endpoint is set."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: GcpAccount) -> None:
         self._account = account
         self._clients: dict[str, Any] = {}
 

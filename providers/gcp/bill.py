@@ -26,7 +26,7 @@ from providers.cloud.bill import (
     TPU,
     Bill,
     BilledThing,
-    Price,
+    MonthlyPrice,
     Tariff,
     hourly,
     whose,
@@ -34,7 +34,7 @@ from providers.cloud.bill import (
 from providers.cloud.labels import instant
 from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.errors import OFF
 from providers.gcp.prices import usd_per_hour_of
 from providers.gcp.reply import last_of, region_in, region_of
@@ -52,7 +52,7 @@ _GLOBAL = "global"
 
 def make(settings: ProviderSettings) -> Billed:
     """Google Cloud with these settings; nobody is asked anything. Raises BadRequestError for a wrong option."""
-    account = Account(GcpSettings.of(settings), ServerClock(settings.now))
+    account = GcpAccount(GcpSettings.of(settings), ServerClock(settings.now))
     return Billed(account, StoreSettings.of(settings, PROVIDER))
 
 
@@ -60,7 +60,7 @@ def make(settings: ProviderSettings) -> Billed:
 class Billed:
     """What bills in a project."""
 
-    account: Account
+    account: GcpAccount
     store: StoreSettings
     threads: int = 16
 
@@ -183,7 +183,7 @@ class Billed:
                     "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime"),
                     "labels": nodes.get("labels") or {},
                 }  # fmt: skip
-                free = Price(Decimal(0), "a queued request bills nothing until its node is there")
+                free = MonthlyPrice(Decimal(0), "a queued request bills nothing until its node is there")
                 yield _thing(REQUEST, place, document, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
 
     def _tpu_usd_per_hour(self, kind: str, place: str, *, spot: bool) -> Decimal | None:
@@ -219,7 +219,7 @@ def _rule(tariff: Tariff, place: str, row: Mapping[str, Any]) -> Iterator[Billed
     yield _thing(LOAD_BALANCER, place, row, "forwarding rule", tariff.price(LOAD_BALANCER, region_in(place)))
 
 
-def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: Price) -> BilledThing:
+def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: MonthlyPrice) -> BilledThing:
     return BilledThing(
         provider=PROVIDER,
         region=place,

@@ -26,7 +26,7 @@ from providers.cloud.regions import check_region
 from providers.errors import BadRequestError, InstanceNotFoundError
 from providers.gcp import reply
 from providers.gcp import request as insert
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import Api, Json
 from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
 from providers.gcp.kinds import TPU_API
@@ -53,7 +53,7 @@ class Machines:
     """`providers.gcp.part.GcpPart` on Compute Engine."""
 
     api: Api
-    account: Account
+    account: GcpAccount
     rented: Rented
     sleep: Callable[[float], None] = pause
     """Lets seconds go by until what was just made is known."""

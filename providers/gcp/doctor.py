@@ -20,7 +20,7 @@ from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, Stand
 from providers.gcp.tpu.deadline import QUEUE, REGION
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"
@@ -56,7 +56,7 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     return check_lines({name: partial(look, at) for name, look in looks.items()}, partial(_of_error, at), limit)
 
 
-def custom_role(account: Account) -> Check:
+def custom_role(account: GcpAccount) -> Check:
     """Whether Google takes custom roles with every permission of ours, by its own list (providers.base.Prober).
 
     https://cloud.google.com/iam/docs/reference/rest/v1/permissions/queryTestablePermissions: `customRolesSupportLevel`.

@@ -15,7 +15,7 @@ from typing import Any
 from providers.base import LABEL_RUN
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from providers.errors import BadRequestError, TransientError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 
 LAG = timedelta(days=2)
 """That an export is whole after two days is assumed: Google states no delay for it."""
@@ -41,7 +41,7 @@ _PARTS = (
 class GoogleInvoice:
     """`table` is the export as PROJECT.DATASET.TABLE, "" where none is set."""
 
-    account: Account
+    account: GcpAccount
     table: str
 
     def told(self, begin: date, end: date, now: datetime) -> Invoice:

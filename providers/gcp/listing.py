@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from providers.base import LABEL_RUN, OwnedResource, RunId
 from providers.cloud.listing import ListedResources, whole
 from providers.errors import CredentialsError, MachineError, ProviderError, TransientError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import Api
 from providers.gcp.errors import OFF
 from providers.gcp.kinds import kind_of
@@ -32,7 +32,7 @@ class Lists:
     """Aggregated lists, every page; what never changes is asked for once."""
 
     api: Api
-    account: Account
+    account: GcpAccount
 
     def zones(self, offer: Offer) -> tuple[str, ...]:
         """The zones of the offer's region with its machine type and accelerator, sorted. Raises ProviderError."""

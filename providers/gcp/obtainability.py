@@ -18,7 +18,7 @@ from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
 from providers.cloud.obtainability import place_of
 from providers.errors import ProviderError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.kinds import TPU_API, kind_of
 
 SOURCE = (
@@ -32,7 +32,7 @@ _THREADS = 8
 class CapacityAdvice:
     """Asks for the advice that a project gets."""
 
-    account: Account
+    account: GcpAccount
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:

@@ -12,7 +12,7 @@ from providers.base import Check, PreflightState
 from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
 from providers.errors import InstanceNotFoundError, ProviderError
 from providers.gcp import quotas
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
 from providers.gcp.listing import Lists
 
@@ -25,7 +25,7 @@ _THREADS = 8
 """Look-ups of regions at once."""
 
 
-def checks(account: Account, part: GcpPart, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
+def checks(account: GcpAccount, part: GcpPart, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
     """Identity, billing, and what the offer's way to a machine looks up: in parallel, each line by itself."""
     looks: dict[str, Look] = {"identity": account.identity, "billing": account.billing, **part.looks(offer)}
     return check_lines(looks, limit=limit)
@@ -35,7 +35,7 @@ def checks(account: Account, part: GcpPart, offer: Offer, limit: Limit = LIMIT) 
 class Quotas:
     """The part of a preflight that hangs on the offer; the account's is providers.gcp.account's."""
 
-    account: Account
+    account: GcpAccount
     lists: Lists
 
     def looks(self, offer: Offer) -> Mapping[str, Look]:

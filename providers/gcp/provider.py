@@ -29,7 +29,7 @@ from providers.cloud.listing import ListedResources, whole
 from providers.cloud.server_time import ServerClock
 from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
 from providers.gcp import store
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.alarm import GoogleAlarm
 from providers.gcp.api import GoogleApi
 from providers.gcp.compute import Machines
@@ -65,14 +65,14 @@ def make(settings: ProviderSettings) -> GcpProvider:
 
     Raises BadRequestError for an option that is wrong.
     """
-    return make_provider(settings, Account(GcpSettings.of(settings), ServerClock(settings.now)))
+    return make_provider(settings, GcpAccount(GcpSettings.of(settings), ServerClock(settings.now)))
 
 
 @dataclass(frozen=True)
 class GcpProvider:
     """`parts` are asked in order which of them an offer or an id belongs to; `account` is whose they all are."""
 
-    account: Account
+    account: GcpAccount
     parts: Sequence[GcpPart]
     stores: Callable[[RunId], RunStore]
     now: Callable[[], datetime]
@@ -217,7 +217,7 @@ def _resources_of(part: GcpPart, run_id: RunId | None) -> ListedResources:
         return ListedResources(error.resources, error.unanswered)
 
 
-def make_provider(settings: ProviderSettings, account: Account) -> GcpProvider:
+def make_provider(settings: ProviderSettings, account: GcpAccount) -> GcpProvider:
     """Create the provider without a call. Where `endpoint` is set, machines use it too."""
     stores = stores_of(settings)
     rented = rented_of(settings, stores, endpoints_of(account.settings.machine_endpoint))
@@ -228,7 +228,7 @@ def make_provider(settings: ProviderSettings, account: Account) -> GcpProvider:
     return GcpProvider(account, parts, stores, settings.now, standing_of(settings, account))
 
 
-def standing_of(settings: ProviderSettings, account: Account) -> StandingResources:
+def standing_of(settings: ProviderSettings, account: GcpAccount) -> StandingResources:
     """What set-up makes and the doctor looks at; the bucket's name is the project's, which is asked for when needed."""
     store_settings = StoreSettings.of(settings, PROVIDER)
 

@@ -16,7 +16,7 @@ from providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from providers.base import Check
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 _ROWS = "500"
@@ -73,7 +73,7 @@ def of_compute(offer: Offer) -> QuotaNeed | None:
     return None if words is None else _quota_need(offer, offer.device, "compute", words, offer.device_count)
 
 
-def check(account: Account, quota: QuotaNeed) -> Check:
+def check(account: GcpAccount, quota: QuotaNeed) -> Check:
     """Whether the quotas of the service let it in; those of a service are asked for once."""
     try:
         metrics = account.once(f"quotas/{quota.service}", lambda: _metrics(account, quota.service))
@@ -105,7 +105,7 @@ def _quota_need(offer: Offer, what: str, service: str, words: re.Pattern[str], c
     )
 
 
-def _metrics(account: Account, service: str) -> list[dict[str, Any]]:
+def _metrics(account: GcpAccount, service: str) -> list[dict[str, Any]]:
     path = f"/v1beta1/projects/{account.project}/services/{service}.googleapis.com/consumerQuotaMetrics"
     rows: list[dict[str, Any]] = []
     query = {"pageSize": _ROWS}

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from providers.errors import InstanceNotFoundError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.permissions import (
     CLIENT,
     CLIENT_OWN,
@@ -47,7 +47,7 @@ class Home:
 class StandingResources:
     """Each look is one call, or a page of them; none is remembered. Raises ProviderError."""
 
-    account: Account
+    account: GcpAccount
     home: Callable[[], Home]
 
     @cached_property

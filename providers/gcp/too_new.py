@@ -10,7 +10,7 @@ from providers.gcp.errors import OFF
 from providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 
 POLICY = "projects.setIamPolicy"
@@ -33,7 +33,7 @@ def too_new_in_set_up(operation: str, error: ProviderError) -> Pair | None:
     return pair_of(PROVIDER, "role" if "role (" in words else "service account", operation)
 
 
-def too_new_for_machine(operation: str, error: ProviderError, account: Account, disk: str = "") -> Pair | None:
+def too_new_for_machine(operation: str, error: ProviderError, account: GcpAccount, disk: str = "") -> Pair | None:
     """For the create of a machine: what it names is too new where another API of Google's has it, else it is wrong.
     `disk` is the full name of its data disk, "" for none."""
     if not isinstance(error, (BadRequestError, InstanceNotFoundError)):
@@ -62,7 +62,7 @@ def too_new_for_task(error: ProviderError) -> Pair | None:
     return pair_of(PROVIDER, "queue", CREATE_TASK) if isinstance(error, InstanceNotFoundError) else None
 
 
-def _may_be_there(account: Account, service: str, path: str) -> bool:
+def _may_be_there(account: GcpAccount, service: str, path: str) -> bool:
     """False where the API that has such things does not have it; nobody may be let look, which tells nothing."""
     try:
         account.ask("GET", service, path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from providers.aws import store
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.api import CONNECTIONS, Api, SdkApi
 from providers.aws.provider import AwsProvider, make
 from providers.aws.request import GROUP_ID, INSTANCE_ID
@@ -75,7 +75,7 @@ class Client:
             store=cache(lambda run_id: run_store(opened(), run_id, patience=patience)),
             digest=lambda _: DIGEST,
         )
-        account = Account(api, AwsSettings.of(self.settings()), self.double.now)
+        account = AwsAccount(api, AwsSettings.of(self.settings()), self.double.now)
         given = {
             **{known.name: getattr(made, known.name) for known in fields(AwsProvider)},
             "api": api,

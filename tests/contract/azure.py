@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import Arm, ArmClient, Call, Reply, recorded
 from providers.azure.launch import Pace
 from providers.azure.names import machine_role
@@ -89,7 +89,7 @@ def a_provider(
         sent=kept,
     )
     return AzureInItsTime(
-        account=Account(settings, Recorder(arm or ArmClient(settings), kept)),
+        account=AzureAccount(settings, Recorder(arm or ArmClient(settings), kept)),
         rented=rented,
         now=double.now,
         pace=Pace(sleep=double.sleep),

@@ -15,7 +15,7 @@ from providers.base import ProviderSettings, RunId, VendorRequest
 from providers.cloud.agent_archive import AGENT
 from providers.cloud.trainer_wheel import WHEEL
 from providers.gcp import store
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import Api, GoogleApi
 from providers.gcp.compute import Machines
 from providers.gcp.provider import GcpProvider, rented_of
@@ -83,8 +83,8 @@ class Client:
         options = {"project": PROJECT, "endpoint": self.google.url}
         return ProviderSettings(home=self.home, options=options, environment={}, now=self.google.now)
 
-    def account(self) -> Account:
-        return Account(GcpSettings.of(self.settings()))
+    def account(self) -> GcpAccount:
+        return GcpAccount(GcpSettings.of(self.settings()))
 
     def stores(self) -> Callable[[RunId], ObjectStore]:
         opened = cache(lambda: self.bucket(store.make(self.settings())))

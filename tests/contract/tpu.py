@@ -21,7 +21,7 @@ from tests.doubles.google.scenario import FaultRule, Scenario
 if TYPE_CHECKING:
     from providers.cloud.launch import Rented
     from providers.cloud.listing import ListedResources
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
     from providers.gcp.part import GcpPart
     from providers.stores.store import ObjectStore
     from tests.doubles.google.process import Google
@@ -52,7 +52,7 @@ class TpuClient(Client):
             slept=self.slept,
         )
 
-    def parts(self, account: Account, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
+    def parts(self, account: GcpAccount, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
         """TPUs alone: no run has a data disk."""
         return (
             TpuMachines(
@@ -75,7 +75,7 @@ class DiskClient(TpuClient):
     def rented(self, stores: Callable[[RunId], ObjectStore]) -> Rented:
         return replace(super().rented(stores), files=lambda data, ours: ())
 
-    def parts(self, account: Account, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
+    def parts(self, account: GcpAccount, rented: Rented, api: Api) -> tuple[GcpPart, ...]:
         """With the part that lists and deletes disks, as the product has it."""
         return (Machines(api, account, rented, self.google.sleep), *super().parts(account, rented, api))
 

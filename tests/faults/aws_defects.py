@@ -82,7 +82,7 @@ def _() -> None:
 
 @defect("only the home region is listed")
 def _() -> None:
-    account.Account.regions = lambda self: (self.api.home,)
+    account.AwsAccount.regions = lambda self: (self.api.home,)
 
 
 defect("a list that is not whole is taken as whole")(taken_as_whole(AwsProvider))

@@ -26,7 +26,7 @@ from urllib3 import HTTPResponse
 
 from planner.runs.targets import Target
 from pricing.offers import Market, Offer, PriceGrade
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.api import ArmClient
 from providers.azure.launch import Pace
 from providers.azure.reply import PRICE
@@ -320,7 +320,7 @@ def a_provider(line: Line, points: Points) -> AzureInItsTime:
     bucket = MemoryBucket(partial(_send, line, points))
     sleep = partial(line, "sleep")
     return AzureInItsTime(
-        account=Account(settings, PointedArm(client, points)),
+        account=AzureAccount(settings, PointedArm(client, points)),
         rented=Rented(
             cloud="azure",
             service="blob",

@@ -13,7 +13,7 @@ import providers.azure.listing as listing
 import providers.azure.provider as provider
 import providers.azure.request as bodies
 import providers.cloud.launch as rented
-from providers.azure.account import Account
+from providers.azure.account import AzureAccount
 from providers.azure.launch import Launcher
 from providers.azure.provider import AzureProvider
 from providers.errors import IncompleteListingError
@@ -142,12 +142,12 @@ def _() -> None:
 
 @defect("only the first page of a list is read")
 def _() -> None:
-    real = Account.pages
+    real = AzureAccount.pages
 
     def pages(self: Any, path: str, api: str, **query: str) -> Any:
         return itertools.islice(real(self, path, api, **query), 1)
 
-    Account.pages = pages
+    AzureAccount.pages = pages
 
 
 @defect("a list that did not come is taken as empty")

@@ -15,7 +15,7 @@ from planner.runs.targets import Target
 from pricing.catalog import Catalog
 from pricing.offers import OfferQuery
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import GoogleApi
 from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
@@ -209,7 +209,7 @@ def plant(google: Google) -> None:
         LABEL_CLIENT: "another-computer",
         "trainplan": "1",
     }
-    account = Account(GcpSettings(project=PROJECT, endpoint=google.url))
+    account = GcpAccount(GcpSettings(project=PROJECT, endpoint=google.url))
     api = GoogleApi(account)
     for number, labels in enumerate((theirs, {"team": "others"})):
         operation = api.insert(

@@ -27,7 +27,7 @@ from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
 from workloads.trainer.tester import HoldOutResult, tested
 from workloads.trainer.usage import usage_lines
-from workloads.trainer.watch import StepsDone, Watch, epoch_of, hooked
+from workloads.trainer.watch import StepsDone, TrainingWatch, epoch_of, hooked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ def train(job: TrainingJob, setting: Setting) -> None:
     _tell_start(ready, setting)
     agreement = Agreement(setting.group, broadcast(ready.toolkit, ready.devices), setting.clock.monotonic)
     saver = _saver(ready, setting)
-    watch = Watch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
+    watch = TrainingWatch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
     try:
         _fit(ready, setting, watch)
     except StepsDone:
@@ -65,7 +65,9 @@ def train(job: TrainingJob, setting: Setting) -> None:
         _keep_last_good(ready, setting, watch, began, error)
 
 
-def _keep_last_good(ready: Ready, setting: Setting, watch: Watch, began: float, error: DivergedError) -> NoReturn:
+def _keep_last_good(
+    ready: Ready, setting: Setting, watch: TrainingWatch, began: float, error: DivergedError
+) -> NoReturn:
     """Write the output with the weights of the newest checkpoint that gives numbers. Raises DivergedError."""
     model = ready.models.training
     is_alone = setting.group.is_alone and setting.limits.max_steps is None  # several processes must test together
@@ -111,7 +113,7 @@ def _saver(ready: Ready, setting: Setting) -> Callable[[int], None]:
     return save
 
 
-def _fit(ready: Ready, setting: Setting, watch: Watch) -> None:
+def _fit(ready: Ready, setting: Setting, watch: TrainingWatch) -> None:
     setting.progress.status(State.RUNNING, epoch=watch.step // ready.schedule.steps_per_epoch + 1, step=watch.step)
     with setting.progress.phase("train"), naming_damaged(ready.split.train):
         if ready.validation.lacks(watch.step, ready.schedule.steps_per_epoch):
@@ -130,7 +132,7 @@ def _fit(ready: Ready, setting: Setting, watch: Watch) -> None:
         watch.checkpoint()
 
 
-def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
+def _validate_epoch_before(ready: Ready, watch: TrainingWatch) -> None:
     """Repeat the validation of an epoch whose checkpoint was written after its last step and before its validation."""
     model = ready.models.training
     hooks = hooked(ready.toolkit.keras, model, watch, ready.averages, ready.validation)
@@ -143,7 +145,7 @@ def _validate_epoch_before(ready: Ready, watch: Watch) -> None:
     ready.validation.epoch_end(epoch, watch.step, logs, seconds)
 
 
-def _tell_early_end(ready: Ready, setting: Setting, watch: Watch) -> None:
+def _tell_early_end(ready: Ready, setting: Setting, watch: TrainingWatch) -> None:
     patience = ready.job.validation.patience
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     message = f"training ended after epoch {epoch}: {patience} validations brought nothing better"
@@ -163,7 +165,7 @@ def _stretches(schedule: Schedule) -> list[Schedule]:
     return stretches
 
 
-def _fit_stretch(ready: Ready, setting: Setting, watch: Watch, schedule: Schedule) -> None:
+def _fit_stretch(ready: Ready, setting: Setting, watch: TrainingWatch, schedule: Schedule) -> None:
     model = ready.models.training
     every = _test_every(ready, measuring=setting.limits.max_steps is not None)
     model.fit(
@@ -222,7 +224,7 @@ def _feeding_tensorflow(ready: Ready, images: Images) -> Any | None:
     return tensorflow_for_data(ready.toolkit)
 
 
-def _finish(ready: Ready, setting: Setting, watch: Watch, began: float, failure: str | None = None) -> None:
+def _finish(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, failure: str | None = None) -> None:
     """Test the hold-out, once, and write the output. `failure`: why these are not the weights of the last step.
 
     Raises DivergedError where the model gives no numbers.
@@ -286,7 +288,7 @@ def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str
     return report_files(ready.job.name, validation.epochs, result, split.class_names, sentence, usage) | files
 
 
-def _metrics(ready: Ready, watch: Watch, result: HoldOutResult) -> dict[str, object]:
+def _metrics(ready: Ready, watch: TrainingWatch, result: HoldOutResult) -> dict[str, object]:
     graph = ready.job.graph()
     return {
         "name": ready.job.name,
@@ -348,7 +350,7 @@ def _copies(ready: Ready, result: HoldOutResult | None) -> dict[str, int]:
     return {"hold_out_trained_on": copies} if copies else {}
 
 
-def _others(ready: Ready, watch: Watch) -> dict[str, float]:
+def _others(ready: Ready, watch: TrainingWatch) -> dict[str, float]:
     """The share of the processors that other programs had: what a rate on a processor hangs on. Other processes of
     this training are no other programs, and nobody can tell them apart here."""
     share = watch.others_share() if ready.devices.kind is DeviceKind.CPU and ready.group.is_alone else None
@@ -363,7 +365,7 @@ class _Ended(NamedTuple):
     figures: Mapping[str, object] = MappingProxyType({})
 
 
-def _end(ready: Ready, setting: Setting, watch: Watch, began: float, ended: _Ended) -> None:
+def _end(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, ended: _Ended) -> None:
     state, result, figures = ended
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     setting.progress.event(

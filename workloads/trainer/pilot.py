@@ -13,7 +13,7 @@ from workloads.trainer.prepare import Ready, Setting, state_arrays
 from workloads.trainer.steady import half_width
 
 if TYPE_CHECKING:
-    from workloads.trainer.watch import Watch
+    from workloads.trainer.watch import TrainingWatch
 
 DATA_SECONDS = 2.0
 """How long images are fetched without being trained on."""
@@ -26,7 +26,7 @@ BOUND_FACTOR = 1.1
 MEASUREMENT = "measurement.json"
 
 
-def pilot_figures(ready: Ready, setting: Setting, watch: Watch, batches: Iterable[Any]) -> dict[str, object]:
+def pilot_figures(ready: Ready, setting: Setting, watch: TrainingWatch, batches: Iterable[Any]) -> dict[str, object]:
     """The figures of a pilot whose steps are done, as its last line of progress has them; `batches` are fed as those of
     the training were. Also written as the output of the run, which a rented machine vouches for."""
     watch.training_end()
@@ -63,7 +63,7 @@ def _data_images_per_second(ready: Ready, setting: Setting, batches: Iterable[An
     return count * size / lasting if count > 0 and lasting > 0 else None
 
 
-def _checkpoint(ready: Ready, setting: Setting, watch: Watch) -> dict[str, object]:
+def _checkpoint(ready: Ready, setting: Setting, watch: TrainingWatch) -> dict[str, object]:
     """Seconds and bytes of one checkpoint, which is not kept; {} where none could be written."""
     if ready.group.rank:
         return {}

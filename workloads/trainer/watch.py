@@ -61,7 +61,7 @@ def stop_reason(limits: Limits, clock: Clock, needs_seconds: float = 0.0) -> Tra
     return None
 
 
-class Watch:
+class TrainingWatch:
     """Follows one process's training. `save(step)` writes a checkpoint; it answers for its own failures. `agreement` is
     None for a process that trains alone."""
 
@@ -261,7 +261,9 @@ def _figure(logs: Logs, name: str) -> float | None:
     return round(float(logs[name]), 6) if name in logs else None
 
 
-def hooked(keras: Any, model: Any, watch: Watch, averages: Averages, validation: Validation, *, parts: int = 1) -> Any:
+def hooked(
+    keras: Any, model: Any, watch: TrainingWatch, averages: Averages, validation: Validation, *, parts: int = 1
+) -> Any:
     """A Keras CallbackList that tells `watch` of every step without waiting for the device, tests the averages, and
     ends training where the validation does.
 

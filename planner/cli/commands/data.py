@@ -52,7 +52,7 @@ Where = Annotated[
 Bucket = Annotated[str | None, typer.Option("--bucket", help="A bucket other than the default one")]
 Region = Annotated[str | None, typer.Option("--region", help="The region of that bucket")]
 Project = Annotated[str | None, typer.Option("--project", help="Google: the project")]
-Account = Annotated[str | None, typer.Option("--account", help="Azure: the storage account")]
+StorageAccount = Annotated[str | None, typer.Option("--account", help="Azure: the storage account")]
 _COLUMNS = (
     Column("name", shrinks=True),
     Column("content"),
@@ -78,7 +78,7 @@ def _list(
     bucket: Bucket = None,
     region: Region = None,
     project: Project = None,
-    account: Account = None,
+    account: StorageAccount = None,
     as_json: options.Json = False,
 ) -> None:
     values = {"bucket": bucket, "region": region, "project": project, "account": account}
@@ -157,7 +157,7 @@ def _upload(
     bucket: Bucket = None,
     region: Region = None,
     project: Project = None,
-    account: Account = None,
+    account: StorageAccount = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -180,7 +180,7 @@ def _remove(
     bucket: Bucket = None,
     region: Region = None,
     project: Project = None,
-    account: Account = None,
+    account: StorageAccount = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
     as_json: options.Json = False,
 ) -> None:

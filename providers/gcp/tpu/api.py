@@ -13,7 +13,7 @@ from providers.errors import TransientError
 from providers.gcp.errors import translated
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """An operation and its parameters to one answer."""
@@ -60,7 +60,7 @@ class Calls(Protocol):
 class TpuCalls:
     """The Cloud TPU API by google-cloud-tpu, over REST, without the library's own retries."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: GcpAccount) -> None:
         self._account = account
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ _TASKS: Mapping[str, _Method] = {
 class TasksCalls:
     """Cloud Tasks by its REST interface: five calls are not worth a library."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: GcpAccount) -> None:
         self._account = account
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from providers.gcp.request import SERVICE, labels_of, token_of
 from providers.gcp.tpu.resolution import TpuResolution
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
     from providers.gcp.tpu.reply import TpuLocation
 
 INSERT = "disks.insert"
@@ -100,7 +100,7 @@ def delete_url(request: LaunchRequest, place: TpuLocation) -> str:
     return f"{resolution.compute_address}/compute/v1/{full_name(resolution.project, place)}"
 
 
-def refuse_without_quota(account: Account, request: LaunchRequest) -> None:
+def refuse_without_quota(account: GcpAccount, request: LaunchRequest) -> None:
     """Raises QuotaError where the region's quota is too small even with nothing in use; what is in use, the create
     tells. A table that cannot be read refuses nothing."""
     need, region = size_gib(request), request.offer.region
@@ -113,7 +113,7 @@ def refuse_without_quota(account: Account, request: LaunchRequest) -> None:
         )
 
 
-def limit_of(account: Account, region: str) -> tuple[float, float] | None:
+def limit_of(account: GcpAccount, region: str) -> tuple[float, float] | None:
     """Limit and use of the quota for such disks in GB, None where nobody tells."""
     path = f"/compute/v1/projects/{account.project}/regions/{region}"
     try:

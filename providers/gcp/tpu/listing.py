@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.cloud.listing import ListedResources, look_at_all
 from providers.errors import CapacityError, CredentialsError, MachineError, ProviderError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.tpu import deadline
 from providers.gcp.tpu.api import PAGE, TASKS, Ask, Calls, Refused, pages
 from providers.gcp.tpu.errors import error_of, is_off
@@ -28,7 +28,7 @@ _AT_ONCE = 16
 class TpuLists:
     """`ask` asks the Cloud TPU API, `tasks` is Cloud Tasks, `each` looks at zones."""
 
-    account: Account
+    account: GcpAccount
     ask: Ask
     tasks: Calls
     each: Each

@@ -22,7 +22,7 @@ from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
 from providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
 
 if TYPE_CHECKING:
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"
@@ -46,7 +46,7 @@ def queue_runs(ask_tasks: Ask, project: str) -> None:
         )
 
 
-def looks(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Mapping[str, Look]:
+def looks(account: GcpAccount, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Mapping[str, Look]:
     """The lines of a preflight by their names; what holds for every offer is asked once."""
     if reason := why_not(offer):
         fix = "choose a slice of one machine; plan estimate shows them"
@@ -65,13 +65,13 @@ def looks(account: Account, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Mappi
     return lines
 
 
-def zones_of(account: Account, ask_tpu: Ask, offer: Offer) -> tuple[str, ...]:
+def zones_of(account: GcpAccount, ask_tpu: Ask, offer: Offer) -> tuple[str, ...]:
     """Return those of the offer's zones that list its accelerator type. Raises ProviderError."""
     name = accelerator_type(offer)
     return tuple(zone for zone in offer.zones if name in _types(account, ask_tpu, zone))
 
 
-def timers(account: Account, ask_tasks: Ask) -> Check:
+def timers(account: GcpAccount, ask_tasks: Ask) -> Check:
     """Whether there is what ends a TPU at its deadline."""
     try:
         account.once("tpu queue", lambda: queue_runs(ask_tasks, account.project))
@@ -80,7 +80,7 @@ def timers(account: Account, ask_tasks: Ask) -> Check:
     return ok("timers", f"the queue {QUEUE!r} in {REGION} ends TPUs at their deadline")
 
 
-def machine_account(account: Account) -> Check:
+def machine_account(account: GcpAccount) -> Check:
     """Whether the service account that machines have is there."""
     email = account.machine_account
     path = f"/v1/projects/{account.project}/serviceAccounts/{email}"
@@ -94,7 +94,7 @@ def machine_account(account: Account) -> Check:
     return ok("machine account", email)
 
 
-def network(account: Account, region: str) -> Check:
+def network(account: GcpAccount, region: str) -> Check:
     """Whether the network has the subnetwork that a node in the region is put into. A network in auto mode has one in
     each region that there was when Google last added some, in some projects not in all of them."""
     name, wanted = account.settings.network, subnetwork_name(account.settings)
@@ -115,7 +115,7 @@ def network(account: Account, region: str) -> Check:
     return refused("network", detail, f"{make} (any range that the network does not use), or choose another region")
 
 
-def data_disks(account: Account, region: str) -> Check:
+def data_disks(account: GcpAccount, region: str) -> Check:
     """How large a data disk may be. Only a launch knows whether it needs one, and is refused where it may not be."""
     limit = data_disk.limit_of(account, region)
     if limit is None:
@@ -125,7 +125,7 @@ def data_disks(account: Account, region: str) -> Check:
     return ok("data disk", detail)
 
 
-def _offered(account: Account, ask_tpu: Ask, offer: Offer) -> Check:
+def _offered(account: GcpAccount, ask_tpu: Ask, offer: Offer) -> Check:
     name = accelerator_type(offer)
     try:
         zones = zones_of(account, ask_tpu, offer)
@@ -138,7 +138,7 @@ def _offered(account: Account, ask_tpu: Ask, offer: Offer) -> Check:
     return ok("offered", f"{name} in {', '.join(zones)}")
 
 
-def _types(account: Account, ask_tpu: Ask, zone: str) -> frozenset[str]:
+def _types(account: GcpAccount, ask_tpu: Ask, zone: str) -> frozenset[str]:
     request = {"parent": f"projects/{account.project}/locations/{zone}", "pageSize": PAGE}
 
     def look() -> frozenset[str]:

@@ -32,7 +32,7 @@ from providers.errors import (
     QuotaError,
 )
 from providers.gcp import quotas
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.part import word_of
 from providers.gcp.request import label_text
 from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
@@ -57,7 +57,7 @@ LISTING_LAG = timedelta(seconds=30)
 Answer = TypeVar("Answer")
 
 
-def make_tpu_machines(account: Account, rented: Rented, api: Api) -> TpuMachines:
+def make_tpu_machines(account: GcpAccount, rented: Rented, api: Api) -> TpuMachines:
     """Create the part without a call."""
     return TpuMachines(account, rented, TpuCalls(account), TasksCalls(account), DataDisks(api), rented.now)
 
@@ -69,7 +69,7 @@ class TpuMachines:
     Its data disks (`disks`) are listed and deleted by the part for Compute Engine, as all disks with our labels are.
     """
 
-    account: Account
+    account: GcpAccount
     rented: Rented
     tpu: Calls
     tasks: Calls

@@ -15,7 +15,7 @@ from providers.gcp.tpu.api import PAGE, TPU, Ask, pages
 if TYPE_CHECKING:
     from pricing.offers import Offer
     from providers.base import LaunchRequest
-    from providers.gcp.account import Account
+    from providers.gcp.account import GcpAccount
 
 
 _BASE = re.compile(r"tpu-ubuntu(\d{4})-base")
@@ -60,7 +60,7 @@ class TpuResolution(GoogleResolution):
     compute_address: str = ""
 
 
-def resolve(request: LaunchRequest, zone: str, rented: Rented, account: Account, ask: Ask) -> TpuResolution:
+def resolve(request: LaunchRequest, zone: str, rented: Rented, account: GcpAccount, ask: Ask) -> TpuResolution:
     """Look up what a request with its data leaves open; creates nothing. `ask` calls the API. Raises ProviderError."""
     machine = rented.resolve(request)
     return TpuResolution(

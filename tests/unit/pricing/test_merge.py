@@ -17,7 +17,7 @@ from pricing.refresh import price_sources
 from pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
-from pricing.tables import InstanceType, OfferRow, Price, SpotHistory
+from pricing.tables import DatedPrice, InstanceType, OfferRow, SpotHistory
 
 BEFORE, TODAY = date(2026, 7, 20), date(2026, 11, 21)
 SOURCES = price_sources()
@@ -37,11 +37,13 @@ TYPES = {
 }
 
 
-def price(usd: str, source: str = LIST_ID, on: date = BEFORE) -> Price:
-    return Price(usd_per_hour=Decimal(usd), as_of=on, as_of_text="", source=SOURCES[source])
+def price(usd: str, source: str = LIST_ID, on: date = BEFORE) -> DatedPrice:
+    return DatedPrice(usd_per_hour=Decimal(usd), as_of=on, as_of_text="", source=SOURCES[source])
 
 
-def row(name: str, region: str = "us-east-1", on_demand: str = "1", spot: Price | None = None, **more: Any) -> OfferRow:
+def row(
+    name: str, region: str = "us-east-1", on_demand: str = "1", spot: DatedPrice | None = None, **more: Any
+) -> OfferRow:
     return OfferRow(
         type=TYPES["aws", name], region=region, zones=(), on_demand=price(on_demand), spot=spot,
         interruption_bucket=None, host_usd_per_hour=None, device_usd_per_hour=None, note="",

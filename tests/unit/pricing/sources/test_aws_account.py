@@ -12,7 +12,7 @@ import pytest
 
 from pricing.sources.aws_account import (
     HISTORY_ID,
-    Account,
+    AwsClients,
     parse_history,
     parse_offered,
     parse_products,
@@ -151,7 +151,7 @@ class Client:
         return [{"InstanceTypeOfferings": [{"InstanceType": "g5.xlarge", "Location": f"{self.region}a"}]}]
 
 
-ACCOUNT = Account(lambda service, region: Client(region), (RefusedError,))
+ACCOUNT = AwsClients(lambda service, region: Client(region), (RefusedError,))
 
 
 def test_pages_are_followed_and_a_region_that_refuses_fails_alone() -> None:
@@ -176,7 +176,7 @@ def test_once_nobody_answers_the_rest_is_not_tried() -> None:
         asked.append(service)
         raise LostError("could not connect")
 
-    account = Account(nobody, (RefusedError,), (LostError,))
+    account = AwsClients(nobody, (RefusedError,), (LostError,))
     regions = {"us-east-1", "us-east-2", "us-west-2"}
     for parts in (read_prices(account, regions), read_history(account, regions, NOW)):
         assert ["could not connect" in part.error for part in parts] == [True] * 3

@@ -15,7 +15,7 @@ from pricing.grades import Market
 from pricing.refresh import known_of
 from pricing.sources import aws_account
 from pricing.sources.news import Accounts, Asking, news_of
-from pricing.sources.offerings import Account
+from pricing.sources.offerings import BearerToken
 from pricing.sources.reading import SourceError
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
 from tests.unit.pricing.sources.test_aws_account import ACCOUNT
@@ -110,12 +110,12 @@ def test_aws_without_its_index_cannot_be_read(tmp_path: Path) -> None:
     [
         ({"PLAN_GCP_API_KEY": "k"}, None, False),
         ({"GOOGLE_API_KEY": "k"}, None, False),
-        ({}, Account("t", ""), False),
-        ({}, Account("t", "mine"), True),
+        ({}, BearerToken("t", ""), False),
+        ({}, BearerToken("t", "mine"), True),
     ],
 )
 def test_google_with_a_key_or_an_account(
-    tmp_path: Path, environment: dict[str, str], account: Account | None, *, offered: bool
+    tmp_path: Path, environment: dict[str, str], account: BearerToken | None, *, offered: bool
 ) -> None:
     one = asking(Lists(), [], environment, google=lambda env: account)
     one = replace(one, regions=frozenset({"us-central1"}))
@@ -134,7 +134,7 @@ def test_azure_and_its_offerings(tmp_path: Path) -> None:
     said: list[str] = []
     broken = Lists("Microsoft.Compute")
     for http, names in ((Lists(), [REGION, "offerings"]), (broken, [REGION, "offerings"])):
-        one = asking(http, said, azure=lambda env: Account("t", "mine"))
+        one = asking(http, said, azure=lambda env: BearerToken("t", "mine"))
         news = news_of(known_of("azure", tmp_path), one)
         assert [part.name for part in news.parts] == names
         assert (news.offered is None) is (http is broken)
@@ -165,4 +165,4 @@ def test_without_credentials_there_is_no_account(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    assert aws_account.Account.find() is None
+    assert aws_account.AwsClients.find() is None

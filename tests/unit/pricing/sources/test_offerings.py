@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from pricing.compile import TEXT_DIR
-from pricing.sources.offerings import Account, Endpoints, parse_azure, parse_google, read_azure, read_google
+from pricing.sources.offerings import BearerToken, Endpoints, parse_azure, parse_google, read_azure, read_google
 from pricing.sources.reading import SourceError
 from pricing.tables import read_tables
 from tests.doubles.price_lists import NoHttp
 
 TODAY = date(2026, 11, 21)
-ACCOUNT = Account("token", "mine")
+ACCOUNT = BearerToken("token", "mine")
 
 
 class Pages(NoHttp):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.api import SdkApi
 from providers.aws.settings import AwsSettings
 from providers.aws.setup import AwsSetUp
@@ -69,7 +69,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.api = CountedApi(self.sends, self.most, self.home)
-        self.account = Account(self.api, self.settings, self.double.now)
+        self.account = AwsAccount(self.api, self.settings, self.double.now)
         self.at = StandingResources(self.account, self.store)
         self.set_up = AwsSetUp(self.at, self.waited.append)
 

@@ -11,7 +11,7 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.invoice import AwsInvoice, part_of
 from providers.aws.settings import AwsSettings
 from providers.cloud.invoice import Part
@@ -53,7 +53,7 @@ def day(start: str, *rows: tuple[str, str, str], estimated: bool = False) -> dic
 
 def told(*pages: list[dict[str, Any]]) -> tuple[Any, CostExplorer]:
     explorer = CostExplorer(*pages)
-    account = Account(explorer, AwsSettings(), lambda: NOON)
+    account = AwsAccount(explorer, AwsSettings(), lambda: NOON)
     return AwsInvoice(account).told(BEGIN, END), explorer
 
 
@@ -82,7 +82,7 @@ def test_a_tag_that_is_switched_off_is_told() -> None:
 def test_no_day_is_no_question() -> None:
     explorer = CostExplorer([])
     with pytest.raises(BadRequestError, match="no day"):
-        AwsInvoice(Account(explorer, AwsSettings(), lambda: NOON)).told(END, END)
+        AwsInvoice(AwsAccount(explorer, AwsSettings(), lambda: NOON)).told(END, END)
     assert explorer.asked == []
 
 

@@ -20,7 +20,7 @@ from pricing.catalog import Catalog
 from pricing.offers import Market, Offer, OfferQuery
 from providers.aws import reply
 from providers.aws import request as ec2_request
-from providers.aws.account import Account
+from providers.aws.account import AwsAccount
 from providers.aws.provider import AwsProvider
 from providers.aws.resolution import AwsResolution, Reaper
 from providers.aws.settings import AwsSettings
@@ -90,7 +90,7 @@ def provider(image: str = "") -> AwsProvider:
     rented = Rented(
         cloud="aws", service="s3", store=nobody, region=lambda: "us-east-1", now=lambda: NOON, own_image=image
     )
-    account = Account(nobody, AwsSettings(image=image), lambda: NOON)
+    account = AwsAccount(nobody, AwsSettings(image=image), lambda: NOON)
     return AwsProvider(
         api=nobody, account=account, rented=rented, now_of=lambda: NOON, standing_resources=nobody, let_go=lambda: None
     )

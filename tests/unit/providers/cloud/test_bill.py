@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pricing.catalog import REFRESHED
-from providers.cloud.bill import NO_PRICE, Price, Tariff
+from providers.cloud.bill import NO_PRICE, MonthlyPrice, Tariff
 from providers.gcp.reply import region_in
 
 
@@ -50,8 +50,8 @@ def test_ten_of_a_kind_in_a_region(provider: str, kind: str, region: str, usd: s
 
 
 def test_what_has_no_rate_has_no_price() -> None:
-    assert Tariff("aws").price("tape", "us-east-1", 10) == Price(None, NO_PRICE)
-    assert Tariff("nobody").price("gp3", "us-east-1", 10) == Price(None, NO_PRICE)
+    assert Tariff("aws").price("tape", "us-east-1", 10) == MonthlyPrice(None, NO_PRICE)
+    assert Tariff("nobody").price("gp3", "us-east-1", 10) == MonthlyPrice(None, NO_PRICE)
 
 
 def test_without_a_catalog_the_shipped_one_counts(tmp_path: Path) -> None:

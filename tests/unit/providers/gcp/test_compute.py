@@ -20,7 +20,7 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
@@ -93,7 +93,7 @@ def test_a_create_without_an_answer_is_sent_again_and_made_once(world: World, ef
 
 def test_a_machine_of_that_name_which_is_another_is_not_taken_for_ours(world: World) -> None:
     run = in_zone(world)
-    account = Account(GcpSettings(project=PROJECT, endpoint=world.google.url))
+    account = GcpAccount(GcpSettings(project=PROJECT, endpoint=world.google.url))
     body = dict(run_body(world, run), labels={"team": "others"})
     GoogleApi(account).insert(PROJECT, ZONE, body, "6ba7b810-9dad-11d1-80b4-00c04fd430c8")
     with pytest.raises(BadRequestError) as caught:
@@ -104,7 +104,7 @@ def test_a_machine_of_that_name_which_is_another_is_not_taken_for_ours(world: Wo
 def test_a_machine_of_that_name_which_is_this_attempts_is_taken(world: World) -> None:
     """Its operation is forgotten, as Google forgets them: the name alone is left."""
     run = in_zone(world)
-    account = Account(GcpSettings(project=PROJECT, endpoint=world.google.url))
+    account = GcpAccount(GcpSettings(project=PROJECT, endpoint=world.google.url))
     GoogleApi(account).insert(PROJECT, ZONE, run_body(world, run), "6ba7b810-9dad-11d1-80b4-00c04fd430c8")
     made = world.provider.launch(run)
     assert (made.attempt, made.state) == (1, InstanceState.PENDING)

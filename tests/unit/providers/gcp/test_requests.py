@@ -19,7 +19,7 @@ from pricing.offers import Market, Offer, OfferQuery
 from providers.base import LaunchRequest, RunId, VendorRequest
 from providers.cloud.launch import Rented
 from providers.errors import BadRequestError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.compute import Machines
 from providers.gcp.request import ComputeResolution, attempt_of, instant_of, name_of, token_of
 from providers.gcp.settings import GcpSettings
@@ -69,7 +69,7 @@ def machines(settings: GcpSettings | None = None) -> Machines:
     settings = settings or GcpSettings(project="a-project")
     nobody: Any = None
     rented = Rented(cloud="gcp", service="storage", store=nobody, region=lambda: "us-central1", now=lambda: NOON)
-    return Machines(nobody, Account(settings), rented)
+    return Machines(nobody, GcpAccount(settings), rented)
 
 
 def a_request(instance_type: str, market: Market, region: str, zone: str, **changes: Any) -> LaunchRequest:

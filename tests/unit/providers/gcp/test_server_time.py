@@ -11,7 +11,7 @@ import pytest
 from providers.base import ProviderSettings
 from providers.cloud.server_time import ServerClock, ServerTime
 from providers.errors import ProviderError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.api import GoogleApi
 from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
@@ -26,27 +26,27 @@ ZONE = "us-central1-a"
 _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
 
 
-def _project(account: Account) -> None:
+def _project(account: GcpAccount) -> None:
     account.ask("GET", "compute", f"/compute/v1/projects/{PROJECT}")
 
 
-def _refused(account: Account) -> None:
+def _refused(account: GcpAccount) -> None:
     with pytest.raises(ProviderError):
         GoogleApi(account).instance(PROJECT, ZONE, "nothing")
 
 
-def _list(account: Account) -> None:
+def _list(account: GcpAccount) -> None:
     GoogleApi(account).everywhere("instances", PROJECT, "", "")
 
 
-def _tpus(account: Account) -> None:
+def _tpus(account: GcpAccount) -> None:
     TpuCalls(account).call("ListNodes", {"parent": _PLACE})
 
 
 @pytest.mark.parametrize("ask", [_project, _refused, _list, _tpus])
-def test_every_answer_tells_the_time_a_refusal_too(world: World, ask: Callable[[Account], None]) -> None:
+def test_every_answer_tells_the_time_a_refusal_too(world: World, ask: Callable[[GcpAccount], None]) -> None:
     clock = ServerClock(lambda: LONG_AGO)
-    ask(Account(GcpSettings(project=PROJECT, endpoint=world.google.url), clock))
+    ask(GcpAccount(GcpSettings(project=PROJECT, endpoint=world.google.url), clock))
     assert clock.offset is not None
     assert clock.offset > timedelta(days=3000)
 

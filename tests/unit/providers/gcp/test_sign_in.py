@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from providers.base import PreflightState
 from providers.errors import CredentialsError, PermissionDeniedError
-from providers.gcp.account import Account, signed_in
+from providers.gcp.account import GcpAccount, signed_in
 from providers.gcp.errors import OFF, error_of_reply, in_short
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu.api import Refused
@@ -51,7 +51,7 @@ def headers_of(credentials: Any) -> dict[str, str]:
 
 def test_a_persons_calls_count_against_the_project_that_is_worked_in(file: Path) -> None:
     file.write_text(json.dumps(PERSON))
-    account = Account(GcpSettings(project="worked-in"))
+    account = GcpAccount(GcpSettings(project="worked-in"))
     assert headers_of(account.credentials)["x-goog-user-project"] == "worked-in"
 
 

@@ -94,9 +94,9 @@ def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeyp
     job = validated(3, LEARNS, keep_best=True)
     attempt(job, tmp_path / "whole")
     stop = StopRequest()
-    from workloads.trainer.watch import Watch
+    from workloads.trainer.watch import TrainingWatch
 
-    class StopsInSecondTest(Watch):
+    class StopsInSecondTest(TrainingWatch):
         def test_begin(self) -> None:
             super().test_begin()
             if self.step == 10:
@@ -104,7 +104,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeyp
 
     import workloads.trainer.loop as loop
 
-    monkeypatch.setattr(loop, "Watch", StopsInSecondTest)
+    monkeypatch.setattr(loop, "TrainingWatch", StopsInSecondTest)
     cut = tmp_path / "cut"
     with pytest.raises(TrainingStopped):
         attempt(job, cut, limits=Limits(checkpoint_every_seconds=600, stop=stop))

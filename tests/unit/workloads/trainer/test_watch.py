@@ -15,7 +15,7 @@ from workloads.processor_time import ProcessorTime
 from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.feed import Schedule
 from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StepsDone, StopRequest, Watch, epoch_of
+from workloads.trainer.watch import Limits, StepsDone, StopRequest, TrainingWatch, epoch_of
 
 SCHEDULE = Schedule(batch_size=10, steps_per_epoch=50, epochs=4, seed=0)
 
@@ -42,7 +42,7 @@ class Scene:
         self.losses: list[Loss] = []
         clocks = Clock(wall=clock, monotonic=clock)
         bounds = Limits(**{"checkpoint_every_seconds": 600.0} | limits)
-        self.watch = Watch(schedule, bounds, Progress(folder, clocks), clocks, self.saved.append)
+        self.watch = TrainingWatch(schedule, bounds, Progress(folder, clocks), clocks, self.saved.append)
 
     def steps(self, count: int, seconds: float = 0.125, loss: float = 0.5) -> None:
         for _ in range(count):
@@ -63,7 +63,9 @@ def test_what_others_had_of_the_processors_counts_from_the_first_step(tmp_path: 
     """The first step compiles; behind it, one of the processor's four seconds was neither idle nor ours."""
     readings = iter([ProcessorTime(0, 10.0, 4.0), ProcessorTime(4, 13.0, 6.0)])
     clocks = Clock(wall=fake_clock, monotonic=fake_clock, processors=lambda: next(readings))
-    watch = Watch(SCHEDULE, Limits(checkpoint_every_seconds=600.0), Progress(tmp_path, clocks), clocks, lambda _: None)
+    watch = TrainingWatch(
+        SCHEDULE, Limits(checkpoint_every_seconds=600.0), Progress(tmp_path, clocks), clocks, lambda _: None
+    )
     assert watch.others_share() is None
     for _ in range(2):
         watch.batch_end({"loss": 0.5, "accuracy": 0.25})

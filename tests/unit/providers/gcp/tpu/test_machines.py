@@ -23,7 +23,7 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.settings import GcpSettings
 from providers.gcp.tpu import preflight
 from providers.gcp.tpu.api import Refused
@@ -458,8 +458,8 @@ def test_a_launch_names_the_subnetwork_of_its_network(make_desk: Callable[..., D
     assert made.spec["networkConfig"]["subnetwork"] == "trainplan"
 
 
-def an_account(desk: Desk, **settings: Any) -> Account:
-    return Account(GcpSettings(project=PROJECT, endpoint=desk.google.url, **settings))
+def an_account(desk: Desk, **settings: Any) -> GcpAccount:
+    return GcpAccount(GcpSettings(project=PROJECT, endpoint=desk.google.url, **settings))
 
 
 def test_a_zone_that_has_it_not_is_named(make_desk: Callable[..., Desk]) -> None:

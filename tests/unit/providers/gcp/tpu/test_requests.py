@@ -24,7 +24,7 @@ from providers.cloud.bootstrap import Boot, shell_parts, start_up
 from providers.cloud.checks import check_lines
 from providers.cloud.launch import BOOT_ALLOWANCE, Rented
 from providers.errors import BadRequestError
-from providers.gcp.account import Account
+from providers.gcp.account import GcpAccount
 from providers.gcp.provider import make
 from providers.gcp.request import name_of
 from providers.gcp.settings import GcpSettings
@@ -73,7 +73,7 @@ def machines(**settings: Any) -> TpuMachines:
     given = GcpSettings(project="a-project", endpoint="http://nowhere", **settings)
     rented = Rented(cloud="gcp", service="storage", store=_nothing, region=lambda: "us-central1", now=lambda: NOON)
     disks = DataDisks(_nothing)  # type: ignore[arg-type]
-    return TpuMachines(Account(given), rented, _nothing, _nothing, disks, lambda: NOON)  # type: ignore[arg-type]
+    return TpuMachines(GcpAccount(given), rented, _nothing, _nothing, disks, lambda: NOON)  # type: ignore[arg-type]
 
 
 def a_request(offer: Offer | None = None, **changes: Any) -> LaunchRequest:
