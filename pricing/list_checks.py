@@ -95,12 +95,12 @@ Place = tuple[Family, str]
 
 
 def listed_prices(offers: Iterable[OfferRow]) -> Iterator[ListedPrice]:
-    """The prices of an offers table."""
+    """The prices of an offers table, but for what costs nothing: there is nothing to hold it against."""
     for row in offers:
         # A row without an on-demand price is the spot price of a single zone (tables.OfferRow).
         zone = row.zones[0] if row.on_demand is None and len(row.zones) == 1 else ""
         for market, price in ((Market.ON_DEMAND, row.on_demand), (Market.SPOT, row.spot)):
-            if price is not None:
+            if price is not None and price.usd_per_hour > 0:
                 of = (row.type, row.region, market, price.usd_per_hour, price.as_of, price.source.kind, zone)
                 yield ListedPrice(*of)
 

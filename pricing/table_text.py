@@ -92,8 +92,9 @@ def date_of(row: Mapping[str, str], column: str) -> date | None:
         raise ValueError(f"{column} {row[column]!r} is not a day as 2026-11-23") from error
 
 
-def usd(row: Mapping[str, str], column: str) -> Decimal | None:
-    """A cell that is a price; None where it is empty or not there. Raises ValueError naming the column."""
+def usd(row: Mapping[str, str], column: str, *, is_free: bool = False) -> Decimal | None:
+    """A cell that is a price, or nothing for what `is_free`; None where it is empty or not there. Raises ValueError
+    naming the column."""
     text = row.get(column, "")
     if not text:
         return None
@@ -101,6 +102,8 @@ def usd(row: Mapping[str, str], column: str) -> Decimal | None:
         value = Decimal(text)
     except InvalidOperation as error:
         raise ValueError(f"{column} {text!r} is not a number") from error
+    if is_free and value == 0:
+        return value
     if not (value.is_finite() and value > 0):
         raise ValueError(f"{column}: a price is above 0, not {text}")
     return value

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pricing.device_text import read_devices, required_field, toml_rows
 from pricing.devices import DeviceTable
+from pricing.free_places import FREE_PLACE_COLUMNS, FREE_PLACES, parse_free_place
 from pricing.grades import PriceGrade
 from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
@@ -125,7 +126,11 @@ def text_files(text_dir: Path) -> tuple[Path, ...]:
     """Every file the catalog is compiled from, in a fixed order."""
     names = ["devices.toml", "instance_types.csv", "rates.toml", "restricted_regions.csv", "sources.csv"]
     names += [SIDE_RATES, REGION_GROUPS]
-    return (*(text_dir / name for name in names), *sorted((text_dir / "offers").glob("*.csv")))
+    return (
+        *(text_dir / name for name in names),
+        *text_dir.glob(FREE_PLACES),
+        *sorted((text_dir / "offers").glob("*.csv")),
+    )
 
 
 def read_tables(text_dir: Path) -> Tables:
@@ -135,8 +140,10 @@ def read_tables(text_dir: Path) -> Tables:
     instance_types = read_table(text_dir / "instance_types.csv", lambda text, name: parse_types(text, name, devices))
     types = {(kind.provider, kind.name): kind for kind in instance_types}
     offers: list[OfferRow] = []
+    # A table without the file has no machine that costs nothing.
+    free = frozenset(one for path in text_dir.glob(FREE_PLACES) for one in read_table(path, parse_free_places))
     for path in sorted((text_dir / "offers").glob("*.csv")):
-        of = OffersOf(path.stem, types, sources)
+        of = OffersOf(path.stem, types, sources, free)
         offers += read_table(path, lambda text, name, of=of: parse_offers(text, name, of))  # type: ignore[misc]
     refuse_duplicates(offers)
     side = read_side_tables(text_dir, sources)
@@ -156,11 +163,13 @@ def read_tables(text_dir: Path) -> Tables:
 
 
 class OffersOf(NamedTuple):
-    """What an offers table refers to: its provider, instance types by provider and name, sources by id."""
+    """What an offers table refers to: its provider, instance types by provider and name, sources by id, and the types
+    that cost nothing."""
 
     provider: str
     types: Mapping[tuple[str, str], InstanceType]
     sources: Mapping[str, Source]
+    free: frozenset[tuple[str, str]] = frozenset()
 
 
 def parse_sources(text: str, name: str) -> list[Source]:
@@ -181,6 +190,12 @@ def parse_types(text: str, name: str, devices: DeviceTable) -> list[InstanceType
 def parse_offers(text: str, name: str, of: OffersOf) -> list[OfferRow]:
     """Rows of an offers table, shipped or refreshed."""
     return list(table_rows(text, name, (OFFER_COLUMNS, REFRESHED_COLUMNS), lambda row: _offer(row, of)))
+
+
+def parse_free_places(text: str, name: str) -> list[tuple[str, str]]:
+    """Provider and instance type of each row of the table of places that cost nothing."""
+    places = table_rows(text, name, (FREE_PLACE_COLUMNS,), parse_free_place)
+    return [(place.provider, place.instance_type) for place in places]
 
 
 _OF_A_PROVIDER = {
@@ -260,7 +275,8 @@ def _lifecycle(row: dict[str, str]) -> Lifecycle:
 
 def _offer(row: dict[str, str], of: OffersOf) -> OfferRow:
     has_bucket = bool(row["spot_interruption_bucket"])
-    on_demand, spot = _price(row, "on_demand", of.sources), _price(row, "spot", of.sources)
+    is_free = (of.provider, row["instance_type"]) in of.free
+    on_demand, spot = _price(row, "on_demand", of.sources, is_free=is_free), _price(row, "spot", of.sources)
     if on_demand is None and spot is None:
         raise ValueError("a row needs a price")
     return OfferRow(
@@ -300,8 +316,10 @@ def _availability(row: dict[str, str]) -> Availability:
     return Availability(text == "yes", date.fromisoformat(row["offered_as_of"]))
 
 
-def _price(row: dict[str, str], market: str, sources: Mapping[str, Source]) -> DatedPrice | None:
-    usd_per_hour = usd(row, f"{market}_usd_per_hour")
+def _price(
+    row: dict[str, str], market: str, sources: Mapping[str, Source], *, is_free: bool = False
+) -> DatedPrice | None:
+    usd_per_hour = usd(row, f"{market}_usd_per_hour", is_free=is_free)
     if usd_per_hour is None:
         return None
     as_of, as_of_text = date_of(row, f"{market}_as_of"), row[f"{market}_as_of_text"]

@@ -13,6 +13,7 @@ from planner.clock import SystemClock
 from pricing.catalog import Catalog
 from pricing.compile import TEXT_DIR
 from pricing.devices import Architecture
+from pricing.free_places import free_place
 from pricing.grades import Market, PriceGrade
 from pricing.offers import LifecycleState, Offer, OfferQuery
 from providers.registry import CLOUDS
@@ -107,7 +108,8 @@ def test_a_price_that_was_of_windows_or_dedicated(
 def test_every_offer_is_plausible(shipped: Catalog, offers: list[Offer]) -> None:
     now = SystemClock().now().date()  # what was read tomorrow is a mistake; what is read next year is none
     for offer in offers:
-        assert 0 < offer.usd_per_hour < 500, offer
+        is_free = free_place(offer.provider, offer.instance_type) is not None
+        assert offer.usd_per_hour == 0 if is_free else 0 < offer.usd_per_hour < 500, offer
         assert offer.planning_usd_per_hour is None or offer.planning_usd_per_hour >= offer.usd_per_hour, offer
         assert offer.device in shipped.devices, offer
         assert offer.device_count >= 1, offer
