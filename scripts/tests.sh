@@ -8,11 +8,13 @@ cd "$(dirname "$0")/.." || exit
 bin=$1
 markers=$2
 none_selected=5
+# A test that waits for ever ends its process, which says where each thread stood; the others go on.
+longest=(-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true)
 
 mkdir -p .build
-"$bin/pytest" -m "container and ($markers)" > .build/containers.log 2>&1 &
+"$bin/pytest" "${longest[@]}" -m "container and ($markers)" > .build/containers.log 2>&1 &
 containers=$!
-"$bin/pytest" --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not container and ($markers)"
+"$bin/pytest" "${longest[@]}" --numprocesses auto --dist loadfile --no-loadscope-reorder -m "not container and ($markers)"
 others=$?
 wait "$containers"
 in_containers=$?

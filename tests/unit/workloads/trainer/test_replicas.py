@@ -123,10 +123,14 @@ def _weights(run_dir: Path) -> list[Any]:
 
 @pytest.mark.check
 @pytest.mark.keras_3
-def test_a_run_in_parts_on_two_devices_learns(tmp_path: Path) -> None:
-    attempt(a_job(accumulate=2, epochs=3), tmp_path, devices=two_devices)
-    assert events(tmp_path, name="end")[0]["hold_out_accuracy"] > 0.5
-    assert [event["step"] for event in events(tmp_path, name="epoch")] == [22, 44, 66]
+def test_epochs_in_parts_on_two_devices_are_those_of_one(tmp_path: Path) -> None:
+    """Few steps: between two halves of a processor TensorFlow's exchange of gradients has once stood still in CI."""
+    job = one_step(accumulate=2, epochs=2, global_batch_size=512, optimizer=PLAIN_SGD | {"learning_rate": 0.01})
+    attempt(job, tmp_path / "one")
+    attempt(job, tmp_path / "two", devices=two_devices)
+    one, two = (_weights(tmp_path / name) for name in ("one", "two"))
+    assert_alike(two, one, 2e-5)
+    assert [event["step"] for event in events(tmp_path / "two", name="epoch")] == [2, 4]
 
 
 def test_parts_lie_where_each_device_finds_its_share(tensorflow: Any) -> None:
