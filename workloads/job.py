@@ -22,12 +22,13 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic.json_schema import SkipJsonSchema
 
 from workloads.addresses import shown_values
 from workloads.datasets import DATASETS, DataSet
 from workloads.durations import parse_duration
 from workloads.layers import ImageTooSmallError, Net, graph_of
-from workloads.model_spec import ModelSpec
+from workloads.model_spec import OF_A_SCRIPT, ModelSpec
 from workloads.recipe import (
     _LATER_PARTS,
     _RECIPE,
@@ -37,6 +38,7 @@ from workloads.recipe import (
     ValidationSpec,
     without_unused,
 )
+from workloads.script import Args, ReadScript, argument_words, secrets_in, unknown_graph
 from workloads.terms import (
     IMAGENET,
     LAYER_LISTS,
@@ -182,7 +184,8 @@ class DataSpec(Value):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        refuse_all(self._contradictions())
+        if self is not UNKNOWN_DATA:
+            refuse_all(self._contradictions())
         return self
 
     def _contradictions(self) -> Iterator[str]:
@@ -197,6 +200,8 @@ class DataSpec(Value):
             yield f"the size of the data set {self.name} is known; leave out size_bytes"
 
 
+UNKNOWN_DATA = DataSpec.model_construct(images=1)
+"""The data of a script before it was measured: the whole of it counts as one image."""
 LowerCase = Annotated[str, AfterValidator(str.lower)]
 """A name that has no capitals at any vendor."""
 
@@ -253,8 +258,21 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
+_OF_THE_NET = ("model", "data", "epochs", "global_batch_size")
+"""Keys that a job needs, and that a script says by itself."""
+_OF_OUR_TRAINER = (
+    *("accumulate", "precision", "xla", "optimizer", "augment", "validation", "nodes", "container", "export", "track"),
+)
+"""Keys that tell our trainer what to do, which a script does not ask."""
+_OF_A_SCRIPT = ("args", "requirements", "checkpoints", "read_script")
+
+
 class TrainingJob(Value):
-    """One training run: what is trained, on what data, how, and within which limits."""
+    """One training run: what is trained, on what data, how, and within which limits.
+
+    One with a `script` of the person's own has no network and no data that anybody knows: `read_script` is what `plan`
+    has read of it.
+    """
 
     # Somebody may write a secret where its reference belongs; no error repeats it.
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -296,9 +314,41 @@ class TrainingJob(Value):
         default=(), description="trackers that the run is written to, from the person's computer, once it has ended"
     )
 
+    script: Annotated[str, Field(pattern=r"^.+\.py$", max_length=4_096)] | None = Field(
+        default=None, description="a training script of your own, which takes the place of model, data and epochs"
+    )
+    args: Args = ()
+    requirements: Annotated[str, Field(max_length=4_096)] | None = Field(
+        default=None, description="the file with what the script needs installed, one requirement a line"
+    )
+    checkpoints: bool = Field(
+        default=False, description="the script writes checkpoints and goes on from them (trainplan_run)"
+    )
+    read_script: SkipJsonSchema[ReadScript | None] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_a_script(cls, values: Any) -> Any:
+        """A script says by itself what it trains, on what and how."""
+        if not isinstance(values, dict) or values.get("script") is None:
+            return values
+        extra = [name for name in (*_OF_THE_NET, *_OF_OUR_TRAINER) if name in values]
+        refuse_all(f"{name} is for the trainer of plan; a script decides that itself: leave it out" for name in extra)
+        return values | {
+            "model": OF_A_SCRIPT,
+            "data": UNKNOWN_DATA,
+            "epochs": 1,
+            "global_batch_size": 1,
+        }
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net()))
+        if self.script is not None:
+            refuse_all((*self._contradictions(), *secrets_in(self.args)))
+            return self
+        alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
+        of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
+        refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net(), *of_script))
         return self
 
     def _contradictions(self) -> Iterator[str]:
@@ -345,7 +395,10 @@ class TrainingJob(Value):
             values.pop("nodes", None)
         if self.data.duplicates == "refuse":
             values.get("data", {}).pop("duplicates", None)
-        return values
+        if self.script is None:
+            return {name: value for name, value in values.items() if name not in ("script", *_OF_A_SCRIPT)}
+        unused = {*_OF_THE_NET, *_OF_OUR_TRAINER}
+        return {name: value for name, value in values.items() if name not in unused}
 
     @property
     def micro_batch_size(self) -> int:
@@ -421,6 +474,8 @@ class TrainingJob(Value):
         Raises ImageTooSmallError (a ValueError) where the image vanishes on the way, and ValueError for a block to
         freeze that the net does not have, or a file that was not read for these images (`is_read`).
         """
+        if self.script is not None:
+            return unknown_graph()
         if self.model.file is not None:
             if self.model.read is None or not self.is_read:
                 raise ValueError(f"the network of {self.model.file} was not read for these images yet")
@@ -481,6 +536,8 @@ class TrainingJob(Value):
         """
         left_out = {"name", "project", "constraints", "objective", "on_slow", "checkpoint_every", "secrets", "nodes"}
         left_out |= {"export", "track"}
+        if self.read_script is not None:
+            return self._digest_of_script(self.read_script)
         trained = self.model_dump(mode="json", exclude=left_out)
         if read := trained["model"].pop("read", None):  # the file by what is in it, wherever it lies
             trained["model"]["python"] = f"{read['sha256']}:{self.model.builder}"
@@ -490,13 +547,26 @@ class TrainingJob(Value):
             del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
 
+    def _digest_of_script(self, read: ReadScript) -> str:
+        """Of what runs: the script by what is in it, wherever it lies."""
+        parts = [read.sha256, argument_words(self.args), read.dependencies, self.framework, self.seed]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def with_work(self, images: int) -> TrainingJob:
+        """The job of a script that trains so many images in all, as a run of it has told."""
+        return self.model_copy(update={"data": DataSpec.model_construct(images=images)})
+
+    @property
+    def is_measured_script(self) -> bool:
+        """Whether it is a script of which a run has told how much it trains."""
+        return self.script is not None and self.data is not UNKNOWN_DATA
+
 
 def shown_job(job: TrainingJob) -> dict[str, Any]:
     """The job as JSON shows it: addresses without what lets one in, and of a file of the person's own what was read of
     it without the file and its graph."""
-    values: dict[str, Any] = shown_values(
-        job.model_dump(mode="json", exclude={"model": {"read": {"source", "packed"}}})
-    )
+    left_out: Any = {"model": {"read": {"source", "packed"}}, "read_script": {"source", "locked"}}
+    values: dict[str, Any] = shown_values(job.model_dump(mode="json", exclude=left_out))
     return values
 
 
@@ -509,6 +579,8 @@ def json_schema() -> dict[str, Any]:
     """The JSON schema of a job file, which editors complete from."""
     schema = TrainingJob.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["required"] = [name for name in schema["required"] if name not in _OF_THE_NET]
+    schema["anyOf"] = [{"required": list(_OF_THE_NET)}, {"required": ["script"]}]
     return schema
 
 
@@ -520,7 +592,7 @@ def job_keys() -> tuple[str, ...]:
 
 def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
     for name, field in model.model_fields.items():
-        if (model, name) == (ModelSpec, "read"):  # which no person writes
+        if (model, name) in ((ModelSpec, "read"), (TrainingJob, "read_script")):  # which no person writes
             continue
         yield f"{inside}{name}"
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):

@@ -94,7 +94,8 @@ def _behind(values: dict[str, Any], error: ValidationError) -> list[ErrorDetails
         if ("global_batch_size",) in taken:
             values.pop("accumulate", None)
         try:
-            TrainingJob.model_validate({**_STAND_INS, **values})
+            stand_ins = _STAND_INS if values.get("script") is None else {"name": "job"}
+            TrainingJob.model_validate({**stand_ins, **values})
             break
         except ValidationError as next_error:
             error = next_error
@@ -306,7 +307,7 @@ def _keys_at(loc: Where) -> list[str]:
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
             return []
         model = annotation
-    return list(model.model_fields)
+    return [name for name in model.model_fields if name not in ("read", "read_script")]  # which no person writes
 
 
 _MOST_NAMES = 12

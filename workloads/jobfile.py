@@ -54,7 +54,13 @@ def read_job(path: Path) -> TrainingJob:
 
     Raises JobFileError where there is no file, no YAML in it, or no job in the YAML.
     """
-    job = _with_network_found(_with_weights_found(parse_job(_text(path), str(path)), path), path)
+    if path.suffix == ".py":
+        return _job_of_script(path)
+    text = _text(path)
+    job = parse_job(text, str(path), path)
+    if job.script is not None:
+        return job
+    job = _with_network_found(_with_weights_found(job, path), path)
     if job.data.path is None:
         return job
     written = _written_path(path, "data.path", job.data.path)
@@ -127,15 +133,58 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def parse_job(text: str, source: str) -> TrainingJob:
-    """The job in the text; `source` names it in errors. Raises JobFileError."""
+def parse_job(text: str, source: str, path: Path | None = None) -> TrainingJob:
+    """The job in the text; `source` names it in errors. With the `path` of its file the script that it names is read.
+
+    Raises JobFileError.
+    """
     lines, data = _load(text, source)
     if not isinstance(data, dict):
         raise JobFileError(f"{source}: a job file holds keys and values, this one does not", "plan init writes one")
     if isinstance(data.get("model"), dict) and "read" in data["model"]:
         raise JobFileError(f"{source}: model.read is what plan reads from a file by itself", "leave it out")
+    if "read_script" in data:
+        raise JobFileError(f"{source}: read_script is what plan reads from a script by itself", "leave it out")
     _refuse_control_characters(data, (), lines, source)
+    if path is not None and data.get("script") is not None:
+        data = _with_script_read(data, path)
     return validated_job(data, source, lines)
+
+
+def _job_of_script(path: Path) -> TrainingJob:
+    """The job of a script by itself, whose table [tool.trainplan] says the rest. Raises JobFileError."""
+    if not path.exists():
+        raise JobFileError(f"there is no file {path}", _nearest_file(path))
+    name = re.sub(r"[^a-z0-9]+", "-", path.stem.lower()).strip("-")[:63].strip("-") or "script"
+    data = _with_script_read({"script": path.name}, path)
+    return validated_job({"name": name, **data}, str(path))
+
+
+def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A job's values with what its script says of itself; what the job file says counts first. Raises JobFileError."""
+    from workloads.script_file import read_requirements, read_script_file
+
+    if not isinstance(data["script"], str):
+        raise JobFileError(f"{path}: script: a job has one script", "write script: train.py; args are its arguments")
+    file = _written_path(path, "script", data["script"])
+    read = read_script_file(file)
+    if file.suffix != ".py":
+        raise JobFileError(f"{path}: script: {file} is no Python file", "a script is a file that ends with .py")
+    if "script" in read.table or "read_script" in read.table:
+        raise JobFileError(f"{file}: [tool.trainplan] names a script", "leave it out: the script is this file")
+    _refuse_control_characters([read.table, list(read.dependencies or ())], (), {}, str(file))
+    values = {**({"framework": read.framework} if read.framework else {}), **read.table, **data}
+    dependencies = read.dependencies
+    if "requirements" in data or "requirements" in read.table:
+        if dependencies is not None:
+            raise JobFileError(
+                f"{path}: requirements and the dependencies in {file.name} are two lists of the same", "keep one"
+            )
+        where = path if "requirements" in data else file
+        dependencies = read_requirements(_written_path(where, "requirements", str(values["requirements"])))
+    values["script"] = str(file.resolve())
+    values["read_script"] = {"sha256": read.sha256, "source": read.source, "dependencies": dependencies or ()}
+    return values
 
 
 def parse_value(text: str, source: str) -> Any:

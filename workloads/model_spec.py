@@ -76,7 +76,8 @@ class ModelSpec(Value):
 
     @model_validator(mode="after")
     def _one_net(self) -> Self:
-        refuse_all(self._contradictions())
+        if self is not OF_A_SCRIPT:
+            refuse_all(self._contradictions())
         return self
 
     @model_serializer(mode="wrap")
@@ -119,3 +120,7 @@ class ModelSpec(Value):
             yield f"the preset {self.preset} has no blocks to begin with; weights is for VGG nets"
         elif self.weights == IMAGENET and (self.preset not in (Preset.VGG16, Preset.VGG19) or self.batch_norm):
             yield "weights: imagenet are published for the presets vgg16 and vgg19 without batch norm"
+
+
+OF_A_SCRIPT = ModelSpec.model_construct(image_size=1, classes=2)
+"""The net of a script, of which nothing is known: one pixel stands for its images."""

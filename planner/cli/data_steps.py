@@ -13,6 +13,7 @@ from planner.cli.counted_images import with_images
 from planner.datasets.storage_costs import format_bytes
 from planner.datasets.transfer import DataTransfer, plan_transfer, send
 from planner.errors import BadInputError, from_provider
+from planner.planning.locked_script import with_lock
 from planner.report.data_report import launch_lines
 from planner.settings import Settings
 from providers.base import Provider, ProviderSettings, RunId
@@ -81,7 +82,9 @@ def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:
-    """What the job's data takes to get to a machine of the provider; its folder is read. Raises PlanError."""
+    """What the job's data takes to get to a machine of the provider; its folder is read, and what a script needs is
+    locked. Raises PlanError."""
+    job = with_lock(job, provider.name, settings, lambda line: sys.stderr.write(f"{line}\n"))
     options = provider_settings(provider.name, settings, {})
     try:
         return plan_transfer(job, provider.name, options, storage_of(provider, DATA), progress("read"))

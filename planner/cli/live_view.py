@@ -99,10 +99,10 @@ class LiveView:
 
     def _advance(self, event: Progressed) -> None:
         if self._console.is_terminal:
-            epoch = f"epoch {event.epoch}/{event.epochs}"
+            epoch = f"epoch {event.epoch}/{event.epochs}" if event.epochs else f"step {event.step:,}"
             self._progress.update(
                 self._task,
-                total=event.total_steps,
+                total=event.total_steps or None,
                 completed=event.step,
                 description=epoch,
                 # Between the three parts rich sets a blank, and one more stays free at the edge.
@@ -112,7 +112,9 @@ class LiveView:
         elif self._last_line is None or self._now() - self._last_line >= QUIET_INTERVAL:
             self._last_line = self._now()
             text = progress_line(event)
-            self._say(f"epoch {event.epoch}/{event.epochs}, step {event.step}/{event.total_steps}, {text}")
+            epoch = f"epoch {event.epoch}/{event.epochs}, " if event.epochs else ""
+            of = f"/{event.total_steps}" if event.total_steps else ""
+            self._say(f"{epoch}step {event.step}{of}, {text}")
 
 
 def bills_line(run: Run) -> str:
@@ -134,7 +136,8 @@ def bills_line(run: Run) -> str:
 def started_line(event: TrainerStarted) -> str:
     """`training on T4 (one device), tensorflow 2.21, going on from step 500`."""
     resumed = f", going on from step {event.resumed_from_step}" if event.resumed_from_step else ""
-    return f"training on {event.device} ({event.strategy}), {event.framework}{resumed}"
+    strategy = f" ({event.strategy})" if event.strategy else ""
+    return f"training on {event.device}{strategy}, {event.framework}{resumed}"
 
 
 def progress_line(event: Progressed, width: int | None = None) -> str:

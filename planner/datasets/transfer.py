@@ -93,8 +93,8 @@ def plan_transfer(
     """
     # Before the folder is read, which may take minutes: secrets that cannot be resolved there end the launch.
     secrets = references(job, provider)
-    if store is None:
-        return DataTransfer(job=job)
+    if store is None or job.script is not None:  # a script fetches its data by itself
+        return DataTransfer(job=job, bound=bool(secrets))
     if job.data.path is not None:
         return _of_a_folder(job, store, rates_of(provider, settings.home), settings.home, report)
     transfer = _of_elsewhere(job, provider, settings, store)

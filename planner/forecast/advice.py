@@ -57,6 +57,8 @@ def advice(findings: Findings) -> tuple[str, ...]:
     They name devices and rows as the table does. None contradicts another: what a job gains by a change is told of the
     change, never that the job is right as it is.
     """
+    if findings.job.script is not None:
+        return _of_script(findings)
     in_parts = parts_text(findings.in_parts, findings.choice.rejections, normed=findings.job.graph().statistics > 0)
     if not findings.choice.candidates:
         return tuple(line for line in (in_parts, findings.retired) if line)
@@ -73,6 +75,17 @@ def advice(findings: Findings) -> tuple[str, ...]:
         early_end_text(findings.job),
     ]
     return tuple(line for line in lines if line)
+
+
+def _of_script(findings: Findings) -> tuple[str, ...]:
+    """What is to be done where nobody has measured a script."""
+    speeds = [candidate.estimate.throughput for candidate in findings.choice.candidates]
+    speeds += [findings.machine.throughput] if findings.machine and findings.machine.throughput else []
+    if any(speed.basis is not Basis.UNMEASURED for speed in speeds) or not speeds:
+        return ()
+    return (
+        "times and costs are those of the deadline; plan pilot (or --provider local) measures a script that reports",
+    )
 
 
 def early_end_text(job: TrainingJob) -> str | None:

@@ -21,7 +21,7 @@ from planner.forecast.plan import Candidate, Choice, Estimate, Reason, Rejection
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
 from pricing.obtainability import MachinePlace
-from pricing.offers import LifecycleState, Placement, Rental
+from pricing.offers import LifecycleState, Market, Placement, Rental
 from providers.cloud.images import Hardware, has_no_image, unproven_host
 from workloads.runtimes import ChosenSoftware, runtime_of
 from workloads.terms import Framework, Objective
@@ -243,6 +243,8 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_RUN
     if rental.hosts > 1:
         return Reason.MULTI_HOST
+    if work.job.script is not None and not work.job.checkpoints and rental.market is Market.SPOT:
+        return Reason.NO_CHECKPOINTS
     # The trainer uses one device with PyTorch: the others would be paid for and idle.
     if rental.device_count > 1 and software.framework is Framework.TORCH:
         return Reason.ONE_DEVICE

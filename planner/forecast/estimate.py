@@ -11,6 +11,7 @@ from planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
 from planner.forecast.feeding import Feed, feed_images_per_second, pace
 from planner.forecast.interruption import checkpoint_count
 from planner.forecast.plan import Estimate
+from planner.forecast.script_work import capped_on
 from planner.forecast.side_costs import RegionClasses, SideCosts
 from planner.forecast.spot import (
     CHECKPOINT_BYTES_PER_SECOND,
@@ -24,6 +25,7 @@ from planner.forecast.spot import (
 )
 from planner.forecast.times import RunTime
 from planner.forecast.whole_run import whole_run_half_width, widened
+from planner.throughput.values import Basis
 from pricing.cost import ProviderRates, RunUsage
 from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
 from pricing.offers import Market, Rental
@@ -141,13 +143,21 @@ class Workload:
         if key not in self._timed:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
-            plain = rented_time(self, allowances(rates.provider, kind), throughput)
-            self._timed[key] = _timed(_OnRental(self, rental.device, rental.billing, free), plain, rate, classes)
+            around = allowances(rates.provider, kind)
+            if throughput.basis is Basis.UNMEASURED:
+                plain, rate = capped_on(self.job, around), None
+            else:
+                plain = rented_time(self, around, throughput)
+            is_capped = throughput.basis is Basis.UNMEASURED
+            on_rental = _OnRental(self, rental.device, rental.billing, free, is_capped)
+            self._timed[key] = _timed(on_rental, plain, rate, classes)
         return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
         """What training `share` images at once asks of one device's allocator; `planned`: by a compiler that lays out
         the whole step, as a TPU's always does."""
+        if self.job.script is not None:  # nothing is known of its net
+            return 0
         job, xla = self.job, planned or uses_xla(self.job)
         if (share, xla) not in self._bytes:
             need = footprint(
@@ -217,17 +227,19 @@ class _Timed(NamedTuple):
 
 
 class _OnRental(NamedTuple):
-    """`free` is the time of each run that costs nothing of the machine."""
+    """`free` is the time of each run that costs nothing of the machine; `is_capped`: the run takes all of its time,
+    whatever it does."""
 
     work: Workload
     device: str
     billing: Billing
     free: timedelta
+    is_capped: bool
 
 
 def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classes: RegionClasses) -> _Timed:
     work = rental_work.work
-    steady = with_checkpoints(plain, work.checkpoints)
+    steady = plain if rental_work.is_capped else with_checkpoints(plain, work.checkpoints)
     spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
     interruptions = 0.0
     if rate is not None:

@@ -43,7 +43,7 @@ class OfferLever(NamedTuple):
 
 def job_levers(job: TrainingJob) -> list[JobLever]:
     """The changes of a job that it can take: parts of the batch, precision, XLA; epochs, image size, net."""
-    return [lever for lever in _tried(job)]
+    return [] if job.script is not None else [lever for lever in _tried(job)]
 
 
 def _tried(job: TrainingJob) -> Iterator[JobLever]:

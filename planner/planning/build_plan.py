@@ -17,7 +17,9 @@ from planner.forecast.lifecycle_notes import retired_line
 from planner.forecast.nearest import nearest_misses
 from planner.forecast.obtainability import Obtainabilities
 from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
+from planner.forecast.script_work import unmeasured
 from planner.planning.load import load_since, read_system
+from planner.planning.measured_scripts import with_measured_work
 from planner.planning.named_devices import quote_named_devices
 from planner.planning.own_measurements import load_measurements
 from planner.planning.processor import read_cpuinfo
@@ -145,7 +147,7 @@ def make_plan(
 
     Raises BadInputError for an unknown provider, region or device, ThisMachineError where the tables cannot be read.
     """
-    job = _sized(job, settings)
+    job = with_measured_work(_sized(job, settings), load_measurements(settings.measurements), query.providers)
     try:
         with Catalog.open(query.catalog or current_catalog(settings.home, say)) as catalog:
             catalog.assume(as_listed=query.assume_available, had=had_on_spot(query.evidence, now))
@@ -218,7 +220,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
-        names = () if retired else filters.devices  # a device whose machines were retired is told as that
+        # A device whose machines were retired is told as that, and of a script nothing can be told of any.
+        names = () if retired or job.script is not None else filters.devices
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
         groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world.throughput)
@@ -297,7 +300,7 @@ def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, fil
 
 def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
     """The job with the size of its own data, where this computer knows it without asking anybody."""
-    if job.data.name is not None or job.data.size_bytes is not None:
+    if job.data.name is not None or job.data.size_bytes is not None or job.script is not None:
         return job
     from planner.datasets.store import known_bytes
 
@@ -488,6 +491,9 @@ def _operator_seconds(
 def _asker(
     job: TrainingJob, predictor: TaughtPredictor, devices: Mapping[str, Device]
 ) -> Callable[[Rental], Throughput | Reason]:
+    if job.script is not None:
+        return lambda rental: predictor.there(job, rental) or unmeasured(job)
+
     # By what of a rental matters: a question holds the whole net, and hashing that for each rental takes longer.
     @cache
     def answer_for(device: str, device_count: int, vcpus: int | None) -> Throughput | Reason:

@@ -77,7 +77,8 @@ def _is_needed(job: TrainingJob, quote: MachineEstimate, settings: Settings, key
     framework was measured here, and no calibration under its framework is there of a time when it was idle enough."""
     if quote.device != CPU_DEVICE or not quote.fits or quote.throughput is None:
         return False
-    if job.container is not None:  # what trains there is another framework than that of this Python
+    # What trains in a container is another framework than that of this Python; a script is no net that can be timed.
+    if job.script is not None or job.container is not None:
         return False
     if quote.throughput.basis is Basis.MODELLED:
         return True

@@ -27,7 +27,8 @@ class OwnMeasurement:
 
     A rented `machine` is its provider and type (`rented_name`), with the `device`, and how many, that it has; "" for
     this computer. `half_width` is that of the 80 % interval of the rate, as a share of it (None: too few windows tell),
-    `input_bound` whether its host handed over images no faster than that.
+    `input_bound` whether its host handed over images no faster than that. `total_images` are those of the whole run of
+    a script, as it told (None: it did not, or this is no script's).
     """
 
     machine: str
@@ -45,6 +46,7 @@ class OwnMeasurement:
     device_count: int = 1
     half_width: float | None = None
     input_bound: bool = False
+    total_images: int | None = None
 
     @property
     def free_share(self) -> float:

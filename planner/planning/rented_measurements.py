@@ -47,6 +47,8 @@ class RentedMeasurements:
         if not any(key[0] == machine for key in self._rows):
             return None
         row = self._rows.get((machine, self._shape_of(job)))
+        if job.script is not None and not job.is_measured_script:
+            return None
         if row is None or row.device_count != rental.device_count:
             return None
         factor = max(REPEAT_FACTOR, 1 + (row.half_width or 0.0))
@@ -77,6 +79,8 @@ def _of_device(row: OwnMeasurement) -> Measurement | None:
     try:
         job = job_from_json(row.job)
     except ValueError:
+        return None
+    if job.script is not None:  # it tells nothing of other jobs
         return None
     net = job.net() if job.is_layer_list else job.graph()
     return Measurement(

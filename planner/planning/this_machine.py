@@ -14,6 +14,7 @@ from planner.forecast.accumulation import parts_needed
 from planner.forecast.allowances import START_SECONDS
 from planner.forecast.estimate import Workload, run_time
 from planner.forecast.plan import MachineEstimate
+from planner.forecast.script_work import capped_time, unmeasured
 from planner.forecast.times import RunTime
 from planner.planning.calibration import (
     SHAPE_SPREAD,
@@ -73,8 +74,11 @@ class Processor(NamedTuple):
 def shape_of(job: TrainingJob) -> str:
     """Names what makes two jobs run at the same speed: net, batch, precision, XLA, framework, data.
 
-    Seed, epochs, learning rate and names are left out.
+    Seed, epochs, learning rate and names are left out. Of a script nobody knows what changes its speed: it is named
+    whole.
     """
+    if job.script is not None:
+        return job.digest()
     parts = {
         "net": _network(job),
         "image": [job.image_size, job.channels],
@@ -124,6 +128,8 @@ def quote_this_machine(
     fits, reason = fits_on(work, machine, device, count)
     rows = load_measurements(settings.measurements)
     own = own_measurement(job, machine.fingerprint, rows)
+    if job.script is not None and (own is None or not job.is_measured_script):
+        return _unmeasured_here(job, machine, (name, count), settings)
     if own is not None:
         answer: Throughput | None = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
@@ -154,6 +160,24 @@ def quote_this_machine(
         fits=fits,
         reason=reason if not fits else "" if answer else "no throughput can be predicted for it",
         load="" if device else load.text,
+    )
+
+
+def _unmeasured_here(
+    job: TrainingJob, machine: HostHardware, on: tuple[str, int], settings: Settings
+) -> MachineEstimate:
+    """A script of which no run has told anything here."""
+    setup, after = (timedelta(seconds=seconds) for seconds in (START_SECONDS, LOCAL_END_SECONDS))
+    time = capped_time(job, setup, after)
+    return MachineEstimate(
+        name=machine.cpu_name,
+        device=on[0],
+        device_count=on[1],
+        throughput=unmeasured(job),
+        time=time,
+        usd_per_hour=settings.usd_per_hour,
+        cost_usd=amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND),
+        fits=True,
     )
 
 
@@ -316,7 +340,8 @@ def _scaled_by_own(
 def _measured_work(row: OwnMeasurement) -> Workload | None:
     """None for a job of another version that cannot be read."""
     try:
-        return Workload(job_from_json(row.job))
+        job = job_from_json(row.job)
+        return None if job.script is not None else Workload(job)
     except ValueError:
         return None
 

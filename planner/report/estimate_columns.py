@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planner.forecast.price_notes import is_computed, price_word
 from planner.report.page import Cell, Column, Table, Tone
 from planner.report.queue_lines import queue_json
+from planner.throughput.values import Basis
 from pricing.devices import device_text, machines_text
 from pricing.grades import is_old
-from pricing.money import format_usd_interval, to_micro, two_digits
+from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from pricing.offers import LifecycleState, Market
 from providers.registry import is_estimated_only, is_simulated
 from workloads.durations import format_duration
@@ -77,6 +78,8 @@ class EstimateColumn(NamedTuple):
 
 def speed_text(throughput: Throughput) -> str:
     """`735 (600-900)`: images per second in three digits and their 80 % interval in two."""
+    if throughput.basis is Basis.UNMEASURED:
+        return "not measured"
     return f"{rounded(throughput.images_per_second)} ({two_digits(throughput.low)}-{two_digits(throughput.high)})"
 
 
@@ -86,11 +89,15 @@ def speed_json(throughput: Throughput) -> dict[str, Any]:
 
 
 SPEED: Mapping[str, Callable[[Throughput], Any]] = {
-    "images_per_second": lambda throughput: throughput.images_per_second,
-    "images_per_second_low": lambda throughput: throughput.low,
-    "images_per_second_high": lambda throughput: throughput.high,
+    "images_per_second": lambda throughput: _if_measured(throughput, throughput.images_per_second),
+    "images_per_second_low": lambda throughput: _if_measured(throughput, throughput.low),
+    "images_per_second_high": lambda throughput: _if_measured(throughput, throughput.high),
     "basis": lambda throughput: throughput.basis,
 }
+
+
+def _if_measured(throughput: Throughput, rate: float) -> float | None:
+    return None if throughput.basis is Basis.UNMEASURED else rate
 
 
 def rounded(value: float) -> str:
@@ -118,8 +125,16 @@ def _basis(ranked: RankedOffer, _: date) -> str:
     return f"{estimate.throughput.basis}{' input-bound' if estimate.input_bound else ''}"
 
 
+def _time(ranked: RankedOffer, _: date) -> str:
+    estimate = ranked.candidate.estimate
+    is_cap = estimate.throughput.basis is Basis.UNMEASURED
+    return f"{'up to ' if is_cap else ''}{format_duration(estimate.time.total)}"
+
+
 def _cost(ranked: RankedOffer, _: date) -> str:
     """The mark stands where the offer is ranked at more than its cost: rows below it may cost less."""
+    if ranked.candidate.estimate.throughput.basis is Basis.UNMEASURED:
+        return f"up to {format_usd(ranked.cost_usd)}"
     text = format_usd_interval(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd)
     return text.replace(" ", f"{UNPROVEN_MARK} ", 1) if ranked.candidate.estimate.unproven else text
 
@@ -278,7 +293,8 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`measured`, `scaled`, `anchored` or `modelled`; `input_bound`: its host feeds slower than it computes",
+        "`measured`, `scaled`, `anchored` or `modelled`; `unmeasured`: a script that nobody has measured, whose time "
+        "and cost are those of its deadline; `input_bound`: its host feeds slower than it computes",
         "basis",
         _basis,
         rank_of_need=4,
@@ -295,7 +311,7 @@ COLUMNS = (
     EstimateColumn(
         "seconds to the first step, of the epochs, after the last one (until the machine is deleted) and in "
         "all, with the ends of the 80 % interval", "time",
-        lambda ranked, _: format_duration(ranked.candidate.estimate.time.total), right=True,
+        _time, right=True,
         of_machine={
             "setup_seconds": lambda estimate: estimate.time.setup.total_seconds(),
             "train_seconds": lambda estimate: estimate.time.train.total_seconds(),

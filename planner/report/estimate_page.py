@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
 from planner.forecast.price_notes import is_trusted, price_notes
+from planner.forecast.script_work import NOT_MEASURED
 from planner.forecast.spot import CostAndTime, spot_verdict
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
 from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
+from planner.throughput.values import Basis
 from pricing.devices import device_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState
@@ -20,6 +23,7 @@ from providers.registry import CLOUDS, is_estimated_only, is_simulated
 from workloads.addresses import shown_address
 from workloads.durations import format_duration
 from workloads.pretrained import weights_text
+from workloads.script import argument_words
 from workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
@@ -127,6 +131,8 @@ _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 
 def _heading(plan: Plan) -> list[str]:
     job = plan.job
+    if job.script is not None:
+        return [job_line(job), _limits(job)]
     graph = job.graph()
     is_frozen = graph.trained_parameters < graph.parameters
     trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
@@ -136,12 +142,21 @@ def _heading(plan: Plan) -> list[str]:
 
 def job_line(job: TrainingJob, size: str = "") -> str:
     """The job in a line. With the `size` of its net all is said; without, TensorFlow goes without saying."""
+    if job.script is not None:
+        return _script_line(job)
     data = job.data.name or job.data.path or shown_address(str(job.data.url))
     framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""
     return (
         f"{job.name}: {job.graph().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "
         f"batch {job.global_batch_size}, {job.precision}{', xla' if job.xla else ''}{framework}"
     )
+
+
+def _script_line(job: TrainingJob) -> str:
+    words = argument_words(job.args)
+    arguments = f" {' '.join(words)}" if words else ""
+    work = f"{job.train_images:,} images in all" if job.is_measured_script else NOT_MEASURED
+    return f"{job.name}: {Path(str(job.script)).name}{arguments}, {job.framework}, {work}"
 
 
 def _weights(job: TrainingJob) -> list[str]:
@@ -215,7 +230,7 @@ def _mark_lines(plan: Plan) -> list[str]:
 
 def _data_lines(plan: Plan) -> list[str]:
     """What is counted of data that is no known set."""
-    if plan.job.data.name is not None:
+    if plan.job.data.name is not None or plan.job.script is not None:
         return []
     from planner.datasets.transfer import data_line
 
@@ -334,8 +349,10 @@ def _brief_machine_line(machine: MachineEstimate) -> str:
     device = device_text(machine.device, machine.device_count, 1.0, None)
     if machine.time is None or machine.throughput is None or machine.cost_usd is None:
         return f"this machine ({device}): no, {machine.reason}"
-    speed = f"{speed_text(machine.throughput)} images/s, {machine.throughput.basis}"
     time, cost = format_duration(machine.time.total), format_usd(machine.cost_usd)
+    if machine.throughput.basis is Basis.UNMEASURED:
+        return f"this machine ({device}): up to {time}, up to {cost}, {NOT_MEASURED}"
+    speed = f"{speed_text(machine.throughput)} images/s, {machine.throughput.basis}"
     return f"this machine ({device}): {time}, {cost} at {speed}"
 
 
@@ -344,6 +361,10 @@ def machine_line(machine: MachineEstimate) -> str:
     what = f"{machine.name}, {device_text(machine.device, machine.device_count, 1.0, None)}"
     if machine.time is None or machine.throughput is None or machine.cost_usd is None:
         return f"{what}: no ({machine.reason})"
+    if machine.throughput.basis is Basis.UNMEASURED:
+        at = f"(at {format_usd_per_hour(machine.usd_per_hour)})"
+        time, cost = format_duration(machine.time.total), format_usd(machine.cost_usd)
+        return f"{what}: {NOT_MEASURED}, up to {time}, up to {cost} {at}"
     return (
         f"{what}: {speed_text(machine.throughput)} images/s, {machine.throughput.basis}, "
         f"{format_duration(machine.time.total)}, {format_usd(machine.cost_usd)} "

@@ -345,7 +345,9 @@ class Runner:
 
 
 def total_steps(job: TrainingJob) -> int | None:
-    """Optimizer steps of all epochs; None where the job does not tell how many images an epoch has."""
+    """Optimizer steps of all epochs; None where the job does not tell: of a script its reports do."""
+    if job.script is not None:
+        return None
     try:
         return trained_images(job) // job.global_batch_size
     except ValueError:

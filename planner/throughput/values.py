@@ -40,6 +40,8 @@ class Basis(StrEnum):
     """Other networks alone were measured on this device, and carry the prediction."""
     MODELLED = "modelled"
     """No measurement of this device."""
+    UNMEASURED = "unmeasured"
+    """A script of the person's own that nobody has measured: nothing is predicted."""
 
 
 class Quality(StrEnum):

@@ -115,6 +115,8 @@ def fetches(request: LaunchRequest) -> bool:
     """Whether the trainer needs the network: for a data set or weights that it downloads, or an address."""
     data_set = request.job.known_data
     downloads = data_set is not None and data_set.download_bytes > 0
+    if request.job.script is not None:
+        return True
     return request.job.data.url is not None or downloads or published_weights(request.job) is not None
 
 

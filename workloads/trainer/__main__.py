@@ -26,6 +26,7 @@ from workloads.trainer.errors import (
     TrainingStopped,
 )
 from workloads.trainer.loop import train
+from workloads.trainer.own_script import run_script
 from workloads.trainer.prepare import Setting
 from workloads.trainer.process_group import ProcessGroup, process_group
 from workloads.trainer.progress import Clock, Progress, State, complain
@@ -115,7 +116,10 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
         setting = Setting(
             run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock, group=group
         )
-        train(job, setting)
+        if job.script is not None:
+            run_script(job, setting, options.attempt)
+        else:
+            train(job, setting)
     except (TrainingStopped, DeadlineReached) as reason:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))

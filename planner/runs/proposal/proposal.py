@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 from planner.errors import NothingLeftError
 from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
 from planner.forecast.price_notes import price_text
+from planner.forecast.script_work import NOT_MEASURED
 from planner.report.estimate_page import unproven_text
 from planner.runs.decision.market import chance_text
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.receipt.receipt import estimate_record
 from planner.runs.run import Run, attempt_deadline
 from planner.runs.targets import MOST_ABOVE, Target
+from planner.throughput.values import Basis
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import Market, Offer
 from providers.registry import is_here, is_simulated
@@ -77,7 +79,8 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
     targets = [target for ranked in plan.candidates for target in targets_of(ranked)][:MOST_TARGETS]
     best = plan.candidates[0]
     time, speed = best.candidate.estimate.time, best.candidate.estimate.throughput
-    record = {
+    is_unmeasured = speed.basis is Basis.UNMEASURED
+    record: dict[str, Any] = {
         "seconds": time.total.total_seconds(),
         "low_seconds": time.low.total_seconds(),
         "high_seconds": time.high.total_seconds(),
@@ -85,11 +88,14 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
         "images_per_second": speed.images_per_second,
         "basis": speed.basis,
     }
+    record = {} if is_unmeasured else record
     cost = f"{format_usd(best.cost_usd)} ({format_usd(best.cost_low_usd)} to {format_usd(best.cost_high_usd)})"
+    lasting = f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
+    if is_unmeasured:
+        lasting = f"up to {format_duration(time.total)}, up to {format_usd(best.cost_usd)} ({NOT_MEASURED})"
     text = (
         f"{targets[0].where} at {format_usd_per_hour(targets[0].payable_usd_per_hour)} "
-        f"({price_text(best.offer, plan.made_at.date())}): "
-        f"{format_duration(time.total)} ({format_duration(time.low)} to {format_duration(time.high)}), {cost}"
+        f"({price_text(best.offer, plan.made_at.date())}): {lasting}"
     )
     if is_simulated(best.offer.provider):
         text += "; simulated: nothing is rented, and nothing bills"
@@ -196,23 +202,24 @@ def targets_of(ranked: RankedOffer) -> list[Target]:
     """The zones of a ranked offer, as a run may go to them."""
     estimate, offer = ranked.candidate.estimate, ranked.offer
     fixed, attached = estimate.fixed(offer.region), estimate.side.attached_per_hour(offer.region)
+    is_unmeasured = estimate.throughput.basis is Basis.UNMEASURED
     # An offer without zones is launched wherever in its region the provider chooses.
     zones: tuple[str | None, ...] = offer.zones or (None,)
     return [
         Target(
             offer=offer,
             zone=zone,
-            seconds=estimate.time.total.total_seconds(),
+            seconds=None if is_unmeasured else estimate.time.total.total_seconds(),
             overhead_seconds=estimate.time.setup.total_seconds(),
             fixed_usd=from_micro(estimate.side.micro_usd(offer.region)),
             disk_usd_per_hour=attached.disk,
             address_usd_per_hour=attached.address,
             traffic_usd=fixed.between_regions,
             download_usd=fixed.transfer,
-            images_per_second=estimate.throughput.images_per_second,
-            images_per_second_low=estimate.throughput.low,
-            low_seconds=estimate.time.low.total_seconds(),
-            high_seconds=estimate.time.high.total_seconds(),
+            images_per_second=None if is_unmeasured else estimate.throughput.images_per_second,
+            images_per_second_low=None if is_unmeasured else estimate.throughput.low,
+            low_seconds=None if is_unmeasured else estimate.time.low.total_seconds(),
+            high_seconds=None if is_unmeasured else estimate.time.high.total_seconds(),
             usd=ranked.cost_usd,
             low_usd=ranked.cost_low_usd,
             high_usd=ranked.cost_high_usd,

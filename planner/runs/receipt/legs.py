@@ -31,7 +31,7 @@ class Leg:
             "steps": self.steps,
             "actual_usd": float(self.usd),
             "estimated_seconds": self.target.seconds,
-            "estimated_usd": _number(self.target.usd),
+            "estimated_usd": _estimated_usd(self.target),
             "estimated_images_per_second": self.target.images_per_second,
         }
 
@@ -62,7 +62,7 @@ def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[st
     last = legs[-1].target
     figures = {
         "seconds": _shared(legs, lambda target: target.seconds),
-        "usd": _shared(legs, lambda target: _number(target.usd)),
+        "usd": _shared(legs, _estimated_usd),
         "images_per_second": last.images_per_second,
         "basis": last.basis,
     }
@@ -78,5 +78,6 @@ def _shared(legs: Sequence[Leg], figure: Callable[[Target], float | None]) -> fl
     return sum(share * (value or 0.0) for share, value in shares) / (steps or 1)
 
 
-def _number(usd: Decimal | None) -> float | None:
-    return None if usd is None else float(usd)
+def _estimated_usd(target: Target) -> float | None:
+    """None where nothing was estimated: what a script that nobody has measured may cost is a limit."""
+    return None if target.usd is None or target.seconds is None else float(target.usd)

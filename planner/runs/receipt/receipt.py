@@ -14,6 +14,7 @@ from planner.planning.own_measurements import OwnMeasurement
 from planner.runs.directory.progress import Story, framework_text
 from planner.runs.receipt.legs import estimate_of, legs_of
 from planner.runs.run import INTERRUPTIONS, Run
+from planner.throughput.values import Basis
 from pricing.money import Usd, format_usd
 from providers.registry import is_simulated
 from workloads.durations import format_duration
@@ -157,7 +158,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
 
 def estimate_record(quote: MachineEstimate | None) -> dict[str, Any]:
     """What the journal keeps of the estimate that a run was launched on."""
-    if quote is None or quote.time is None or quote.throughput is None:
+    if quote is None or quote.time is None or quote.throughput is None or quote.throughput.basis is Basis.UNMEASURED:
         return {}
     return {
         "seconds": quote.time.total.total_seconds(),
@@ -251,19 +252,25 @@ def _dollars(stored: Stored) -> float | None:
 
 
 def measurement_of(
-    run: Run, story: Story, ending: Ending, machine: str, shape: str, *, batch: int
+    run: Run, story: Story, ending: Ending, machine: str, shape: str, *, batch: int | None
 ) -> OwnMeasurement | None:
     """What the run teaches about this machine; None where it was resumed or did not get to a steady rate.
 
     Setup is from the request to the first step, after from the last step to the end. Of a run of some epochs the rate
     is that of its middle ones: a stall is no news of the next run. Of a shorter one, what lies between and was not
-    steps (of `batch` images) at the steady rate is shared out over the epochs.
+    steps (of `batch` images; None: a script's, which has told) at the steady rate is shared out over the epochs.
     """
     start, end = story.start, story.end
     # A resumed run has no setup from the request to step 0, and its last rate is that of a part of the run.
     if start is None or end is None or not end.get("images_per_second") or start.get("resumed_from_step"):
         return None
     rate = float(end["images_per_second"])
+    total_images = None
+    if batch is None:
+        total_images = start.get("images")
+        if not total_images or not start.get("total_steps"):
+            return None
+        batch = max(1, total_images // start["total_steps"])
     beside = _seconds_beside_steps(story, ending, story.step * batch / rate)
     setup, per_epoch, after = beside if beside else (None, None, None)
     usual = None if run.until_steady else _usual_epoch(story)  # a pilot tells the rate of its windows
@@ -282,6 +289,7 @@ def measurement_of(
         others=min(1.0, float(end.get("others_share") or 0.0)),
         half_width=end.get("half_width"),
         input_bound=bool(end.get("input_bound")),
+        total_images=total_images,
     )
 
 

@@ -155,7 +155,8 @@ class Receipts:
             self._listen(Message(f"what this run has measured is not kept: {error.message}"))
             return
         where = _here() if is_here(run.provider) else _rented(run)
-        row = measurement_of(run, story, ending, where.machine, shape_of(job), batch=job.global_batch_size)
+        batch = None if job.script is not None else job.global_batch_size
+        row = measurement_of(run, story, ending, where.machine, shape_of(job), batch=batch)
         if row is not None:
             row = replace(row, job=trained_job(job), device=where.device, device_count=where.device_count)
             add_measurement(self._settings.measurements, row)

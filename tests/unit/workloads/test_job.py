@@ -290,7 +290,9 @@ def test_the_schema_describes_what_people_must_choose_from() -> None:
     schema = json_schema()
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert schema["additionalProperties"] is False
-    assert schema["required"] == ["name", "model", "data", "epochs", "global_batch_size"]
+    assert schema["required"] == ["name"]
+    of_a_net, of_a_script = (row["required"] for row in schema["anyOf"])
+    assert (of_a_net, of_a_script) == (["model", "data", "epochs", "global_batch_size"], ["script"])
     assert schema["$defs"]["Preset"]["enum"] == list(Preset)
     assert schema["$defs"]["Preset"]["enum"][:6] == ["vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn", "resnet18"]
 

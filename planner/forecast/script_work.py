@@ -1,0 +1,47 @@
+"""The work of a script of the person's own: not known until measured, and never longer than its deadline. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from planner.forecast.times import RunTime
+from planner.throughput.values import Basis, Throughput
+
+if TYPE_CHECKING:
+    from planner.forecast.allowances import Allowances
+    from workloads.job import TrainingJob
+
+NOT_MEASURED = "not measured: plan pilot"
+
+
+def cap_of(job: TrainingJob) -> timedelta:
+    """How long a script may take. Raises ValueError where the job does not say."""
+    if job.constraints.deadline is None:
+        raise ValueError(
+            "nobody knows how long a script takes before it was measured: constraints.deadline (or --deadline) says "
+            "when it ends at the latest"
+        )
+    return job.constraints.deadline
+
+
+def unmeasured(job: TrainingJob) -> Throughput:
+    """What stands for the speed of a script that nobody has measured: the one at which it takes all of its time."""
+    rate = (job.train_images or 1) / cap_of(job).total_seconds()
+    return Throughput(
+        images_per_second=rate, low=rate, high=rate, basis=Basis.UNMEASURED, evidence=(NOT_MEASURED,), as_fed=True
+    )
+
+
+def capped_time(job: TrainingJob, setup: timedelta, after: timedelta) -> RunTime:
+    """The whole run of such a script: it ends at its deadline, at the latest."""
+    cap = cap_of(job)
+    setup, after = min(setup, cap), min(after, max(timedelta(0), cap - setup))
+    train = max(timedelta(0), cap - setup - after)
+    return RunTime(setup=setup, train=train, train_low=train, train_high=train, after=after)
+
+
+def capped_on(job: TrainingJob, around: Allowances) -> RunTime:
+    """The same on a rented machine."""
+    setup = timedelta(seconds=around.boot + around.image + around.start)
+    return capped_time(job, setup, timedelta(seconds=around.end))

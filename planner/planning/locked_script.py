@@ -1,0 +1,162 @@
+"""What a script needs installed, locked before its launch: exact versions with the hashes of their wheels.
+
+pip resolves, on this computer, for each Python that the script may run in; nothing is installed here. What comes with
+the framework is taken as it is there, and is not locked again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.errors import BadInputError, ThisMachineError
+from providers.cloud.images import table
+from providers.cloud.trainer_wheel import pinned
+from providers.local.settings import EngineChoice
+from providers.registry import is_here
+
+if TYPE_CHECKING:
+    from planner.settings import Settings
+    from workloads.job import TrainingJob
+
+MOST_SECONDS = 300.0
+"""For one resolution: pip downloads what has no metadata of its own."""
+_PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet")
+
+
+class Environment(NamedTuple):
+    """A Python that a script may run in: its version, and the software that comes with it (a row of machines.toml).
+
+    Without a `software` it is this very Python, with what is installed in it.
+    """
+
+    python: str
+    software: str = ""
+
+
+class Locked(NamedTuple):
+    """One package that is to be installed."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
+
+
+def run_pip(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run it to its end. Raises ThisMachineError where it takes too long."""
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=MOST_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise ThisMachineError(f"pip did not find what the script needs within {MOST_SECONDS:.0f} s") from None
+
+
+def with_lock(
+    job: TrainingJob, provider: str, settings: Settings, say: Callable[[str], object], run: Run = run_pip
+) -> TrainingJob:
+    """The job with what its script needs, locked for the machines of a provider; any other job as it is.
+
+    Raises BadInputError for what cannot be locked, ThisMachineError where there is no pip.
+    """
+    read = job.read_script
+    if read is None or not read.dependencies:
+        return job
+    if importlib.util.find_spec("pip") is None:
+        raise ThisMachineError("this Python has no pip, which locks what a script needs", "python -m ensurepip")
+    where = environments(job, provider, settings)
+    say(f"locking what {Path(str(job.script)).name} needs ({', '.join(read.dependencies)})")
+    text = lock_text({one: resolved(read.dependencies, one, run) for one in where})
+    return job.model_copy(update={"read_script": read.model_copy(update={"locked": text})})
+
+
+def environments(job: TrainingJob, provider: str, settings: Settings) -> list[Environment]:
+    """The Pythons that the script may run in at a provider, and where the run may go on from there: a cluster's is
+    taken to be of this one's version."""
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    rows = [row for name, row in table().software.items() if name.startswith(f"{job.framework}-")]
+    contained = {Environment(row.container.python, f"{job.framework}-cpu") for row in rows}
+    if not is_here(provider):
+        return sorted({Environment(here, f"{job.framework}-cpu"), *contained})
+    if settings.options_of(provider).get("engine", EngineChoice.AUTO) == EngineChoice.PROCESS:
+        return [Environment(here)]
+    return sorted({Environment(here), *contained})
+
+
+def resolved(dependencies: Sequence[str], environment: Environment, run: Run) -> list[Locked]:
+    """What is to be installed in one Python. Raises BadInputError."""
+    with tempfile.TemporaryDirectory() as folder:
+        report, constraints = Path(folder, "report.json"), Path(folder, "constraints.txt")
+        requirements = Path(folder, "requirements.txt")
+        requirements.write_text("\n".join(dependencies) + "\n", encoding="utf-8")
+        words = ["install", "--dry-run", "--report", str(report), "--only-binary", ":all:", "-r", str(requirements)]
+        there = versions(pinned(environment.software)) if environment.software else {}
+        if environment.software:
+            constraints.write_text("".join(f"{name}=={version}\n" for name, version in there.items()))
+            platforms = [word for name in _PLATFORMS for word in ("--platform", name)]
+            words += ["--ignore-installed", "--target", str(Path(folder, "target")), "-c", str(constraints)]
+            words += ["--python-version", environment.python, "--implementation", "cp", *platforms]
+        process = run([*_PIP, *words])
+        if process.returncode:
+            raise BadInputError(
+                f"what the script needs cannot be locked for Python {environment.python}: {_why(process.stderr)}",
+                "name packages that have wheels, by versions that go together; what comes with the framework is there",
+            )
+        rows = json.loads(report.read_text(encoding="utf-8"))["install"]
+    found = [_locked(row) for row in rows]
+    return [one for one in found if one.name not in there]
+
+
+def versions(text: str) -> dict[str, str]:
+    """Versions by normalised name of a pinned list."""
+    rows = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE)
+    return {_normal(name): version for name, version in rows}
+
+
+def lock_text(locks: dict[Environment, list[Locked]]) -> str:
+    """The lock as pip reads it with --require-hashes; "" where nothing is to be installed anywhere."""
+    pythons: dict[tuple[str, str], set[str]] = {}
+    hashes: dict[tuple[str, str], set[str]] = {}
+    for environment, rows in locks.items():
+        for row in rows:
+            pythons.setdefault((row.name, row.version), set()).add(environment.python)
+            hashes.setdefault((row.name, row.version), set()).add(row.sha256)
+    everywhere = {environment.python for environment in locks}
+    lines = []
+    for name, version in sorted(pythons):
+        only = sorted(pythons[name, version])
+        marker = "" if set(only) == everywhere else " or ".join(f'python_version == "{one}"' for one in only)
+        lines.append(f"{name}=={version}{f' ; {marker}' if marker else ''}")
+        lines[-1] += "".join(f" \\\n    --hash=sha256:{one}" for one in sorted(hashes[name, version]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _locked(row: dict[str, dict[str, object]]) -> Locked:
+    """Raises BadInputError for what no hash tells: a folder, or a commit of a repository."""
+    metadata, archive = row["metadata"], row["download_info"].get("archive_info")
+    name = _normal(str(metadata["name"]))
+    digests = archive.get("hashes") if isinstance(archive, dict) else None
+    sha256 = digests.get("sha256") if isinstance(digests, dict) else None
+    if not isinstance(sha256, str):
+        raise BadInputError(f"{name} cannot be locked: it is no wheel with a hash", "name a released version of it")
+    return Locked(name, str(metadata["version"]), sha256)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _why(errors: str) -> str:
+    lines = [line.removeprefix("ERROR: ") for line in errors.splitlines() if line.startswith("ERROR: ")]
+    return (lines or errors.strip().splitlines() or ["pip does not say why"])[-1][:500]

@@ -1,0 +1,42 @@
+"""What a run of a script has told of its work, for the next estimate of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.errors import BadInputError
+from planner.forecast.script_work import cap_of
+from planner.planning.this_machine import shape_of
+from providers.registry import is_simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from planner.planning.own_measurements import OwnMeasurement
+    from workloads.job import TrainingJob
+
+
+def with_measured_work(
+    job: TrainingJob, rows: Sequence[OwnMeasurement], providers: Collection[str] = ()
+) -> TrainingJob:
+    """A script's job with the images that its newest measured run trains in all; any other job as it is.
+
+    What the simulated cloud made up counts for an estimate of it alone. Raises BadInputError for a script without a
+    deadline.
+    """
+    if job.script is None:
+        return job
+    try:
+        cap_of(job)
+    except ValueError as error:
+        raise BadInputError(f"{job.name}: {error}", "constraints: {deadline: 4h}") from None
+    shape = shape_of(job)
+    may_be_simulated = bool(providers) and all(map(is_simulated, providers))
+    told = [
+        row.total_images
+        for row in rows
+        if row.shape == shape
+        and row.total_images
+        and (may_be_simulated or not is_simulated(row.machine.partition("/")[0]))
+    ]
+    return job.with_work(told[-1]) if told else job

@@ -1,0 +1,93 @@
+"""The estimate of a script: its deadline before it was measured, an interval like any other after."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from planner.errors import BadInputError
+from planner.forecast.choose import Filters, choose
+from planner.forecast.plan import Reason
+from planner.forecast.script_work import unmeasured
+from planner.planning.measured_scripts import with_measured_work
+from planner.planning.own_measurements import OwnMeasurement
+from planner.planning.rented_measurements import RentedMeasurements
+from planner.planning.this_machine import shape_of
+from planner.throughput.values import Basis
+from pricing.offers import Market
+from tests.unit.planner.forecast.test_choose import TWO_PLACES, a_rental, a_world, rented
+from workloads.job import TrainingJob
+from workloads.job_mistakes import validated_job
+
+CAP = timedelta(hours=2)
+
+
+def a_script(**keys: object) -> TrainingJob:
+    read = {"sha256": "0" * 64, "source": "print(1)\n"}
+    values = {"name": "mine", "script": "/x/train.py", "read_script": read, "constraints": {"deadline": "2h"}}
+    return validated_job(values | keys, "job")
+
+
+def a_row(job: TrainingJob, machine: str = "aws/g4dn.xlarge", images: int | None = 10_000) -> OwnMeasurement:
+    return OwnMeasurement(
+        machine=machine, shape=shape_of(job), images_per_second=50.0, setup_seconds=None, per_epoch_seconds=None,
+        after_seconds=None, measured_at=datetime(2026, 11, 26, tzinfo=UTC), run_id="r", framework="torch",
+        device="T4", half_width=0.02, total_images=images, job=job.to_json(),
+    )  # fmt: skip
+
+
+def test_a_script_that_nobody_has_measured_takes_all_of_its_time() -> None:
+    job = a_script()
+    world = a_world()._replace(throughput=lambda job, rental: unmeasured(job))
+    choice = choose(job, [rented(a_rental(), *TWO_PLACES)], world, Filters(deadline=CAP), every_place=True)
+    assert len(choice.candidates) == 2
+    estimate = choice.candidates[0].estimate
+    assert estimate.throughput.basis is Basis.UNMEASURED
+    assert estimate.time.total == estimate.time.low == estimate.time.high == CAP
+    assert estimate.billed_seconds == (7200, 7200, 7200)
+
+
+@pytest.mark.parametrize(("checkpoints", "count"), [(False, 0), (True, 2)])
+def test_spot_is_refused_without_checkpoints(checkpoints: bool, count: int) -> None:
+    job = a_script(checkpoints=checkpoints)
+    world = a_world()._replace(throughput=lambda job, rental: unmeasured(job))
+    spot = rented(a_rental(market=Market.SPOT), *TWO_PLACES)
+    choice = choose(job, [spot], world, Filters(deadline=CAP), every_place=True)
+    assert len(choice.candidates) == count
+    if not count:
+        assert choice.filtered_last is Reason.NO_CHECKPOINTS
+        assert {key.reason for key in choice.rejections} == {Reason.NO_CHECKPOINTS}
+
+
+def test_what_a_run_has_told_is_the_work_of_the_next() -> None:
+    job = a_script()
+    measured = with_measured_work(job, [a_row(job)])
+    assert measured.train_images == 10_000
+    there = RentedMeasurements([a_row(job)]).there(measured, a_rental(provider="aws", instance_type="g4dn.xlarge"))
+    assert there is not None
+    assert (there.images_per_second, there.basis) == (50.0, Basis.MEASURED)
+    world = a_world()._replace(throughput=lambda job, rental: there)
+    choice = choose(measured, [rented(a_rental(), *TWO_PLACES)], world, Filters(deadline=CAP), every_place=True)
+    assert choice.candidates[0].estimate.time.train == pytest.approx(timedelta(seconds=200), rel=0.1)
+
+
+def test_what_tells_nothing_of_its_work_is_passed_over() -> None:
+    job = a_script()
+    assert not with_measured_work(job, [a_row(job, images=None)]).is_measured_script
+    assert not with_measured_work(job, [a_row(a_script(args={"lr": 0.1}))]).is_measured_script
+    simulated = a_row(job, machine="sim/small")
+    assert not with_measured_work(job, [simulated]).is_measured_script
+    assert with_measured_work(job, [simulated], ("sim",)).is_measured_script
+
+
+def test_a_script_needs_a_deadline() -> None:
+    with pytest.raises(BadInputError, match=r"constraints\.deadline"):
+        with_measured_work(a_script(constraints={}), [])
+
+
+def test_a_measured_script_says_nothing_of_other_jobs(tmp_path: Path) -> None:
+    job = a_script()
+    assert RentedMeasurements([replace(a_row(job), images_per_second=1.0)]).of_devices() == []

@@ -1,0 +1,85 @@
+"""Locking what a script needs: by pip, from a folder of wheels, with a hash for each."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from planner.errors import BadInputError
+from planner.planning.locked_script import Environment, Locked, lock_text, resolved, run_pip, versions, with_lock
+from planner.settings import load_settings
+from tests.unit.planner.forecast.test_script_work import a_script
+
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def wheel(folder: Path, name: str, version: str, *needs: str) -> str:
+    """A wheel of one empty module; its SHA-256."""
+    path, info = folder / f"{name}-{version}-py3-none-any.whl", f"{name}-{version}.dist-info"
+    required = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", "HERE = True\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{required}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only index that pip knows."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null"}.items():
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_requirement_is_locked_with_all_that_it_needs(wheels: Path) -> None:
+    below = wheel(wheels, "trainplan_below", "2.0")
+    above = wheel(wheels, "trainplan_above", "1.5", "trainplan_below>=1")
+    found = resolved(["trainplan-above>=1"], Environment(HERE), run_pip)
+    assert sorted(found) == [Locked("trainplan-above", "1.5", above), Locked("trainplan-below", "2.0", below)]
+
+
+@pytest.mark.slow
+def test_what_comes_with_the_framework_is_not_locked_again(wheels: Path) -> None:
+    from providers.cloud.trainer_wheel import pinned
+
+    digest = wheel(wheels, "trainplan_above", "1.5", "numpy")
+    wheel(wheels, "numpy", versions(pinned("tensorflow-cpu"))["numpy"])
+    found = resolved(["trainplan-above"], Environment("3.12", "tensorflow-cpu"), run_pip)
+    assert found == [Locked("trainplan-above", "1.5", digest)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("need", ["trainplan-nowhere", "trainplan-above>=9", "git+https://127.0.0.1:9/x.git", "==="])
+def test_what_cannot_be_locked_is_told_before_anything_is_made(wheels: Path, need: str) -> None:
+    wheel(wheels, "trainplan_above", "1.5")
+    with pytest.raises(BadInputError, match="cannot be locked"):
+        resolved([need], Environment(HERE), run_pip)
+
+
+def test_one_lock_serves_all_pythons() -> None:
+    old, new = Environment("3.11", "x"), Environment("3.12", "x")
+    text = lock_text({old: [Locked("a", "1", "aa"), Locked("b", "1", "bb")], new: [Locked("a", "1", "cc")]})
+    assert text == (
+        "a==1 \\\n    --hash=sha256:aa \\\n    --hash=sha256:cc\n"
+        'b==1 ; python_version == "3.11" \\\n    --hash=sha256:bb\n'
+    )
+
+
+def test_a_job_without_requirements_asks_nobody(tmp_path: Path) -> None:
+    def never(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        raise AssertionError(command)
+
+    job = a_script()
+    settings = load_settings({"PLAN_HOME": str(tmp_path)})
+    assert with_lock(job, "local", settings, print, never) is job

@@ -1,0 +1,157 @@
+"""A job with a script of the person's own: how it is written, what is refused, and what travels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from workloads.job import TrainingJob, job_from_json, json_schema, shown_job
+from workloads.job_mistakes import JobFileError
+from workloads.jobfile import read_job
+from workloads.script import argument_words
+
+BLOCK = """\
+# /// script
+# dependencies = ["pandas>=2", "rich"]
+# [tool.trainplan]
+# checkpoints = true
+# constraints = {deadline = "2h"}
+# ///
+"""
+
+
+def write(folder: Path, job: str, script: str = "print(1)\n", **files: str) -> Path:
+    (folder / "train.py").write_text(script, encoding="utf-8")
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "job.yaml").write_text(f"name: mine\n{job}", encoding="utf-8")
+    return folder / "job.yaml"
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(JobFileError) as error:
+        read_job(path)
+    return f"{error.value.message} | {error.value.hint}"
+
+
+def test_a_job_names_its_script(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, "script: train.py\nargs: {epochs: 3, fast: true, slow: false, lr: 0.1}\n"))
+    assert job.script == str(tmp_path / "train.py")
+    assert argument_words(job.args) == ("--epochs", "3", "--fast", "--lr", "0.1")
+    assert job.read_script is not None
+    assert job.read_script.source == "print(1)\n"
+    assert not job.is_measured_script
+
+
+def test_a_script_alone_is_a_job(tmp_path: Path) -> None:
+    write(tmp_path, "", BLOCK + "import torch\n")
+    job = read_job(tmp_path / "train.py")
+    assert job.name == "train"
+    assert job.checkpoints
+    assert job.constraints.deadline is not None
+    assert job.framework == "torch"
+    assert job.read_script is not None
+    assert job.read_script.dependencies == ("pandas>=2", "rich")
+
+
+def test_the_job_file_counts_before_the_table_of_the_script(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, "script: train.py\ncheckpoints: false\nframework: jax\n", BLOCK))
+    assert not job.checkpoints
+    assert job.framework == "jax"
+
+
+def test_it_travels_whole_and_comes_back_the_same(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, "script: train.py\nargs: [--lr, 0.1]\nrequirements: needs.txt\n",
+                         **{"needs.txt": "rich>=13  # shows\n\n# nothing\npandas\n"}))  # fmt: skip
+    again = job_from_json(job.to_json())
+    assert again == job
+    assert again.digest() == job.digest()
+    assert again.read_script is not None
+    assert again.read_script.dependencies == ("rich>=13", "pandas")
+    assert "source" not in json.dumps(shown_job(job)["read_script"])
+    assert not {"model", "data", "epochs", "optimizer"} & set(json.loads(job.to_json()))
+
+
+def test_its_digest_is_that_of_what_runs(tmp_path: Path) -> None:
+    path = write(tmp_path, "script: train.py\nargs: {lr: 0.1}\n")
+    before = read_job(path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    assert read_job(write(elsewhere, "script: train.py\nargs: [--lr, 0.1]\n")).digest() == before.digest()
+    assert read_job(write(tmp_path, "script: train.py\nargs: {lr: 0.2}\n")).digest() != before.digest()
+    assert read_job(write(tmp_path, "script: train.py\nargs: {lr: 0.1}\n", "print(2)\n")).digest() != before.digest()
+
+
+def test_work_that_was_measured_is_no_part_of_it(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, "script: train.py\n"))
+    measured = job.with_work(5000)
+    assert measured.is_measured_script
+    assert measured.train_images == 5000
+    assert measured.digest() == job.digest()
+    assert job_from_json(measured.to_json()) == job
+
+
+@pytest.mark.parametrize(
+    ("job", "script", "message"),
+    [
+        ("script: [train.py, other.py]\n", "", "a job has one script"),
+        ("script: .\n", "", "is a folder"),
+        ("script: nothing.py\n", "", "there is no file"),
+        ("script: job.yaml\n", "", "is no Python file"),
+        ("script: train.py\n", "def (:\n", "line 1: not valid Python"),
+        ("script: train.py\n", BLOCK + "\n" + BLOCK, "2 blocks of metadata"),
+        ("script: train.py\n", "# /// script\n# dependencies = 3\n# ///\n", "list of texts"),
+        ("script: train.py\n", "# /// script\n# = 3\n# ///\n", "not valid TOML"),
+        ("script: train.py\n", '# /// script\n# [tool.trainplan]\n# script = "x.py"\n# ///\n', "names a script"),
+        ("script: train.py\nrequirements: job.yaml\n", BLOCK, "two lists of the same"),
+        ("script: train.py\nmodel: {preset: vgg16}\n", "", "a script decides that itself"),
+        ("script: train.py\nepochs: 3\n", "", "a script decides that itself"),
+        ("script: train.py\nargs: 3\n", "", "args: needs keys and values"),
+        ("script: train.py\nargs: [[1]]\n", "", "an argument is a text"),
+        ("script: train.py\nread_script: {}\n", "", "read_script"),
+        ("model: {preset: vgg16}\ndata: {name: cifar10}\nepochs: 1\nglobal_batch_size: 8\nargs: {a: 1}\n", "", "args"),
+    ],
+)
+def test_what_cannot_be_is_said_before_anything_is_made(tmp_path: Path, job: str, script: str, message: str) -> None:
+    assert message in refused(write(tmp_path, job, script or "print(1)\n"))
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "{api-key: abcdef}",
+        "{hub_token: abcdef}",
+        "[--password, hunter2]",
+        "[--wandb-api-key=abcdef]",
+        "{url: 'https://me:secret@host/x'}",
+        "{key: AKIAABCDEFGHIJKLMNOP}",
+        "{model: hf_abcdefghijklmnopqrstuvwx}",
+    ],
+)
+def test_a_secret_among_the_arguments_is_refused_and_not_repeated(tmp_path: Path, args: str) -> None:
+    said = refused(write(tmp_path, f"script: train.py\nargs: {args}\n"))
+    assert "secret" in said
+    for value in ("abcdef", "hunter2", "me:secret", "AKIAABC"):
+        assert value not in said
+
+
+def test_tokens_of_a_text_are_no_secret(tmp_path: Path) -> None:
+    job = read_job(write(tmp_path, "script: train.py\nargs: {max-tokens: 512, tokenizer: bert, token-drop: 0.1}\n"))
+    assert argument_words(job.args)[:2] == ("--max-tokens", "512")
+
+
+def test_options_of_pip_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "script: train.py\nrequirements: needs.txt\n", **{"needs.txt": "--index-url https://x\n"})
+    assert "an option of pip" in refused(path)
+
+
+def test_the_schema_takes_either(tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json_schema()
+    jsonschema.validate({"name": "a", "script": "train.py", "args": {"lr": 0.1}}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "a", "epochs": 1}, schema)
+    assert "read_script" not in schema["properties"]
+    assert TrainingJob.model_fields["script"].description

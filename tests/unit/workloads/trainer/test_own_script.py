@@ -1,0 +1,208 @@
+"""A script of the person's own, as the trainer runs it: to its end, to its cap, interrupted and resumed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.doubles.waiting import until
+from workloads.job_mistakes import validated_job
+from workloads.script_file import read_script_file
+from workloads.trainer.descendants import descendants
+from workloads.trainer.script_reports import Reports
+
+pytestmark = pytest.mark.slow
+
+REPORTING = """\
+import sys, time
+import trainplan_run
+from pathlib import Path
+folder = trainplan_run.resume_from()
+value, done = (0, 0) if folder is None else (int((folder / name).read_text()) for name in ("value", "step"))
+for step in range(done + 1, 41):
+    value = (value * 31 + step) % 1_000_003
+    time.sleep({pause})
+    trainplan_run.report(step, images=4, total_steps=40, loss=1 / step)
+    if trainplan_run.should_stop() or step == 10:
+        with trainplan_run.checkpoint_folder() as folder:
+            (folder / "value").write_text(str(value))
+            (folder / "step").write_text(str(step))
+    if trainplan_run.should_stop():
+        sys.exit(trainplan_run.EXIT_STOPPED)
+Path("value.txt").write_text(str(value))
+Path("data").mkdir(exist_ok=True)
+Path("data/set.bin").write_text("large")
+Path(".hidden").write_text("h")
+"""
+
+
+def command(folder: Path, source: str, *options: str, attempt: int = 1, **keys: Any) -> list[str]:
+    """The trainer's command line for a script, whose job lies in the run directory `folder`."""
+    folder.mkdir(exist_ok=True)
+    file = folder.parent / "train.py"
+    file.write_text(source, encoding="utf-8")
+    read = read_script_file(file)
+    values = {
+        "name": "mine",
+        "script": str(file),
+        "read_script": {"sha256": read.sha256, "source": read.source},
+        **keys,
+    }
+    (folder / "job.json").write_text(validated_job(values, "job").to_json(), encoding="utf-8")
+    words = ["--job", str(folder / "job.json"), "--run-dir", str(folder), "--attempt", str(attempt)]
+    return [sys.executable, "-P", "-m", "workloads.trainer", *words, *options]
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "MARK": str(folder)}
+
+
+def run(folder: Path, source: str, *options: str, **keys: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(folder, source, *options, **keys),
+        env=environment(folder), capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+
+
+def lines(folder: Path, attempt: int = 1) -> list[dict[str, Any]]:
+    path = folder / "attempts" / str(attempt) / "progress.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def left(folder: Path) -> list[str]:
+    """What still runs of a run directory, by the mark in its environment."""
+    mark = f"MARK={folder}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in path.read_bytes().split(b"\0"):
+                found.append((path.parent / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+def test_a_script_that_reports_trains_to_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = run(folder, REPORTING.format(pause=0.01))
+    assert done.returncode == 0, done.stderr
+    start = next(line for line in lines(folder) if line["event"] == "start")
+    assert (start["total_steps"], start["images"], start["resumed_from_step"]) == (40, 160, 0)
+    end = lines(folder)[-1]
+    assert (end["event"], end["state"], end["step"]) == ("end", "done", 40)
+    assert end["images_per_second"] > 0
+    manifest = json.loads((folder / "output" / "manifest.json").read_text())
+    assert [row["path"] for row in manifest] == ["metrics.json", "value.txt"]
+    assert not left(folder)
+
+
+def test_it_is_interrupted_and_goes_on_to_the_same_result(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    assert run(whole, REPORTING.format(pause=0)).returncode == 0
+    folder = tmp_path / "run"
+    process = subprocess.Popen(command(folder, REPORTING.format(pause=0.1)), env=environment(folder))
+    until(lambda: any(line["event"] == "checkpoint" for line in lines(folder)), "a checkpoint", seconds=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 75
+    status = json.loads((folder / "attempts" / "1" / "status.json").read_text())
+    assert "its newest checkpoint is that of step" in status["message"]
+    again = run(folder, REPORTING.format(pause=0), attempt=2)
+    assert again.returncode == 0, again.stderr
+    start = next(line for line in lines(folder, 2) if line["event"] == "start")
+    assert start["resumed_from_step"] >= 10
+    assert (folder / "output" / "value.txt").read_text() == (whole / "output" / "value.txt").read_text()
+
+
+def test_a_script_that_says_nothing_runs_to_its_cap(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    began = time.monotonic()
+    done = run(folder, "import time\nprint('here', flush=True)\ntime.sleep(300)\n", "--deadline-unix",
+               f"{time.time() + 4:.0f}")  # fmt: skip
+    assert done.returncode == 76
+    assert time.monotonic() - began < 60
+    assert "here" in done.stdout
+    assert not left(folder)
+
+
+def test_a_script_that_fails_says_so(tmp_path: Path) -> None:
+    done = run(tmp_path / "run", "raise ValueError('no such file of mine')\n")
+    assert done.returncode == 70
+    assert "no such file of mine" in done.stderr
+    assert "error: the script ended with exit code 1; its log says why" in done.stderr
+
+
+def test_what_it_needs_that_pip_cannot_install_is_a_bad_job(tmp_path: Path) -> None:
+    folder, source = tmp_path / "run", "print(1)\n"
+    command(folder, source)
+    job = json.loads((folder / "job.json").read_text())
+    job["read_script"]["locked"] = f"no-such-package-of-mine==1.0 --hash=sha256:{'0' * 64}\n"
+    words = command(folder, source, read_script=job["read_script"])
+    place = {**environment(folder), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    done = subprocess.run(words, env=place, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 65
+    assert "pip could not install what the script needs" in done.stderr
+
+
+def test_a_pilot_ends_once_it_knows_the_rate_and_leaves_figures_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    endless = REPORTING.format(pause=0.02).replace("41", "100_000").replace("total_steps=40", "total_steps=99_999")
+    done = run(folder, endless, "--max-steps", "60", "--until-steady")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (folder / "output").iterdir() if path.name != "manifest.json"] == ["measurement.json"]
+    figures = json.loads((folder / "output" / "measurement.json").read_text())
+    assert 4 / 0.5 < figures["images_per_second"] < 4 / 0.02
+    assert not (folder / "checkpoints").exists()
+
+
+def test_nothing_is_left_when_the_trainer_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    source = "import os, time\nos.fork()\nos.setsid() if os.getppid() == 1 else None\ntime.sleep(300)\n"
+    process = subprocess.Popen(command(folder, source), env=environment(folder))
+    until(lambda: len(descendants(process.pid)) >= 3, "the script runs", seconds=60)
+    process.kill()
+    process.wait()
+    until(lambda: not left(folder), "all has ended", seconds=30)
+
+
+@pytest.mark.train
+@pytest.mark.keras_3
+def test_the_example_for_keras_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    source = (ROOT / "examples" / "scripts" / "keras_images.py").read_text()
+    ours = [line for line in source.splitlines() if "trainplan_run" in line]
+    assert len(ours) == 3
+    keys: dict[str, Any] = {"args": {"epochs": 4, "images": 256}, "checkpoints": True}
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    assert run(whole, source, **keys).returncode == 0
+    process = subprocess.Popen(command(folder, source, **keys), env=environment(folder))
+    until(lambda: any(line["event"] == "checkpoint" for line in lines(folder)), "a checkpoint", seconds=100)
+    process.send_signal(signal.SIGTERM)
+    if process.wait(60) == 75:  # else it was faster than the signal
+        again = run(folder, source, attempt=2, **keys)
+        assert again.returncode == 0, again.stderr
+        start = next(line for line in lines(folder, 2) if line["event"] == "start")
+        assert start["resumed_from_step"] >= 8
+    import keras
+
+    one, other = (keras.models.load_model(place / "output" / "model.keras") for place in (whole, folder))
+    for weights, same in zip(one.get_weights(), other.get_weights(), strict=True):
+        assert (weights == same).all()
+
+
+@pytest.mark.parametrize("content", [b"\n" * 10, b"{}\n[]\nnull\n", b'{"event": "step", "step": -1}\n', b"x" * 40_000])
+def test_what_a_script_writes_beside_the_protocol_is_passed_over(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "progress.jsonl"
+    good = b'{"event": "step", "step": 3, "images_per_second": 5.0, "loss": NaN}\n'
+    path.write_bytes(content + b"\n" + good + b'{"event": "step", "step": 4, "images_per_second": "NaN"}\n')
+    reports = Reports(path)
+    for _ in range(3):
+        reports.read(1.0)
+    assert (reports.step, reports.images_per_second, reports.figures) == (4, 5.0, {})

@@ -1,0 +1,547 @@
+"""What a training script tells `plan`, and asks of it. One file that needs nothing; without `plan` it does nothing.
+
+    import trainplan_run
+    trainplan_run.report(step, images=64, total_steps=5000, loss=0.3)    # after each step, or after some
+    if trainplan_run.should_stop(): ...                                  # write a checkpoint, and end with exit code 75
+    with trainplan_run.checkpoint_folder() as folder: ...                # files written to it are one checkpoint
+    folder = trainplan_run.resume_from()                                 # the newest checkpoint, or None
+
+Loops of PyTorch, Keras and Lightning have adapters, which do all of it: `torch_epochs` with `torch_batches`,
+`keras_callback` with `keras_resume`, `lightning_callback` with `lightning_resume`.
+
+It writes the run-directory protocol, version 1 (docs/container.md). Runs on Python 3.10 and newer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+PROTOCOL = 1
+EXIT_STOPPED = 75
+REPORTS_OF_A_RATE = 50
+"""After so many reports the rate has an interval."""
+MOST_CHECKPOINTS = 2
+_LINE_SECONDS = 1.0
+_MOST_BLOCKS = 16
+_T90 = {2: 1.886, 3: 1.638, 4: 1.533, 5: 1.476, 6: 1.44, 7: 1.415, 8: 1.397, 9: 1.383, 10: 1.372, 15: 1.341}
+"""The 0.9 quantile of Student's t, by degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2)."""
+_KEPT = ("event", "time", "step", "images_per_second", "half_width", "total_steps")
+
+
+class _Rate:
+    """The rate since the first report, which compiles, and how far it can be off, from blocks of reports."""
+
+    def __init__(self) -> None:
+        self.reports = 0
+        self.images = 0.0
+        self.seconds = 0.0
+        self._last: tuple[float, int] | None = None
+        self._size = 7
+        self._blocks: list[list[float]] = []
+        self._in_block = 0
+
+    def add(self, now: float, step: int, images: float) -> None:
+        last, self._last = self._last, (now, step)
+        self.reports += 1
+        if last is None or step <= last[1]:
+            return
+        seconds, trained = max(0.0, now - last[0]), (step - last[1]) * images
+        self.seconds += seconds
+        self.images += trained
+        if not self._in_block:
+            self._blocks.append([0.0, 0.0])
+        self._blocks[-1][0] += seconds
+        self._blocks[-1][1] += trained
+        self._in_block = (self._in_block + 1) % self._size
+        if not self._in_block and len(self._blocks) == _MOST_BLOCKS:
+            pairs = zip(self._blocks[::2], self._blocks[1::2], strict=True)
+            self._blocks = [[one[0] + other[0], one[1] + other[1]] for one, other in pairs]
+            self._size *= 2
+
+    @property
+    def images_per_second(self) -> float | None:
+        return self.images / self.seconds if self.seconds > 0 and self.images > 0 else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Of the 80 % interval of the rate, as a share of it; None before there are enough reports."""
+        blocks = self._blocks[:-1] if self._in_block else self._blocks
+        if self.reports < REPORTS_OF_A_RATE or len(blocks) < 3 or any(seconds <= 0 for seconds, _ in blocks):
+            return None
+        rates = [images / seconds for seconds, images in blocks]
+        mean = sum(rates) / len(rates)
+        if mean <= 0:
+            return None
+        deviation = math.sqrt(sum((rate - mean) ** 2 for rate in rates) / (len(rates) - 1))
+        freedom = max(known for known in _T90 if known <= len(rates) - 1)
+        return _T90[freedom] * deviation / math.sqrt(len(rates)) / mean
+
+
+class _Run:
+    """The run that this process is part of. A process of another rank than 0 tells nothing."""
+
+    def __init__(self, environment: Any, clock: Any = time.monotonic) -> None:
+        folder = environment.get("TRAINPLAN_RUN_DIR", "")
+        is_first = environment.get("RANK", "0") == "0"
+        self.folder: Path | None = Path(folder) if folder and is_first else None
+        self.attempt = environment.get("TRAINPLAN_ATTEMPT", "1")
+        self.is_pilot = environment.get("TRAINPLAN_PILOT", "") == "1"
+        self.checkpoint_seconds = float(environment.get("TRAINPLAN_CHECKPOINT_SECONDS", "600"))
+        self.clock = clock
+        self.rate = _Rate()
+        self.step = 0
+        self.resumed_step = 0
+        self.is_asked = False
+        self.saved_at = clock()
+        self._listens = False
+        self._started: tuple[bool, int] | None = None
+        self._written_at = -math.inf
+        self._complained = False
+
+    def report(self, step: Any, images: Any, total_steps: Any, metrics: dict[str, Any]) -> None:
+        try:
+            number, count = int(step), float(images)
+            total = None if total_steps is None else int(total_steps)
+        except (TypeError, ValueError, OverflowError):
+            self.complain("step, images and total_steps have to be numbers")
+            return
+        if not 0 <= number < 10**12 or not 0 < count < 10**12 or (total is not None and not 0 < total < 10**12):
+            self.complain("step is not negative, images and total_steps are above 0")
+            return
+        self.step = number
+        now = self.clock()
+        self.rate.add(now, number, count)
+        if self.folder is None:
+            return
+        if self._started is None or (total is not None and not self._started[0]):
+            self._started = (total is not None, number)
+            self.event("start", **_start(count, total, self.resumed_step))
+        is_due = now - self._written_at >= _LINE_SECONDS
+        if is_due or self.rate.reports == REPORTS_OF_A_RATE or (total is not None and number >= total):
+            self._written_at = now
+            told = {name: _plain(value) for name, value in metrics.items() if name not in _KEPT}
+            rate, width = self.rate.images_per_second, self.rate.half_width
+            rates = {"images_per_second": rate, "half_width": width, "reports": self.rate.reports}
+            self.event("step", step=number, **told, **{name: value for name, value in rates.items() if value})
+
+    def event(self, name: str, **fields: Any) -> None:
+        if self.folder is None:
+            return
+        line = {
+            "event": name,
+            "time": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds"),
+            **fields,
+        }
+        path = self.folder / "attempts" / self.attempt / "progress.jsonl"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line, allow_nan=False) + "\n")
+        except (OSError, ValueError) as error:
+            self.complain(f"progress cannot be written: {error}")
+
+    def listen(self) -> None:
+        """SIGTERM asks for the end from now on; before, it ends the script at once."""
+        if not self._listens and self.folder is not None:
+            self._listens = True
+            with contextlib.suppress(ValueError):  # in another thread than the first
+                signal.signal(signal.SIGTERM, self._ask)
+
+    def _ask(self, number: int, frame: Any) -> None:
+        del number, frame
+        self.is_asked = True
+
+    def is_due(self) -> bool:
+        """Whether a checkpoint is due."""
+        return self.folder is not None and self.clock() - self.saved_at >= self.checkpoint_seconds
+
+    def complain(self, text: str) -> None:
+        if not self._complained:
+            self._complained = True
+            sys.stderr.write(f"trainplan_run: {text}; not told\n")
+
+
+_run: _Run | None = None
+
+
+def _here() -> _Run:
+    """The run, as the environment tells of it when it is first asked."""
+    global _run
+    _run = _run or _Run(os.environ)
+    return _run
+
+
+def report(step: int, images: float, total_steps: int | None = None, **metrics: Any) -> None:
+    """Tell that `step` steps are done, each of `images` images, of `total_steps` in the whole run.
+
+    `metrics` are figures such as loss, accuracy and learning_rate, or epoch. Costs nothing to call often: most calls
+    write nothing. Without `total_steps` no end is predicted.
+    """
+    _here().report(step, images, total_steps, metrics)
+
+
+def should_stop() -> bool:
+    """Whether the run has to end now: at its deadline, for whoever stopped it, or since the machine is taken back.
+
+    Write a checkpoint, and end with exit code 75 (`EXIT_STOPPED`). A script that never asks is ended by SIGTERM.
+    """
+    _here().listen()
+    return _here().is_asked
+
+
+@contextlib.contextmanager
+def checkpoint_folder(step: int | None = None) -> Iterator[Path]:
+    """A new folder, of which the files become the checkpoint of `step` (default: the one last reported).
+
+    It counts once the block has ended without an error; the newest two are kept. Raises ValueError for a folder in it.
+    """
+    number = _here().step if step is None else int(step)
+    began, run_folder = _here().clock(), _here().folder
+    if run_folder is None or _here().is_pilot:
+        with tempfile.TemporaryDirectory() as unused:
+            yield Path(unused)
+            size = sum(_sha256(path)[1] for path in Path(unused).iterdir() if path.is_file())
+        _here().event("checkpoint", step=number, seconds=round(_here().clock() - began, 3), bytes=size)
+        _here().saved_at = _here().clock()
+        return
+    folder = run_folder / "checkpoints" / f".step-{number:08}.new"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        size = _complete(folder, number)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    target = folder.with_name(f"step-{number:08}")
+    shutil.rmtree(target, ignore_errors=True)
+    folder.replace(target)
+    for _, older in _checkpoints()[MOST_CHECKPOINTS:]:
+        shutil.rmtree(older, ignore_errors=True)
+    _here().saved_at = _here().clock()
+    _here().event("checkpoint", step=number, seconds=round(_here().saved_at - began, 3), bytes=size)
+
+
+def resume_from() -> Path | None:
+    """The folder of the newest checkpoint whose files are what was written; None where there is none."""
+    for step, folder in _checkpoints():
+        if _is_whole(folder):
+            _here().resumed_step = _here().step = step
+            return folder
+        _here().event("warning", message=f"checkpoint {folder.name} is not whole: it was not used")
+    return None
+
+
+def _complete(folder: Path, step: int) -> int:
+    files: dict[str, str] = {}
+    size = 0
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or not path.is_file():
+            raise ValueError(f"{path.name}: a checkpoint holds plain files alone")
+        digest, count = _sha256(path)
+        files[path.name] = digest
+        size += count
+    mark = json.dumps({"step": step, "files": files, "size_bytes": size})
+    with (folder / "complete.json").open("w", encoding="utf-8") as file:
+        file.write(mark)
+        file.flush()
+        os.fsync(file.fileno())
+    return size
+
+
+def _checkpoints() -> list[tuple[int, Path]]:
+    """Step and folder of each complete checkpoint, the newest first."""
+    run_folder = _here().folder
+    if run_folder is None:
+        return []
+    found = []
+    for mark in (run_folder / "checkpoints").glob("step-*/complete.json"):
+        number = mark.parent.name[len("step-") :]
+        if number.isdigit() and not mark.parent.is_symlink():
+            found.append((int(number), mark.parent))
+    return sorted(found, reverse=True)
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        mark = json.loads((folder / "complete.json").read_text(encoding="utf-8"))
+        files = mark["files"]
+        if not isinstance(files, dict) or not files:
+            return False
+        for name, digest in files.items():
+            path = folder / name
+            if Path(name).name != name or path.is_symlink() or _sha256(path)[0] != digest:
+                return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _sha256(path: Path) -> tuple[str, int]:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        for data in iter(lambda: file.read(1024 * 1024), b""):
+            digest.update(data)
+            size += len(data)
+    return digest.hexdigest(), size
+
+
+def _plain(value: Any) -> Any:
+    """A figure as JSON has it; None for one that is no number."""
+    if isinstance(value, (bool, str)) or value is None:
+        return value if not isinstance(value, str) else value[:1000]
+    try:
+        number = value if isinstance(value, int) else float(value)
+        return number if math.isfinite(number) and abs(number) < 1e15 else None
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _start(images: float, total: int | None, resumed: int) -> dict[str, Any]:
+    told: dict[str, Any] = {"resumed_from_step": resumed, **_framework()}
+    if total is None:
+        return told
+    return {**told, "total_steps": total, "steps_per_epoch": total, "images": round(images * total)}
+
+
+def _framework() -> dict[str, Any]:
+    """What the script trains with and on, as far as that can be seen without importing anything."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    told: dict[str, Any] = {"python_version": version, "framework": "Python", "framework_version": version}
+    for name in ("torch", "jax", "tensorflow"):
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        told.update(framework=name, framework_version=str(getattr(module, "__version__", "")))
+        with contextlib.suppress(Exception):  # a framework that is half there tells nothing
+            told["device_kind"] = _device_kind(name, module)
+            told["device_name"] = told["device_kind"]
+        break
+    return told
+
+
+def _device_kind(name: str, module: Any) -> str:
+    if name == "torch":
+        return "gpu" if module.cuda.is_available() else "cpu"
+    if name == "jax":
+        backend = str(module.default_backend())
+        return {"cuda": "gpu", "rocm": "gpu"}.get(backend, backend)
+    return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
+
+
+# Adapters. Each is given what the script has, and does the rest.
+
+
+class _TorchLoop:
+    """A loop over epochs and batches that goes on in the middle of an epoch, with the random numbers it would have had.
+
+    `parts` are whatever has a state_dict: model, optimizer, scheduler.
+    """
+
+    def __init__(self, epochs: Iterable[int], parts: dict[str, Any]) -> None:
+        self.epochs = list(epochs)
+        self.parts = parts
+        self.place, self.batch, self.step = 0, 0, 0
+        self.epoch_state: Any = None
+        self.state: Any = None
+        folder = resume_from()
+        if folder is not None:
+            import torch
+
+            saved = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
+            for name, part in parts.items():
+                part.load_state_dict(saved["parts"][name])
+            self.place, self.batch, self.step = saved["place"], saved["batch"], saved["step"]
+            self.epoch_state, self.state = saved["epoch_state"], saved["state"]
+
+    def __iter__(self) -> Iterator[int]:
+        global _loop
+        _loop = self
+        should_stop()
+        while self.place < len(self.epochs):
+            yield self.epochs[self.place]
+            self.place, self.batch, self.epoch_state = self.place + 1, 0, None
+
+    def batches(self, loader: Any) -> Iterator[Any]:
+        done, state = self.batch, self.state
+        if self.epoch_state is not None:
+            _set_random_state(self.epoch_state)
+        self.epoch_state, self.state = _random_state(), None
+        iterator = iter(loader)
+        for _ in range(done):
+            next(iterator, None)
+        if state is not None:
+            _set_random_state(state)
+        for batch in iterator:
+            yield batch
+            self.batch, self.step = self.batch + 1, self.step + 1
+            total = len(self.epochs) * len(loader) if hasattr(loader, "__len__") else None
+            report(self.step, _images_of(batch), total, epoch=self.place + 1)
+            if should_stop():
+                self.save()
+                raise SystemExit(EXIT_STOPPED)
+            if _here().is_due():
+                self.save()
+
+    def save(self) -> None:
+        import torch
+
+        values = {
+            "parts": {name: part.state_dict() for name, part in self.parts.items()},
+            **{"place": self.place, "batch": self.batch, "step": self.step},
+            **{"epoch_state": self.epoch_state, "state": _random_state()},
+        }
+        with checkpoint_folder(self.step) as folder:
+            torch.save(values, folder / "state.pt")
+
+
+_loop: _TorchLoop | None = None
+
+
+def torch_epochs(epochs: Any, **parts: Any) -> Iterable[int]:
+    """In place of `range(epochs)`: goes on where the newest checkpoint is. `parts` are saved: `model=model,
+    optimizer=optimizer`, and a scheduler."""
+    return _TorchLoop(range(epochs) if isinstance(epochs, int) else epochs, parts)
+
+
+def torch_batches(loader: Any) -> Iterator[Any]:
+    """In place of the loader of training data, within `torch_epochs`: reports each step, writes checkpoints, and ends
+    the script where it should stop."""
+    if _loop is None:
+        raise RuntimeError("torch_batches is for a loop over torch_epochs")
+    return _loop.batches(loader)
+
+
+def _images_of(batch: Any) -> int:
+    for part in batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else [batch]:
+        shape = getattr(part, "shape", None)
+        if shape:
+            return int(shape[0])
+    return 1
+
+
+def _random_state() -> dict[str, Any]:
+    import torch
+
+    state: dict[str, Any] = {"python": random.getstate(), "torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    if "numpy" in sys.modules:
+        name, keys, *rest = sys.modules["numpy"].random.get_state()
+        state["numpy"] = [str(name), [int(key) for key in keys], *(float(value) for value in rest)]
+    return state
+
+
+def _set_random_state(state: dict[str, Any]) -> None:
+    import torch
+
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+    if "numpy" in state and "numpy" in sys.modules:
+        name, keys, place, has_gauss, gauss = state["numpy"]
+        sys.modules["numpy"].random.set_state((name, keys, int(place), int(has_gauss), gauss))
+
+
+def keras_resume(model: Any) -> int:
+    """Puts the newest checkpoint into a compiled model, and returns the epoch to go on from: `initial_epoch` of fit."""
+    folder = resume_from()
+    if folder is None:
+        return 0
+    import numpy
+
+    with numpy.load(folder / "state.npz", allow_pickle=False) as saved:
+        arrays = [saved[f"array_{place}"] for place in range(len(saved.files) - 1)]
+        epoch = int(saved["epoch"])
+    weights = len(model.get_weights())
+    model.set_weights(arrays[:weights])
+    model.optimizer.build(model.trainable_variables)
+    for variable, array in zip(model.optimizer.variables, arrays[weights:], strict=True):
+        variable.assign(array)
+    return epoch
+
+
+def keras_callback(images: float) -> Any:
+    """A callback for `fit`, of batches of so many images: reports each step, writes checkpoints behind epochs."""
+    import keras
+    import numpy
+
+    class Reports(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_train_begin(self, logs: Any = None) -> None:
+            del logs
+            should_stop()
+            self.step, self.save_seconds = _here().resumed_step, 0.0
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            del logs
+            self.epoch, self.batch = epoch, -1
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            self.step, self.batch = self.step + batch - self.batch, batch
+            steps = self.params.get("steps")
+            total = steps * self.params["epochs"] if steps else None
+            report(self.step, images, total, epoch=self.epoch + 1, **(logs or {}))
+            if should_stop():
+                raise SystemExit(EXIT_STOPPED)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            del logs
+            # Often enough to lose little, and never more than a twentieth of the time.
+            if _here().clock() - _here().saved_at >= min(_here().checkpoint_seconds, 20 * self.save_seconds):
+                began = _here().clock()
+                arrays = [*self.model.get_weights(), *(one.numpy() for one in self.model.optimizer.variables)]
+                named = {f"array_{place}": array for place, array in enumerate(arrays)}
+                with checkpoint_folder() as folder:
+                    numpy.savez(folder / "state.npz", epoch=epoch + 1, **named)
+                self.save_seconds = _here().clock() - began
+
+    return Reports()
+
+
+def lightning_resume() -> str | None:
+    """The newest checkpoint of a Trainer: `ckpt_path` of fit."""
+    folder = resume_from()
+    return None if folder is None else str(folder / "lightning.ckpt")
+
+
+def lightning_callback(images: float) -> Any:
+    """A callback for Trainer, of batches of so many images: reports each step, writes checkpoints, ends the script."""
+    try:
+        from lightning.pytorch import Callback
+    except ImportError:
+        from pytorch_lightning import Callback
+
+    class Reports(Callback):  # type: ignore[misc]
+        def on_train_start(self, trainer: Any, module: Any) -> None:
+            del trainer, module
+            should_stop()
+
+        def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+            total = trainer.estimated_stepping_batches
+            steps = int(total) if math.isfinite(total) and total > 0 else None
+            report(trainer.global_step, images, steps, epoch=trainer.current_epoch + 1)
+            if should_stop() or _here().is_due():
+                with checkpoint_folder(trainer.global_step) as folder:
+                    trainer.save_checkpoint(folder / "lightning.ckpt")
+            if should_stop():
+                raise SystemExit(EXIT_STOPPED)
+
+    return Reports()

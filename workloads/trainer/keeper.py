@@ -1,0 +1,68 @@
+"""Stands between the trainer and a script of the person's own: when either of the two has ended, all that the script
+has started ends too.
+
+Its standard input is a pipe of the trainer: `t` asks the script to end, `k` and the end of the pipe end it and all of
+its processes at once. The exit code is the script's, 128 and the number for one that a signal ended.
+Standard library alone.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
+
+ASK, END = b"t", b"k"
+TOO_MANY_EXIT = 98
+_POLL_SECONDS = 0.2
+
+
+def main(command: Sequence[str]) -> int:
+    """The exit code of the command, once nothing of it is left."""
+    adopt_orphans()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)  # the trainer is asked, and asks the script
+    try:
+        script = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=_listen_again)
+    except OSError as error:
+        sys.stderr.write(f"{command[0]}: {error.strerror}\n")
+        return 127
+    try:
+        code = _see_it_end(script)
+    finally:
+        end_all(os.getpid())
+    return 128 - code if code < 0 else code
+
+
+def _listen_again() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _see_it_end(script: subprocess.Popen[bytes]) -> int:
+    pipe = sys.stdin.fileno()
+    while True:
+        ready, _, _ = select.select([pipe], [], [], _POLL_SECONDS)
+        word = os.read(pipe, 1) if ready else None
+        code = script.poll()
+        if code is not None:
+            return code
+        if word == ASK:
+            script.terminate()
+        elif word is not None:  # END, or nobody holds the other end any more
+            end_all(os.getpid())
+            return script.wait()
+        elif len(descendants(os.getpid())) > MOST_PROCESSES:
+            sys.stderr.write(f"the script has more than {MOST_PROCESSES} processes: it is ended\n")
+            end_all(os.getpid())
+            script.wait()
+            return TOO_MANY_EXIT
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

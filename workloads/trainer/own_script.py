@@ -1,0 +1,364 @@
+"""Trains by a script of the person's own: it runs in a process beside this one, which holds it to the run-directory
+protocol, to its deadline, and ends all that it has started."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import workloads.reporting
+from workloads.job import TrainingJob
+from workloads.script import ReadScript, argument_words
+from workloads.trainer.descendants import adopt_orphans, descendants, end_all
+from workloads.trainer.errors import EXIT_STOPPED, BadInputError, DeadlineReached, TrainerError, TrainingStopped
+from workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
+from workloads.trainer.prepare import Setting
+from workloads.trainer.progress import State
+from workloads.trainer.script_reports import Reports
+
+GRACE_SECONDS = 45.0
+"""From SIGTERM to SIGKILL where nothing presses; what asks the trainer waits longer (60 s here, 110 s in a cloud)."""
+_PILOT_GRACE_SECONDS = 3.0
+LAST_SECONDS = 30.0
+"""So long before its deadline a script is asked to end; a twentieth of its time where that is less."""
+_POLL_SECONDS = 0.25
+_ALIVE_SECONDS = 120.0
+"""A script need not say anything: its trainer does."""
+_MOST_OUTPUT_FILES = 10_000
+_NOT_OUTPUT = ("data", "__pycache__")
+"""Folders of the working folder that stay where they are: data sets, which scripts fetch to ./data."""
+
+
+class _Asked(StrEnum):
+    """Why a script was asked to end."""
+
+    STOP = "stop"
+    DEADLINE = "deadline"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    job: TrainingJob
+    read: ReadScript
+    setting: Setting
+    number: int
+
+    @property
+    def folder(self) -> Path:
+        return self.setting.run_dir / "attempts" / str(self.number)
+
+    @property
+    def is_pilot(self) -> bool:
+        return self.setting.limits.max_steps is not None
+
+    @property
+    def work(self) -> Path:
+        return self.setting.run_dir / "work"
+
+
+def run_script(job: TrainingJob, setting: Setting, attempt_number: int) -> None:
+    """Run the script to its end. Raises TrainingStopped, DeadlineReached, BadInputError and TrainerError."""
+    if job.read_script is None:
+        raise BadInputError("the job names a script and does not carry it; launch it with plan")
+    attempt = _Attempt(job, job.read_script, setting, attempt_number)
+    adopt_orphans()
+    others = frozenset(descendants(os.getpid()))
+    setting.progress.status(State.STARTING)
+    packages = _installed(attempt)
+    reports = Reports(attempt.folder / "progress.jsonl")
+    # What an earlier start of this attempt has told is over.
+    setting.progress.event("phase", name="start", seconds=0.0)
+    try:
+        code, asked = _watched(attempt, _command(attempt), _environment(attempt, packages), reports)
+    finally:
+        end_all(os.getpid(), others)
+        _only_plain(attempt.folder)
+    reports.read(setting.clock.monotonic())
+    _judge(attempt, reports, code, asked)
+
+
+def _command(attempt: _Attempt) -> list[str]:
+    file = attempt.setting.run_dir / "script" / Path(str(attempt.job.script)).name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(attempt.read.source, encoding="utf-8")
+    attempt.work.mkdir(parents=True, exist_ok=True)
+    keeper = (sys.executable, "-P", "-m", "workloads.trainer.keeper")
+    return [*keeper, sys.executable, "-u", str(file), *argument_words(attempt.job.args)]
+
+
+def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
+    setting = attempt.setting
+    own = Path(workloads.reporting.__path__[0])
+    # The keeper is found where this module was, the script's packages before whatever is installed.
+    above = Path(workloads.__path__[0]).parent
+    path = [str(own), *([str(packages)] if packages else []), os.environ.get("PYTHONPATH", str(above))]
+    return {
+        "KERAS_BACKEND": str(attempt.job.framework),
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "TRAINPLAN_RUN_DIR": str(setting.run_dir.absolute()),
+        "TRAINPLAN_ATTEMPT": str(attempt.number),
+        "TRAINPLAN_DATA_DIR": str(setting.data_dir.absolute()),
+        "TRAINPLAN_CHECKPOINT_SECONDS": f"{setting.limits.checkpoint_every_seconds:g}",
+        "TRAINPLAN_PILOT": "1" if attempt.is_pilot else "",
+    }
+
+
+def _watched(
+    attempt: _Attempt, command: list[str], environment: dict[str, str], reports: Reports
+) -> tuple[int, _Asked | None]:
+    """The exit code, and why it was asked to end (None: it was not)."""
+    setting, clock = attempt.setting, attempt.setting.clock
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, cwd=attempt.work, env=environment)
+    began = told = clock.monotonic()
+    ask_at = _ask_at(attempt)
+    asked: _Asked | None = None
+    kill_at = 0.0
+    setting.progress.status(State.RUNNING)
+    while (code := _code_within(process, _POLL_SECONDS)) is None:
+        now = clock.monotonic()
+        reports.read(now)
+        if asked is None and (asked := _why_end(attempt, reports, now, ask_at)) is not None:
+            kill_at = now + (_PILOT_GRACE_SECONDS if asked is _Asked.MEASURED else GRACE_SECONDS)
+            setting.progress.status(State.STOPPING, step=reports.step)
+            _say(process, ASK)
+        elif asked is not None and (now >= kill_at or _is_over(attempt)):
+            _say(process, END)
+        if now - told >= _ALIVE_SECONDS:
+            told = now
+            setting.progress.event("alive", seconds=round(now - began, 1))
+            setting.progress.status(State.RUNNING if asked is None else State.STOPPING, step=reports.step)
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    setting.progress.event("phase", name="train", seconds=round(clock.monotonic() - began, 3))
+    return code, asked
+
+
+def _ask_at(attempt: _Attempt) -> float | None:
+    deadline = attempt.setting.limits.deadline_unix
+    if deadline is None:
+        return None
+    return deadline - min(LAST_SECONDS, max(0.0, deadline - attempt.setting.clock.wall()) / 20)
+
+
+def _is_over(attempt: _Attempt) -> bool:
+    deadline = attempt.setting.limits.deadline_unix
+    return deadline is not None and attempt.setting.clock.wall() >= deadline
+
+
+def _why_end(attempt: _Attempt, reports: Reports, now: float, ask_at: float | None) -> _Asked | None:
+    limits = attempt.setting.limits
+    if limits.stop.signal_name:
+        return _Asked.STOP
+    if ask_at is not None and attempt.setting.clock.wall() >= ask_at:
+        return _Asked.DEADLINE
+    if limits.max_steps is not None and reports.is_enough(now, limits.max_steps):
+        return _Asked.MEASURED
+    return None
+
+
+def _code_within(process: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """Its exit code; None where it still runs after so long."""
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _say(process: subprocess.Popen[bytes], word: bytes) -> None:
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.write(word)
+            process.stdin.flush()
+
+
+def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None) -> None:
+    progress = attempt.setting.progress
+    if attempt.is_pilot and asked in (None, _Asked.MEASURED) and (code == 0 or asked):
+        _write_measurement(attempt, reports)
+        return
+    if code == 0:
+        _write_output(attempt, reports)
+        progress.event("end", state="done", step=reports.step, **_figures(reports))
+        progress.status(State.DONE, step=reports.step)
+        return
+    kept = f"its newest checkpoint is that of step {step}" if (step := _newest(attempt)) else "it left no checkpoint"
+    if asked is not None:
+        state = "stopped" if asked is _Asked.STOP else "deadline"
+        progress.event("end", state=state, step=reports.step, **_figures(reports))
+    if asked is _Asked.STOP:
+        raise TrainingStopped(f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}")
+    if asked is _Asked.DEADLINE:
+        unmeasured = "; nothing was reported: a pilot is for scripts that report (trainplan_run)"
+        nothing = unmeasured if attempt.is_pilot and not reports.count else ""
+        raise DeadlineReached(f"the deadline was reached{nothing}; {kept}")
+    raise TrainerError(_why_failed(code))
+
+
+def _why_failed(code: int) -> str:
+    if code == TOO_MANY_EXIT:
+        return "the script started processes without end, and was ended"
+    if code == EXIT_STOPPED:
+        return (
+            f"the script ended with exit code {EXIT_STOPPED}: that is for a run that is asked to stop, and nobody had"
+        )
+    if code == 137:
+        return "the script was killed (signal 9), often for want of memory"
+    why = f"signal {code - 128}" if code > 128 else f"exit code {code}"
+    return f"the script ended with {why}; its log says why (plan logs)"
+
+
+def _figures(reports: Reports) -> dict[str, object]:
+    rate = reports.images_per_second
+    return {} if rate is None else {"images_per_second": round(rate, 4), **reports.figures}
+
+
+def _write_measurement(attempt: _Attempt, reports: Reports) -> None:
+    """The figures of a pilot as its last line and as its output."""
+    if reports.images_per_second is None:
+        raise TrainerError("the script has ended and reported no two steps: a pilot is for scripts that report")
+    figures: dict[str, object] = {
+        "images_per_second": round(reports.images_per_second, 4),
+        "half_width": None if reports.half_width is None else round(reports.half_width, 5),
+        "checkpoint_seconds": reports.checkpoint_seconds,
+    }
+    _write_files(attempt, {"measurement.json": figures})
+    attempt.setting.progress.event("end", state="done", step=reports.step, **figures)
+    attempt.setting.progress.status(State.DONE, step=reports.step)
+
+
+def _write_output(attempt: _Attempt, reports: Reports) -> None:
+    """Bring what the script wrote into its working folder to the output of the run. Raises TrainerError."""
+    output = attempt.setting.run_dir / "output"
+    try:
+        output.mkdir(exist_ok=True)
+        (output / "manifest.json").unlink(missing_ok=True)
+        for path in list(_results(attempt.work)):
+            target = output / path.relative_to(attempt.work)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+        metrics: dict[str, object] = {
+            "name": attempt.job.name,
+            "job_digest": attempt.job.digest(),
+            "steps": reports.step,
+            "images_per_second": reports.images_per_second,
+            **reports.figures,
+        }
+        _write_files(attempt, {"metrics.json": metrics})
+    except OSError as error:
+        raise TrainerError(f"the results cannot be written: {error.strerror}") from None
+
+
+def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> None:
+    """JSON files of the output, and last the manifest of all that is there."""
+    output = attempt.setting.run_dir / "output"
+    output.mkdir(parents=True, exist_ok=True)
+    for name, document in documents.items():
+        _put(output / name, json.dumps(document, indent=1, allow_nan=False))
+    rows = []
+    for path in _results(output):
+        if path != output / "manifest.json":
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            rows.append(
+                {"path": path.relative_to(output).as_posix(), "size_bytes": path.stat().st_size, "sha256": digest}
+            )
+    _put(output / "manifest.json", json.dumps(rows, indent=1))
+
+
+def _put(path: Path, text: str) -> None:
+    """A new file in the place of whatever is there: a link of the script is not followed."""
+    if path.is_dir() and not path.is_symlink():
+        raise TrainerError(f"{path.name} is a folder; the run writes a file of that name")
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    with new.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+
+
+def _results(folder: Path) -> Iterator[Path]:
+    """The plain files below a folder that are neither hidden nor data. Raises TrainerError for too many."""
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and not (Path(place) / name).is_symlink()
+        )
+        if Path(place) == folder:
+            folders[:] = [name for name in folders if name not in _NOT_OUTPUT]
+        for name in sorted(names):
+            path = Path(place) / name
+            if name.startswith(".") or not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            count += 1
+            if count > _MOST_OUTPUT_FILES:
+                raise TrainerError(f"the script left more than {_MOST_OUTPUT_FILES:,} files: write one archive")
+            yield path
+
+
+def _newest(attempt: _Attempt) -> int:
+    """The step of the newest checkpoint; 0 without one."""
+    marks = (attempt.setting.run_dir / "checkpoints").glob("step-*/complete.json")
+    return max((int(name) for mark in marks if (name := mark.parent.name[len("step-") :]).isdigit()), default=0)
+
+
+def _only_plain(folder: Path) -> None:
+    """Remove what is no plain file where this process writes: a pipe would hold it up, a link lead it elsewhere."""
+    for name in ("progress.jsonl", "status.json", ".status.json.new"):
+        path = folder / name
+        with contextlib.suppress(OSError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                path.unlink()
+
+
+def _installed(attempt: _Attempt) -> Path | None:
+    """The folder of the packages that the script needs, installed once in a run directory; None where it needs none.
+
+    pip takes what is locked, by its hashes, and nothing else. Raises BadInputError, TrainingStopped, DeadlineReached.
+    """
+    locked = attempt.read.locked
+    if not locked:
+        return None
+    name = hashlib.sha256(locked.encode()).hexdigest()[:16]
+    folder = attempt.setting.run_dir / "script" / f"packages-{name}"
+    if folder.is_dir():
+        return folder
+    partial = folder.with_name(f".{folder.name}.{attempt.number}")
+    partial.mkdir(parents=True, exist_ok=True)
+    requirements = partial.with_suffix(".txt")
+    requirements.write_text(locked, encoding="utf-8")
+    pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off")
+    exact = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-warn-conflicts")
+    with attempt.setting.progress.phase("install"):
+        code = _code_of([*pip, *exact, "--target", str(partial), "-r", str(requirements)], attempt)
+    if code:
+        raise BadInputError(f"pip could not install what the script needs (exit code {code}); the log says why")
+    partial.replace(folder)
+    return folder
+
+
+def _code_of(command: list[str], attempt: _Attempt) -> int:
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    try:
+        while (code := _code_within(process, _POLL_SECONDS)) is None:
+            if attempt.setting.limits.stop.signal_name:
+                raise TrainingStopped("stopped while packages were installed")
+            if _is_over(attempt):
+                raise DeadlineReached("the deadline was reached while packages were installed")
+        return code
+    finally:
+        process.kill()
+        process.wait()

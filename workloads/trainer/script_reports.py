@@ -1,0 +1,100 @@
+"""What a script has told of itself in progress.jsonl, read as it grows. Nothing in it is believed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_READ_BYTES = 1024 * 1024
+_MOST_LINE_BYTES = 16 * 1024
+_LEAST_SECONDS, _ENOUGH_SECONDS, _MOST_SECONDS = 16.0, 60.0, 120.0
+_LEAST_REPORTS, _ENOUGH_REPORTS = 4, 50
+_STEADY = 0.03
+_FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
+
+
+class Reports:
+    """The newest figures of one attempt. `now` is steady, in seconds."""
+
+    def __init__(self, path: Path) -> None:
+        self.step = 0
+        self.first_step = 0
+        self.count = 0
+        self.images_per_second: float | None = None
+        self.half_width: float | None = None
+        self.checkpoint_seconds: float | None = None
+        self.has_checkpoint = False
+        self.figures: dict[str, float] = {}
+        self.first_at: float | None = None
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+
+    def read(self, now: float) -> None:
+        """Read on, a bounded piece."""
+        data = self._piece()
+        self._offset += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest = self._rest[-_MOST_LINE_BYTES:]
+        for line in lines:
+            with suppress(ValueError, RecursionError):
+                document = json.loads(line) if len(line) <= _MOST_LINE_BYTES else None
+                if isinstance(document, dict):
+                    self._add(document, now)
+
+    def is_enough(self, now: float, most_steps: int) -> bool:
+        """Whether a pilot knows the rate, or there is no time for more of it."""
+        if self.first_at is None or self.images_per_second is None:
+            return False
+        seconds = now - self.first_at
+        if self.step - self.first_step >= most_steps or (seconds >= _MOST_SECONDS and self.count >= _LEAST_REPORTS):
+            return True
+        if self.count < _ENOUGH_REPORTS or self.half_width is None or seconds < _LEAST_SECONDS:
+            return False
+        return self.half_width < _STEADY or seconds >= _ENOUGH_SECONDS
+
+    def _piece(self) -> bytes:
+        """b"" also for what is no plain file: a pipe would hold the trainer up."""
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            descriptor = os.open(self._path, flags)
+        except OSError:
+            return b""
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return b""
+            os.lseek(descriptor, self._offset, os.SEEK_SET)
+            return os.read(descriptor, _READ_BYTES)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+
+    def _add(self, line: dict[str, Any], now: float) -> None:
+        event, step = line.get("event"), line.get("step")
+        if event == "checkpoint":
+            self.has_checkpoint = True
+            self.checkpoint_seconds = _positive(line.get("seconds")) or self.checkpoint_seconds
+        if event != "step" or isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+            return
+        if self.first_at is None:
+            self.first_at, self.first_step = now, step
+        self.step = step
+        count = line.get("reports")
+        self.count = count if isinstance(count, int) and not isinstance(count, bool) else self.count + 1
+        self.images_per_second = _positive(line.get("images_per_second")) or self.images_per_second
+        self.half_width = _positive(line.get("half_width")) or self.half_width
+        for name in _FIGURES:
+            value = line.get(name)
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                self.figures[name] = float(value)
+
+
+def _positive(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e15 else None  # type: ignore[arg-type,operator]
