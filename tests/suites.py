@@ -58,7 +58,6 @@ SUITES = (
     Suite("tests/browser", Command.CHECK, 1),
     Suite("tests/contract/test_not_there_yet.py", Command.CHECK, 3),
     Suite("tests/contract", Command.TEST, 3),
-    Suite("tests/unit/workloads/trainer/test_own_script.py", Command.CHECK, 2),
     Suite("tests/unit/workloads", Command.TEST, 5),
     Suite("tests/unit/providers", Command.TEST, 9),
     Suite("tests/unit/planner", Command.TEST, 4),

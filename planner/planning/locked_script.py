@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.errors import BadInputError, ThisMachineError
 from providers.cloud.images import table
 from providers.cloud.trainer_wheel import pinned
-from providers.local.settings import EngineChoice
 from providers.registry import is_here
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def environments(job: TrainingJob, provider: str, settings: Settings) -> list[En
     contained = {Environment(row.container.python, f"{job.framework}-cpu") for row in rows}
     if not is_here(provider):
         return sorted({Environment(here, f"{job.framework}-cpu"), *contained})
-    if settings.options_of(provider).get("engine", EngineChoice.AUTO) == EngineChoice.PROCESS:
+    if settings.options_of(provider).get("engine") == "process":
         return [Environment(here)]
     return sorted({Environment(here), *contained})
 
