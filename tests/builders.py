@@ -39,6 +39,7 @@ from pricing.side_rates import (
 from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
 from pricing.tables import OFFER_COLUMNS, RESTRICTED_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from providers.base import Instance, InstanceRef, InstanceState, RunId
+from providers.registry import is_estimated_only
 from tests.doubles.clock import NOON
 from workloads.job import TrainingJob
 
@@ -232,7 +233,11 @@ def a_plan(
     What `make_plan` does, but for the throughput, which others will go on improving.
     """
     job = job or a_job()
-    rented = catalog.rentals(OfferQuery(include_retired=True), TODAY)
+    rented = [
+        row
+        for row in catalog.rentals(OfferQuery(include_retired=True), TODAY)
+        if row.rental.provider in filters.get("providers", ()) or not is_estimated_only(row.rental.provider)
+    ]
     world = World(catalog.devices, catalog.rates, lambda _, rental: _steady(rental), buckets)
     world = world._replace(obtainability=obtainability or world.obtainability)
     choice = choose(job, rented, world, Filters(**filters), every_place=every_place)

@@ -32,9 +32,9 @@ _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMU
 _PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)
 
 
-def _in_lower_case(value: list[str] | None) -> list[str] | None:
-    """No provider has capitals: `AWS` is aws."""
-    return None if value is None else [name.lower() for name in value]
+def _names(value: list[str] | None) -> list[str] | None:
+    """No provider has capitals: `AWS` is aws. Several may stand with commas between them."""
+    return None if value is None else [name.strip().lower() for names in value for name in names.split(",")]
 
 
 Providers = Annotated[
@@ -42,9 +42,12 @@ Providers = Annotated[
     typer.Option(
         "--provider",
         help=f"Only this one; repeat for more: {_PROVIDERS}",
-        callback=_in_lower_case,
+        callback=_names,
         autocompletion=completion.estimated_providers,
     ),
+]
+Free = Annotated[
+    bool, typer.Option("--free", help="Only places that cost nothing (colab, kaggle), beside those of --provider")
 ]
 Regions = Annotated[
     list[str] | None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from planner.forecast.accumulation import parts_text
 from planner.forecast.estimate import device_kind
+from planner.forecast.free_sessions import free_line
 from planner.forecast.plan import Candidate, Choice, MachineEstimate
 from planner.throughput.values import Basis
 from pricing.devices import cores_of, device_text
@@ -40,7 +41,8 @@ TPU_LEAST_MACS = 100_000_000
 class Findings:
     """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
     the cheapest candidate's machine and place, None where it cannot run there; `in_parts` how many offers that the
-    batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired."""
+    batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired. `free` are
+    the candidates of places that cost nothing, which the choice leaves out."""
 
     job: TrainingJob
     macs: int
@@ -49,6 +51,7 @@ class Findings:
     on_same: Callable[[TrainingJob, Candidate], Candidate | None]
     in_parts: Mapping[int, int] = field(default_factory=dict)
     retired: str = ""
+    free: tuple[Candidate, ...] = ()
 
 
 def advice(findings: Findings) -> tuple[str, ...]:
@@ -61,10 +64,10 @@ def advice(findings: Findings) -> tuple[str, ...]:
         return _of_script(findings)
     in_parts = parts_text(findings.in_parts, findings.choice.rejections, normed=findings.job.graph().statistics > 0)
     if not findings.choice.candidates:
-        return tuple(line for line in (in_parts, findings.retired) if line)
+        return tuple(line for line in (_free(findings), in_parts, findings.retired) if line)
     best = findings.choice.candidates[0]
     lines = [
-        _this_machine(findings.machine, best),
+        _this_machine(findings.machine, best) or _free(findings),
         _processor(best),
         _within_noise(findings.choice.candidates) if findings.job.objective is Objective.COST else None,
         *_cheaper_jobs(findings, best),
@@ -111,6 +114,11 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
         f"this machine is good enough: {format_duration(here)} for {format_usd(machine.cost_usd)} here, "
         f"{format_duration(there)} on row 1"
     )
+
+
+def _free(findings: Findings) -> str:
+    """A place that costs nothing and takes few sessions."""
+    return free_line(findings.free, _device, tpus_are_wrong=findings.macs < TPU_LEAST_MACS)
 
 
 def _processor(best: Candidate) -> str | None:

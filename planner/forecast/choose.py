@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.forecast.accumulation import can_accumulate
 from planner.forecast.at_place import at_place
 from planner.forecast.estimate import Workload, estimate
+from planner.forecast.free_sessions import in_sessions, lacks_room
 from planner.forecast.machines import LeftOut, machines_of, on_several
 from planner.forecast.memory import memory_need
 from planner.forecast.obtainability import Obtainabilities, elsewhere_micro
@@ -100,7 +101,8 @@ class World(NamedTuple):
         bucket = self.buckets.get(rental.provider, "")
         result = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
         why = unproven_host(hardware_of(rental, self))
-        return replace(result, memory=memory_need(work, rental, self.devices, software), unproven=why)
+        result = replace(result, memory=memory_need(work, rental, self.devices, software), unproven=why)
+        return in_sessions(result)
 
 
 def choose(
@@ -254,7 +256,8 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_ACCUMULATE
     if not fits(work, rental, world, software):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
-    if data_disk_gib(rental.device, work.least_disk_bytes, work.job.data_bytes or 0) > MOST_DATA_DISK_GIB:
+    disk_gib = data_disk_gib(rental.device, work.least_disk_bytes, work.job.data_bytes or 0)
+    if disk_gib > MOST_DATA_DISK_GIB or lacks_room(work, rental):
         return Reason.DISK_TOO_SMALL
     return None
 

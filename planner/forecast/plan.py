@@ -31,6 +31,7 @@ from workloads.runtimes import ChosenSoftware
 if TYPE_CHECKING:
     from pricing.cost import RunCost
     from pricing.devices import UsableMemory
+    from pricing.free_places import FreePlace
     from workloads.job import TrainingJob
 
 
@@ -56,6 +57,17 @@ class MemoryNeed(NamedTuple):
         """`13.3 to 13.6 GiB`, or `7.0 GiB` where one figure is known."""
         low, high, _ = self.usable
         return f"{high:.1f} GiB" if f"{low:.1f}" == f"{high:.1f}" else f"{low:.1f} to {high:.1f} GiB"
+
+
+class Sessions(NamedTuple):
+    """Those of a place that costs nothing: `needed` as expected, with the ends of the 80 % interval; `weeks` in which
+    they fit, as expected."""
+
+    needed: int
+    low: int
+    high: int
+    weeks: int
+    place: FreePlace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +128,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     FRACTION_TOO_SMALL = "fraction_too_small"
     DISK_TOO_SMALL = "disk_too_small"
+    SESSION_TOO_SHORT = "session_too_short"
     NO_THROUGHPUT = "no_throughput"
     NO_PRICE = "no_planning_price"
     TOO_SLOW = "too_slow"
@@ -139,7 +152,8 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
     Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
-    Reason.DISK_TOO_SMALL: "the data needs a larger disk than can be attached to it (64 TiB)",
+    Reason.DISK_TOO_SMALL: "the data needs a larger disk than can be attached to it (64 TiB; less where it is free)",
+    Reason.SESSION_TOO_SHORT: "a session there ends before the first step",
     Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
     Reason.NO_PRICE: "no price to plan with",
     Reason.TOO_SLOW: "longer than 30 days",
@@ -163,7 +177,8 @@ class Estimate:
 
     Where something is known of the `obtainability` of a place, the place has an estimate of its own: `search` is what
     asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue of a
-    cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it).
+    cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it). `sessions` are those of a
+    place that costs nothing, whose further beginnings and waits are in `time` (None: it ends when it is done).
 
     Of several `machines` that train together, `rental`, `computed`, `feed` and prices an hour are one machine's,
     `throughput`, times and costs those of all; `alone` is the same job on one of them, wherever it is (None: this is
@@ -187,6 +202,7 @@ class Estimate:
     obtainability: Obtainability = UNKNOWN
     search: ExpectedSearch | None = None
     queue: QueueWait | None = None
+    sessions: Sessions | None = None
     machines: int = 1
     alone: Estimate | None = None
 

@@ -32,8 +32,9 @@ from planner.throughput.values import Basis, Question, Throughput
 from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
+from pricing.free_places import free_providers
 from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
-from pricing.offers import OfferQuery
+from pricing.offers import LifecycleState, OfferQuery
 from pricing.own_prices import OwnPrices
 from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
 from providers.cloud.regions import regions_of
@@ -203,7 +204,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         own = query.own_prices or OwnPrices()
         world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits, credit_usd=own.credit_usd)
         world = world._replace(obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores))
-        rented = _comparable(catalog.rentals(OfferQuery(include_retired=True), now.date()), filters, settings)
+        listed = _rentals(catalog, filters, query.devices or job.constraints.devices, now)
+        rented = _comparable(listed, filters, settings)
         choice = _choose(job, rented, world, filters, query)
         machine = _quoted_here(job, settings, predictor.plain, catalog.devices, before, now)
         lines = advice(
@@ -213,10 +215,9 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 choice=choice,
                 machine=machine,
                 on_same=_again(predictor, world),
-                in_parts=brought_back(
-                    Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world)
-                ),
+                in_parts=_in_parts(job, rented, choice, world),
                 retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
+                free=_free_candidates(job, listed, world, filters),
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
@@ -278,6 +279,35 @@ def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Sett
     """
     names = {*filters.providers, *settings.clouds, *(one.name for one in VENDORS)}
     return [row for row in rented if row.rental.provider in names]
+
+
+def _in_parts(job: TrainingJob, rented: Iterable[RentalPlaces], choice: Choice, world: World) -> Mapping[int, int]:
+    """How many offers that the batch does not fit it would fit in so many parts."""
+    return brought_back(Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world))
+
+
+def _free_candidates(
+    job: TrainingJob, listed: Iterable[RentalPlaces], world: World, filters: Filters
+) -> tuple[Candidate, ...]:
+    """The job where machines cost nothing, in a plan over all providers and places; else none."""
+    if filters.providers or filters.regions:
+        return ()
+    free = frozenset(free_providers())
+    rows = [row for row in listed if row.rental.provider in free]
+    return choose(job, rows, world, filters._replace(providers=free), every_place=False).candidates
+
+
+def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: datetime) -> list[RentalPlaces]:
+    """All that is listed. Raises BadInputError where places that cost nothing are asked for alone, and for a device
+    (`typed`) that none of them has: they have so few that these can be named. One that was retired is told as that."""
+    listed = catalog.rentals(OfferQuery(include_retired=True), now.date())
+    if filters.devices and filters.providers and filters.providers <= set(free_providers()):
+        rentals = [row.rental for row in listed if row.rental.provider in filters.providers]
+        if filters.devices.isdisjoint(rental.device for rental in rentals):
+            has = sorted({rental.device for rental in rentals if rental.lifecycle.state is not LifecycleState.RETIRED})
+            names, places = " or ".join(sorted(typed)), " and ".join(sorted(filters.providers))
+            raise BadInputError(f"there is no {names} at no cost at {places}", f"there is {' and '.join(has)}")
+    return listed
 
 
 def _world(predictor: TaughtPredictor, settings: Settings, catalog: OfferSource) -> World:

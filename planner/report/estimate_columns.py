@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planner.forecast.price_notes import is_computed, price_word
 from planner.report.page import Cell, Column, Table, Tone
 from planner.report.queue_lines import queue_json
+from planner.report.session_lines import sessions_json, sessions_word
 from planner.throughput.values import Basis
 from pricing.devices import device_text, machines_text
 from pricing.grades import is_old
@@ -200,6 +201,8 @@ def _remarks(estimate: Estimate, price: Offer | PriceStamp) -> list[str]:
     rental, search, memory = estimate.rental, estimate.search, estimate.memory
     words = {
         "simulated": is_simulated(rental.provider),
+        str(LifecycleState.RETIRED): rental.lifecycle.state is LifecycleState.RETIRED,
+        sessions_word(estimate): estimate.sessions is not None,
         "estimate only": is_estimated_only(rental.provider),
         str(rental.lifecycle.state): rental.lifecycle.state is not LifecycleState.ACTIVE,
         str(estimate.obtainability.grade): search is not None,
@@ -257,8 +260,9 @@ COLUMNS = (
         },
     ),
     EstimateColumn(
-        "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `estimate only` (nothing "
-        "can be launched there), the state where it is not active, `uncertain` or `poor` (it may not be obtained), "
+        "`on_demand` or `spot`; in the table with the word that matters most: `simulated`, `3 sessions` (where "
+        "machines cost nothing), `estimate only` (nothing can be launched there), the state where it is not active, "
+        "`uncertain` or `poor` (it may not be obtained), "
         "`tight` (memory), `computed` (the price); `remarks`: all such words, the gravest first",
         "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
@@ -274,6 +278,12 @@ COLUMNS = (
         "the wait in the queue of your own cluster, which is counted in the time: `waiting_seconds`, its ends "
         "`waiting_low_seconds` and `waiting_high_seconds`, and `ground`, what they rest on; null where none is counted",
         of_machine={"queue": queue_json},
+    ),
+    EstimateColumn(
+        "where machines cost nothing: the sessions `needed`, with `needed_low` and `needed_high`, and `weeks` that "
+        "they take; hours of a session (`session_hours` at most, `planned_hours` counted on) and of a week "
+        "(`weekly_hours`); what nobody publishes (`assumed`), `as_of`, `source`; null elsewhere",
+        of_machine={"sessions": sessions_json},
     ),
     EstimateColumn(
         "`state` (active, legacy, deprecated, retired), `date` of its end, `successor`: what to rent instead",

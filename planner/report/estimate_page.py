@@ -14,6 +14,7 @@ from planner.forecast.spot import CostAndTime, spot_verdict
 from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
 from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
+from planner.report.session_lines import session_lines
 from planner.throughput.values import Basis
 from pricing.devices import device_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
@@ -50,7 +51,13 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     if not plan.candidates:
         return estimate_page(plan, checked)
     ranking = ranking_table(plan, checked)._replace(names_left_out=False)
-    below = [*_mark_lines(plan), *_software_lines(plan), *_why_not(checked or {}), *plan.own_notes]
+    below = [
+        *session_lines(plan),
+        *_mark_lines(plan),
+        *_software_lines(plan),
+        *_why_not(checked or {}),
+        *plan.own_notes,
+    ]
     if plan.this_machine:
         below.append(_brief_machine_line(plan.this_machine))
     below += _named_lines(plan)
@@ -193,7 +200,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
             )
-        lines += [*_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
+        lines += [*session_lines(plan), *_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(_named_lines(plan))

@@ -27,6 +27,7 @@ from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_page import TIGHT_TEXT, unproven_text
 from planner.report.operator_lines import operator_lines
 from planner.report.queue_lines import queue_lines
+from planner.report.session_lines import explain_sessions
 from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState, Offer
@@ -61,6 +62,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
         ("interruptions", _spot_lines(plan, ranked)),
         ("obtainability", _obtainability_lines(ranked)),
         ("queue", queue_lines(ranked)),
+        ("sessions", explain_sessions(ranked)),
         ("memory", _memory_lines(plan, ranked)),
         ("cost", [*_cost_lines(ranked), *_credit_lines(plan, ranked)]),
     ]

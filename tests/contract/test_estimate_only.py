@@ -55,7 +55,8 @@ def test_its_rows_are_shown_where_it_is_asked_for_and_are_marked(name: str) -> N
     assert rows
     assert {row["provider"] for row in rows} == {name}
     assert all(row["launchable"] == {"state": "refused", "reason": ESTIMATE_ONLY_TEXT} for row in rows)
-    assert "estimate only" in plan("estimate", *JOB, "--provider", name).out
+    assert all("estimate only" in row["remarks"] for row in rows)
+    assert f"{name}: {ESTIMATE_ONLY_TEXT}" in plan("estimate", *JOB, "--provider", name).out
 
 
 @pytest.mark.parametrize("name", ESTIMATED)

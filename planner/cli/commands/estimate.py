@@ -19,6 +19,7 @@ from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_t
 from planner.errors import BadInputError
 from planner.planning.build_plan import PlanQuery, make_plan, nothing_left
 from planner.report.page import joined
+from pricing.free_places import free_providers
 from workloads.terminal_text import wrapped
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def command(
     framework: job_options.FrameworkName = None,
     xla: job_options.Xla = None,
     provider: options.Providers = None,
+    free: options.Free = False,
     region: options.Regions = None,
     device: options.Devices = None,
     market: options.Markets = None,
@@ -109,7 +111,7 @@ def command(
     settings = options.settings()
     form = _Form(limit, explain_row, every, check, notes, wide, document, plot)
     query = PlanQuery(
-        providers=tuple(provider or ()),
+        providers=(*(provider or ()), *(free_providers() if free else ())),
         regions=tuple(region or ()),
         devices=tuple(device or ()),
         markets=options.markets(market),

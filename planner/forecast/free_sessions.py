@@ -1,0 +1,103 @@
+"""How many sessions a job takes where machines cost nothing, and what that makes of its time. Pure, but for the table.
+
+A notebook there ends with its session: it stops a while before, keeps a checkpoint, and the next session sets up anew
+and goes on. What a week has of sessions is used first, then the next week is waited for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from planner.forecast.estimate import device_kind
+from planner.forecast.plan import Estimate, Reason, Sessions
+from pricing.free_places import free_place
+from workloads.durations import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from planner.forecast.estimate import Workload
+    from planner.forecast.plan import Candidate
+    from planner.forecast.times import RunTime
+    from pricing.free_places import FreePlace
+    from pricing.offers import Rental
+
+STOP_BEFORE_END = timedelta(minutes=10)
+"""How long before the end of a session its notebook stops and keeps what it has. An allowance: a checkpoint of a
+gigabyte takes seconds, a copy to Drive or to Kaggle's output minutes."""
+MOST_ADVISED = 3
+"""Somebody who starts a notebook more often than that has a job for a rented machine."""
+_WEEK = timedelta(days=7)
+_GB = 1_000_000_000
+
+
+def lacks_room(work: Workload, rental: Rental) -> bool:
+    """Whether a place that costs nothing cannot keep the images of a job, or its checkpoints."""
+    place = free_place(rental.provider, rental.instance_type)
+    if place is None:
+        return False
+    checkpoints = work.least_disk_bytes - (work.job.data_bytes or 0)
+    return work.least_disk_bytes > place.data_gb * _GB or checkpoints > place.storage_gb * _GB
+
+
+def in_sessions(estimated: Estimate) -> Estimate | Reason:
+    """The estimate with the time that its sessions take, or why it never ends; as it is for what costs money."""
+    rental = estimated.rental
+    place = free_place(rental.provider, rental.instance_type)
+    if place is None:
+        return estimated
+    time = estimated.time
+    working = place.session - STOP_BEFORE_END - time.setup
+    if working <= timedelta(0):
+        return Reason.SESSION_TOO_SHORT
+    trains = (time.train, time.train_low, time.train_high)
+    counts = [math.ceil((train + time.after) / working) for train in trains]
+    lasting = [_lasting(time, train, count, place) for train, count in zip(trains, counts, strict=True)]
+    used = counts[0] * time.setup + time.train + time.after
+    sessions = Sessions(counts[0], counts[1], counts[2], math.ceil(used / place.week), place)
+    return replace(estimated, time=time.with_train(*lasting), sessions=sessions)
+
+
+def _lasting(time: RunTime, train: timedelta, count: int, place: FreePlace) -> timedelta:
+    """The training with what further sessions add to it, and with the wait for hours of another week."""
+    added = (count - 1) * time.setup
+    used = time.setup + train + added + time.after
+    weeks_before = math.ceil(used / place.week) - 1
+    return train + added + weeks_before * (_WEEK - place.week)
+
+
+def sessions_text(sessions: Sessions) -> str:
+    """`sessions needed: 3 (2 to 5) of 4h 00m each`, and what of it is assumed or goes beyond a week."""
+    place = sessions.place
+    ends = "" if sessions.low == sessions.high else f" ({sessions.low} to {sessions.high})"
+    assumed = ", assumed" if "planned_hours" in place.assumed else ""
+    text = f"sessions needed: {sessions.needed}{ends} of {format_duration(place.session)} at most{assumed}"
+    if sessions.weeks > 1:
+        of_a_week = ", assumed" if "weekly_hours" in place.assumed else ""
+        week = f"more than a week has ({place.weekly_hours:g} h{of_a_week}): {sessions.weeks} weeks"
+        return f"{text}; {week}"
+    return text
+
+
+def free_line(candidates: tuple[Candidate, ...], name_of: Callable[[Candidate], str], *, tpus_are_wrong: bool) -> str:
+    """What costs nothing and takes few sessions, in a line of advice; "" where nothing does. Of several the one with
+    the fewest sessions, and of these the fastest; no TPU where TPUs are wrong for the job."""
+    fitting = [
+        (sessions.needed, one.estimate.time.total, rank, one)
+        for rank, one in enumerate(candidates)
+        if (sessions := one.estimate.sessions) is not None
+        and sessions.needed <= MOST_ADVISED
+        and sessions.weeks == 1
+        and not (tpus_are_wrong and device_kind(one.estimate.rental.device) == "tpu")
+    ]
+    if not fitting:
+        return ""
+    count, lasting, _, best = min(fitting)
+    time = format_duration(lasting)
+    return (
+        f"{best.estimate.rental.provider} has {name_of(best)} at no cost: "
+        f"{time} in {count} session{'' if count == 1 else 's'} (--free)"
+    )

@@ -1,0 +1,102 @@
+"""`plan estimate` at places that cost nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from planner.errors import ExitCode
+from pricing.catalog import Catalog
+from pricing.free_places import free_providers
+from tests.builders import a_plan
+from tests.unit.planner.cli.command import plan
+
+JOB = ("--model", "vgg16", "--dataset", "cifar10", "--epochs", "1")
+LONGER = ("--model", "vgg16", "--dataset", "cifar10", "--epochs", "300", "--image-size", "64")
+"""More than this computer does in an hour."""
+ON_IMAGENET = ("--model", "vgg16", "--dataset", "imagenet", "--precision", "amp_fp16", "--batch", "256")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+@pytest.mark.parametrize("asked", [("--free",), ("--provider", "colab,kaggle"), ("--provider", "Kaggle, colab")])
+def test_free_places_are_ranked_where_they_are_asked_for(asked: tuple[str, ...]) -> None:
+    rows = plan("estimate", *JOB, *asked, "--json").json["candidates"]
+    assert {row["provider"] for row in rows} == set(free_providers())
+    for row in rows:
+        assert row["cost_usd"] == row["cost_high_usd"] == 0
+        assert row["sessions"]["needed"] == 1
+        assert row["sessions"]["source"]
+        assert row["sessions"]["as_of"]
+
+
+def test_what_is_free_stands_beside_what_is_rented() -> None:
+    rows = plan("estimate", *JOB, "--free", "--provider", "aws", "--json").json["candidates"]
+    assert {row["provider"] for row in rows} == {"aws", *free_providers()}
+    assert all(row["sessions"] is None for row in rows if row["provider"] == "aws")
+
+
+def test_the_table_says_how_many_sessions() -> None:
+    told = plan("estimate", *ON_IMAGENET, "--epochs", "30", "--provider", "kaggle", "--device", "T4").out
+    assert "sessions needed: " in told
+    assert "of 12h 00m at most" in told
+
+
+def test_more_sessions_than_a_week_has_are_said() -> None:
+    told = plan("estimate", *ON_IMAGENET, "--epochs", "90", "--provider", "kaggle", "--device", "T4").out
+    assert "more than a week has (30 h): " in told
+    row = plan("estimate", *ON_IMAGENET, "--epochs", "90", "--provider", "kaggle", "--device", "T4", "--json").json
+    (kaggle,) = row["candidates"]
+    assert kaggle["sessions"]["weeks"] > 1
+    assert kaggle["total_seconds"] > (kaggle["sessions"]["weeks"] - 1) * 7 * 86_400
+
+
+def test_one_line_of_advice_where_nothing_was_named_and_none_where_something_was() -> None:
+    advice = plan("estimate", *LONGER, "--json").json["advice"]
+    assert [line for line in advice if "at no cost" in line] == advice[:1]
+    for asked in (("--provider", "aws"), ("--region", "us-east-1"), ("--free",)):
+        assert not any("at no cost" in line for line in plan("estimate", *LONGER, *asked, "--json").json["advice"])
+
+
+def test_the_advice_keeps_to_the_devices_that_were_named() -> None:
+    advice = plan("estimate", *LONGER, "--device", "T4", "--json").json["advice"]
+    assert any("T4 at no cost" in line for line in advice)
+    advice = plan("estimate", *LONGER, "--device", "L4", "--json").json["advice"]
+    assert not any("at no cost" in line for line in advice)
+
+
+def test_a_device_that_the_place_lacks() -> None:
+    refused = plan("estimate", *JOB, "--free", "--device", "A100")
+    assert refused.code == ExitCode.BAD_INPUT
+    assert refused.error == "there is no A100 at no cost at colab and kaggle"
+    assert refused.hint == "there is T4 and TPU v5e"
+
+
+def test_a_device_that_the_place_had() -> None:
+    refused = plan("estimate", *JOB, "--provider", "kaggle", "--device", "P100")
+    assert refused.code != ExitCode.OK
+    assert "kaggle retired NvidiaTeslaP100 (P100) on 2026-09-15, take NvidiaTeslaT4" in refused.out
+    with Catalog.open() as catalog:
+        shown = a_plan(catalog, providers=["kaggle"], devices=["P100"], include_retired=True)
+    software = shown.candidates[0].candidate.estimate.software
+    assert software is not None
+    assert software.runtime is not None
+    assert software.runtime.software == "tensorflow-volta"
+
+
+def test_data_that_do_not_fit() -> None:
+    refused = plan("estimate", *ON_IMAGENET, "--provider", "colab")
+    assert refused.code != ExitCode.OK
+    assert "the data needs a larger disk" in refused.out + refused.err
+
+
+def test_where_the_sessions_come_from_is_explained() -> None:
+    told = plan("estimate", *JOB, "--provider", "colab", "--explain", "1").out
+    assert "a session ends after 12 h" in told
+    assert "not published, assumed: idle_minutes, planned_hours, weekly_hours" in told
