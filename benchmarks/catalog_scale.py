@@ -101,7 +101,7 @@ def cases(few: Path, many: Path) -> list[Case]:
         Case(MANY, of_many, (FEW, 1.3), 120),
         Case("the same, one device of one provider", (*of_many, "--device", "T4", "--provider", "aws"), None, 120),
         Case("the same, --include-retired", (*of_many, "--include-retired"), None, 120),
-        Case("the same, every place as JSON", (*of_many, "--json")),
+        Case("the same, every placement as JSON", (*of_many, "--json")),
     ]
 
 
@@ -109,8 +109,8 @@ def measured(rows: list[Case], runs: int, folder: Path) -> dict[str, list[Figure
     """Whole processes, in turns; the first round, which may compile byte code, is not counted."""
     figures: dict[str, list[Figures]] = {row.name: [] for row in rows}
     for number in range(runs + 1):
-        for place, row in enumerate(rows):
-            one = _fresh(row, folder / f"{number}-{place}", seed=number * len(rows) + place)
+        for position, row in enumerate(rows):
+            one = _fresh(row, folder / f"{number}-{position}", seed=number * len(rows) + position)
             if number:
                 figures[row.name].append(one)
     return figures
@@ -185,7 +185,7 @@ def _medians(runs: list[Figures]) -> Figures:
 
 def count(catalog: Path) -> int:
     with closing(sqlite3.connect(catalog)) as connection:
-        return int(connection.execute("SELECT count(*) FROM place").fetchone()[0])
+        return int(connection.execute("SELECT count(*) FROM placement").fetchone()[0])
 
 
 def make(target: Path, regions: int) -> None:

@@ -156,7 +156,7 @@ def forward(graph: Graph, weights: Parameters, images: Any, key: Any, kind: Any)
     values = [(images.astype(jnp.float32) / 127.5 - 1).astype(kind)]
     for number, operator in enumerate(graph.operators[1:], 1):
         own = {name: one.astype(kind) for name, one in weights[number].items()}
-        inputs = [values[place] for place in operator.inputs]
+        inputs = [values[position] for position in operator.inputs]
         values.append(applied(operator, own, inputs, jax.random.fold_in(key, number)))
     return values[-1].astype(jnp.float32)
 

@@ -87,12 +87,12 @@ def outcome(several: Sequence[Machine], job_usd: float) -> Outcome:
     ranked = sorted(several, key=lambda one: one.predicted)
     images = job_usd / ranked[0].predicted
     choices = [Choice(images * one.predicted, 0.0, _spread(one.half_width), one.pilot_usd) for one in ranked]
-    left, spent = set(worthwhile(choices, MOST).places), 0.0
-    while (place := next_pilot(choices, left)) is not None:
-        left.discard(place)
-        spent += ranked[place].pilot_usd
-        choices[place] = choices[place].measured(ranked[place].predicted / ranked[place].true)
-    chosen = min(range(len(choices)), key=lambda place: choices[place].usd)
+    left, spent = set(worthwhile(choices, MOST).indices), 0.0
+    while (index := next_pilot(choices, left)) is not None:
+        left.discard(index)
+        spent += ranked[index].pilot_usd
+        choices[index] = choices[index].measured(ranked[index].predicted / ranked[index].true)
+    chosen = min(range(len(choices)), key=lambda index: choices[index].usd)
     best = min(one.true for one in ranked)
     before, after = ranked[0].true, ranked[chosen].true
     return Outcome(

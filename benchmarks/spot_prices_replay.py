@@ -169,7 +169,7 @@ def main() -> None:
     groups = {name: dict.fromkeys(machines, 1.0) for name, machines in ALIKE.items()}
     groups["VGG16"] = speeds_of_accelerators()
     out = sys.stdout.write
-    out("| group | places | days later | rule | weeks | within 10 % of the cheapest | dearer, mean | worst ")
+    out("| group | placements | days later | rule | weeks | within 10 % of the cheapest | dearer, mean | worst ")
     out("| price off, mean | inside the interval |\n|---|---|---|---|---|---|---|---|---|---|\n")
     for group, speeds in groups.items():
         members = {name: one for name, one in series.items() if name.split()[0] in speeds}

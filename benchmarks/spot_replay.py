@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlace, expected_run
+from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement, expected_run
 from planner.forecast.simulate import OneRun, Spell, go_through, simulate, spread
 
 TRACES = Path(__file__).parents[1] / "tests" / "data" / "spot_spells.csv"
@@ -146,9 +146,9 @@ def _share(chances: Sequence[float], otherwise: float) -> float:
     return sum(chances) / len(chances) if chances else otherwise
 
 
-def estimate_place(windows: Sequence[Sequence[bool]], gap_seconds: float, fit: Fit) -> SpotPlace:
+def estimated_placement(windows: Sequence[Sequence[bool]], gap_seconds: float, fit: Fit) -> SpotPlacement:
     up, down = (fit(seen_spells(windows, gap_seconds, state)) for state in (True, False))
-    return SpotPlace(up=up, down=down)
+    return SpotPlacement(up=up, down=down)
 
 
 def job(hours: float) -> InterruptibleRun:
@@ -229,12 +229,12 @@ def compare(trace: Trace, hours: int, figures: Figures, ends: Sequence[OneRun]) 
     )
 
 
-def model_cases(trace: Trace, place: SpotPlace, ends: dict[int, list[OneRun]], seed: str) -> list[Case]:
+def model_cases(trace: Trace, placement: SpotPlacement, ends: dict[int, list[OneRun]], seed: str) -> list[Case]:
     """The closed form and the simulated P90 against the replays."""
     cases = []
     for hours in JOB_HOURS:
-        expected = expected_run(job(hours), place)
-        runs = simulate(job(hours), place, f"{seed} {trace.name} {hours}", draws=1000).wall
+        expected = expected_run(job(hours), placement)
+        runs = simulate(job(hours), placement, f"{seed} {trace.name} {hours}", draws=1000).wall
         figures = Figures(expected.wall_seconds, expected.billed_seconds, runs.p50, runs.p90)
         cases.append(compare(trace, hours, figures, ends[hours]))
     return cases
@@ -341,12 +341,14 @@ def run_all(traces: Sequence[Trace], count: int, seed: str) -> dict[str, list[Ca
         ends = {hours: replays(job(hours), trace, count, f"{seed} {trace.name} {hours}") for hours in JOB_HOURS}
         ahead = {hours: replays(job(hours), second, count, f"ahead {seed} {trace.name} {hours}") for hours in JOB_HOURS}
         for title, fit in (("two exponentials", fit_two), ("one exponential", fit_one)):
-            place = estimate_place(days, trace.gap_seconds, fit)
-            cases_by_trace.setdefault(f"even days, {title}", []).extend(model_cases(trace, place, ends, seed))
-            place = estimate_place([first.up], trace.gap_seconds, fit)
-            cases = [replace(case, availability=trace.availability) for case in model_cases(second, place, ahead, seed)]
+            placement = estimated_placement(days, trace.gap_seconds, fit)
+            cases_by_trace.setdefault(f"even days, {title}", []).extend(model_cases(trace, placement, ends, seed))
+            placement = estimated_placement([first.up], trace.gap_seconds, fit)
+            cases = [
+                replace(case, availability=trace.availability) for case in model_cases(second, placement, ahead, seed)
+            ]
             cases_by_trace.setdefault(f"forward half, {title}", []).extend(cases)
-        steady = replace(estimate_place(days, trace.gap_seconds, fit_two), drift=0.0)
+        steady = replace(estimated_placement(days, trace.gap_seconds, fit_two), drift=0.0)
         cases_by_trace.setdefault("even days, two, no bad weeks", []).extend(model_cases(trace, steady, ends, seed))
         strung = strung_cases(trace, ends, count, seed)
         cases_by_trace.setdefault("even days strung together", []).extend(strung)

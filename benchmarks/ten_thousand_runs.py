@@ -69,7 +69,7 @@ def make(home: Path, runs: int) -> None:
                 f"INSERT INTO {table} (run_id, {columns}) SELECT ?, {columns} FROM {table} WHERE run_id = ?",
                 ((f"250101-{number:08x}", template) for number in range(runs - 1)),
             )
-        # Each run's places are a text of their own: what a command remembers of equal texts is no figure.
+        # Each run's placements are a text of their own: what a command remembers of equal texts is no figure.
         db.execute(
             "UPDATE runs SET targets = targets || plan_blanks(rowid) WHERE typeof(targets) = 'text' AND targets <> '[]'"
         )
@@ -79,7 +79,7 @@ def make(home: Path, runs: int) -> None:
 def write_one(settings: Settings) -> RunId:
     """One run that succeeded on its first machine; returns its id."""
     job = read_job(ROOT / "examples" / "vgg16-imagenet.yaml")
-    plan = make_plan(job, PlanQuery(every_place=True, limit=MOST_TARGETS), settings, NOON)
+    plan = make_plan(job, PlanQuery(every_placement=True, limit=MOST_TARGETS), settings, NOON)
     proposal = rented(plan)
     target = proposal.targets[0]
     run_id = RunId("241231-00000000")

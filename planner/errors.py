@@ -5,7 +5,7 @@ PlanError
 │   └── UnknownRunError    2   the journal has no such run
 ├── NothingLeftError       3   every offer was filtered out
 ├── RefusedError           4   credentials, permission or quota
-├── NoCapacityError        5   no place has any left
+├── NoCapacityError        5   no placement has any left
 ├── TrainingFailedError    6   the training itself ended badly
 ├── TeardownUnverifiedError 7  something may still be there
 ├── LimitReachedError      8   deadline or budget

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import why_no_home
 from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
-from providers.stores.places import bucket_region
+from providers.stores.regions import bucket_region
 
 if TYPE_CHECKING:
     from pricing.credits import Credit

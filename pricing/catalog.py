@@ -41,18 +41,18 @@ class CatalogError(Exception):
         super().__init__(message)
 
 
-class RentalPlaces(NamedTuple):
-    """A rental, and every place that has it."""
+class RentalPlacements(NamedTuple):
+    """A rental, and every placement that has it."""
 
     rental: Rental
-    places: Places
+    placements: Placements
 
 
-class Places(Sequence[Placement]):
-    """The places of one rental, cheapest planning price first, ties by region.
+class Placements(Sequence[Placement]):
+    """The placements of one rental, cheapest planning price first, ties by region.
 
     The first is known at once, the others are read when asked for, while the catalog is open. `unrankable` counts
-    further places whose price cannot be planned with: an untrusted spot price of a type that has no known
+    further placements whose price cannot be planned with: an untrusted spot price of a type that has no known
     on-demand price.
     """
 
@@ -146,7 +146,7 @@ class Catalog:
             )
 
     def close(self) -> None:
-        """Let go of the file. Places that were not read yet cannot be read afterwards."""
+        """Let go of the file. Placements that were not read yet cannot be read afterwards."""
         self._connection.close()
 
     def __enter__(self) -> Catalog:
@@ -181,15 +181,15 @@ class Catalog:
             for row in self._rows("SELECT * FROM provider")
         }
 
-    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
-        """What can be rented, by provider, type and market, each with its places.
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlacements]:
+        """What can be rented, by provider, type and market, each with its placements.
 
-        Retired ones are in it only if the query asks for them. A rental none of whose places can be ranked is
-        in it with no places, and their number as `places.unrankable`.
+        Retired ones are in it only if the query asks for them. A rental none of whose placements can be ranked is
+        in it with no placements, and their number as `placements.unrankable`.
         """
         conditions = queries.conditions(query, today, self._assumed)
         rental_rows = self._rows(queries.rentals(conditions), conditions.parameters)
-        return [self._rental_places(row, conditions, today) for row in rental_rows]
+        return [self._rental_placements(row, conditions, today) for row in rental_rows]
 
     def retired_count(self, query: OfferQuery, today: date) -> int:
         """Offers that the query leaves out only because they are retired on `today`."""
@@ -200,7 +200,7 @@ class Catalog:
         return int(count)
 
     def assume(self, *, as_listed: bool = False, had: Iterable[tuple[str, str, str]] = ()) -> None:
-        """Treat no price as an outlier, with `as_listed`, or none at the places `had`: provider, region and machine
+        """Treat no price as an outlier, with `as_listed`, or none at the placements `had`: provider, region and machine
         type of which somebody had one within 30 days.
         """
         numbers = {name: number for number, name in enumerate(self._regions)}
@@ -211,7 +211,7 @@ class Catalog:
         """Full offers: of a query, in catalog order, or of row ids, in the order given (unknown ones left out)."""
         if isinstance(query_or_ids, OfferQuery):
             conditions = queries.conditions(query_or_ids, today, self._assumed)
-            offer_rows = self._rows(queries.offers(conditions.rental, conditions.place), conditions.parameters)
+            offer_rows = self._rows(queries.offers(conditions.rental, conditions.placement), conditions.parameters)
             return list(self._offers(offer_rows, today).values())
         row_ids = list(query_or_ids)
         offers: dict[int, Offer] = {}
@@ -290,20 +290,22 @@ class Catalog:
         source_rows = self._rows("SELECT source_id, kind, text FROM source")
         return {source_id: (PriceGrade(kind), text) for source_id, kind, text in source_rows}
 
-    def _rental_places(self, row: Sequence[Any], conditions: queries.Conditions, today: date) -> RentalPlaces:
+    def _rental_placements(self, row: Sequence[Any], conditions: queries.Conditions, today: date) -> RentalPlacements:
         key, count, unrankable, *columns = row
         rental_id, first_row = columns[0], columns[rows.FIRST_ROW]
 
         def load() -> list[Placement]:
-            place_rows = self._rows(queries.places(conditions), {**conditions.parameters, "rental_id": rental_id})
-            place = self._place
-            return [place(key, first_row) for (key,) in place_rows]
+            placement_rows = self._rows(
+                queries.placements(conditions), {**conditions.parameters, "rental_id": rental_id}
+            )
+            placement = self._placement
+            return [placement(key, first_row) for (key,) in placement_rows]
 
-        first = None if key is None else self._place(key, first_row)
+        first = None if key is None else self._placement(key, first_row)
         rental = self._rental(columns, today)
-        return RentalPlaces(rental, Places(first, count - unrankable, unrankable, load))
+        return RentalPlacements(rental, Placements(first, count - unrankable, unrankable, load))
 
-    def _place(self, key: int, first_row: int) -> Placement:
+    def _placement(self, key: int, first_row: int) -> Placement:
         offset = (key >> queries.REGION_BITS) & _OFFSET_MASK
         return Placement(key >> _PRICE_SHIFT, self._regions[key & _REGION_MASK], first_row + offset)
 

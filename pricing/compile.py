@@ -23,7 +23,7 @@ from pricing.money import to_micro
 from pricing.offers import Availability, LifecycleState
 from pricing.overlay import Overlay, overlaid
 from pricing.planning import NEVER, TABLE, drift_of
-from pricing.queries import MOST_MICRO_USD, MOST_PLACES, MOST_REGIONS
+from pricing.queries import MOST_MICRO_USD, MOST_PLACEMENTS, MOST_REGIONS
 from pricing.table_text import TableError
 from pricing.tables import DatedPrice, OfferRow, Tables, read_tables, text_files
 
@@ -66,7 +66,7 @@ CREATE TABLE rental (
     state TEXT NOT NULL, state_day INTEGER, successor TEXT, retired_from_day INTEGER, offered INTEGER,
     offered_day INTEGER, first_row INTEGER NOT NULL, last_row INTEGER NOT NULL
 );
-CREATE TABLE place (
+CREATE TABLE placement (
     row_id INTEGER PRIMARY KEY, region_id INTEGER NOT NULL, ground_micro INTEGER, old_micro INTEGER,
     floor_micro INTEGER, on_demand_micro INTEGER, until_day INTEGER NOT NULL, read_day INTEGER NOT NULL,
     is_share INTEGER NOT NULL
@@ -256,7 +256,7 @@ def _write_side_rates(connection: sqlite3.Connection, tables: Tables, sources: d
         as_of_day = row.as_of.toordinal() if row.as_of else None
         written = (row.provider, row.kind, *where, str(row.usd), row.per, as_of_day, sources[row.source])
         _insert(connection, "side_rate", [written])
-    groups = sorted((*place, name) for place, name in tables.side.groups.items())
+    groups = sorted((*placement, name) for placement, name in tables.side.groups.items())
     _insert(connection, "region_group", groups)
 
 
@@ -312,13 +312,15 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
     _write_side_rates(connection, tables, keys.sources)
     _insert(connection, "spot_drift", _drifts(tables.offers))
     next_row = 0
-    for rental_id, (market, places) in enumerate(_rentals(tables.offers)):
-        last_row = next_row + len(places) - 1
-        if len(places) > MOST_PLACES:
-            raise TableError(f"{places[0][0].type.name}: more places than the format can hold")
-        _insert(connection, "rental", [_rental(rental_id, places[0][0], market, (next_row, last_row))])
-        numbered = list(enumerate(places, next_row))
-        _insert(connection, "place", [_place(row_id, row, price, market, keys) for row_id, (row, price) in numbered])
+    for rental_id, (market, placements) in enumerate(_rentals(tables.offers)):
+        last_row = next_row + len(placements) - 1
+        if len(placements) > MOST_PLACEMENTS:
+            raise TableError(f"{placements[0][0].type.name}: more placements than the format can hold")
+        _insert(connection, "rental", [_rental(rental_id, placements[0][0], market, (next_row, last_row))])
+        numbered = list(enumerate(placements, next_row))
+        _insert(
+            connection, "placement", [_placement(row_id, row, price, market, keys) for row_id, (row, price) in numbered]
+        )
         price_rows = [_price((row_id, rental_id), row, price, market, keys) for row_id, (row, price) in numbered]
         _insert(connection, "price", price_rows)
         next_row = last_row + 1
@@ -326,11 +328,11 @@ def _write_offers(connection: sqlite3.Connection, tables: Tables) -> int:
 
 
 def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[OfferRow, DatedPrice]]]]:
-    """Offers by (provider, instance type, market, interruption bucket, availability) in that order, the places of each
-    by region.
+    """Offers by (provider, instance type, market, interruption bucket, availability) in that order, the placements of
+    each by region.
 
     How often a machine is interrupted makes its time and cost, and whether it is there whether it can be had, so
-    places that differ in one of them are rentals of their own.
+    placements that differ in one of them are rentals of their own.
     """
     groups: defaultdict[tuple[str, str, Market, int, tuple[int, int]], list[tuple[OfferRow, DatedPrice]]] = defaultdict(
         list
@@ -343,29 +345,29 @@ def _rentals(offers: Iterable[OfferRow]) -> Iterator[tuple[Market, list[tuple[Of
                 # -1 for what is not known: None cannot be sorted among numbers.
                 key = (row.type.provider, row.type.name, market, -1 if bucket is None else bucket, there)
                 groups[key].append((row, price))
-    for (_, _, market, _, _), places in sorted(groups.items(), key=lambda group: group[0]):
-        yield market, sorted(places, key=lambda place: (place[0].region, place[0].zones))
+    for (_, _, market, _, _), placements in sorted(groups.items(), key=lambda group: group[0]):
+        yield market, sorted(placements, key=lambda placement: (placement[0].region, placement[0].zones))
 
 
 def _bucket(row: OfferRow, market: Market) -> int | None:
     return row.interruption_bucket if market is Market.SPOT else None
 
 
-def _rental(rental_id: int, place: OfferRow, market: Market, rows: tuple[int, int]) -> tuple[Any, ...]:
-    kind = place.type
+def _rental(rental_id: int, placement: OfferRow, market: Market, rows: tuple[int, int]) -> tuple[Any, ...]:
+    kind = placement.type
     cycle = kind.lifecycle
     day = cycle.date.toordinal() if cycle.date is not None else None
     # Day 0 for what is retired already, so that it is on whichever day the catalog is asked about.
     retired_from = {LifecycleState.RETIRED: NEVER, LifecycleState.DEPRECATED: day}.get(cycle.state)
-    offered, as_of = place.availability
+    offered, as_of = placement.availability
     row: tuple[Any, ...] = (rental_id, kind.provider, kind.name, kind.family, kind.cpu_architecture, kind.device)
     row += (kind.device_count, kind.device_fraction.numerator, kind.device_fraction.denominator)
-    row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, _bucket(place, market))
+    row += (kind.device_memory_gib, kind.vcpus, kind.memory_gib, kind.hosts, market.value, _bucket(placement, market))
     row += (cycle.state.value, day, cycle.successor, retired_from)
     return (*row, None if offered is None else int(offered), as_of.toordinal() if as_of else None, *rows)
 
 
-def _place(row_id: int, row: OfferRow, price: DatedPrice, market: Market, keys: _Keys) -> tuple[Any, ...]:
+def _placement(row_id: int, row: OfferRow, price: DatedPrice, market: Market, keys: _Keys) -> tuple[Any, ...]:
     on_demand = keys.on_demand_here(row)
     if on_demand is None:
         # Where the machine has no on-demand price there, the cheapest of its provider stands in for it (ADR 2).

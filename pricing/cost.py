@@ -25,10 +25,10 @@ class ProviderRates(NamedTuple):
     side: SideRates
     billing_source: str = ""
 
-    def at(self, region: str, bucket: str = "") -> PlaceRates:
+    def at(self, region: str, bucket: str = "") -> RegionRates:
         """The rates of a run whose machine is in a region and whose bucket in another; "": in the same."""
         home = bucket or region
-        return PlaceRates(
+        return RegionRates(
             region=region,
             bucket=home,
             billing=self.billing,
@@ -51,7 +51,7 @@ def _unknown(per: str) -> Rate:
     return Rate(Decimal(0), per, ASSUMED, "no rate is known of this vendor")
 
 
-class PlaceRates(NamedTuple):
+class RegionRates(NamedTuple):
     """What holds for a machine in `region` and a bucket in `bucket`, each with its ground.
 
     `internet` is what leaves the bucket for a person's computer, `fetched` goes from the bucket to the machine,
@@ -69,7 +69,7 @@ class PlaceRates(NamedTuple):
 
     @property
     def usd(self) -> tuple[Decimal, ...]:
-        """The rates of a cost: places with the same rates pay the same."""
+        """The rates of a cost: placements with the same rates pay the same."""
         return self.disk.usd, self.address.usd, self.internet.usd, self.fetched.usd, self.stored.usd
 
 
@@ -102,7 +102,7 @@ class RunCost(NamedTuple):
         return Usd(self.compute + self.disk + self.address + self.transfer + self.between_regions)
 
 
-def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: PlaceRates) -> RunCost:
+def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: RegionRates) -> RunCost:
     """Cost of renting at `rate` for `duration`, request to teardown.
 
     Disk and address are billed for the same seconds as the machine; a month is 730 hours.
@@ -122,7 +122,7 @@ def run_cost(rate: UsdPerHour, duration: timedelta, usage: RunUsage, rates: Plac
     )
 
 
-def side_micro_usd(billed_seconds: int, usage: RunUsage, rates: PlaceRates) -> int:
+def side_micro_usd(billed_seconds: int, usage: RunUsage, rates: RegionRates) -> int:
     """Return, in whole millionths of a dollar, the sum of the parts that `run_cost` gives for a machine at no charge.
 
     `billed_seconds` are those of the rates' billing.
@@ -139,13 +139,13 @@ class AttachedRates(NamedTuple):
     address: UsdPerHour
 
 
-def attached_per_hour(usage: RunUsage, rates: PlaceRates) -> AttachedRates:
+def attached_per_hour(usage: RunUsage, rates: RegionRates) -> AttachedRates:
     """Disk and addresses, in USD per hour."""
     disk = UsdPerHour(usage.disk_gb * rates.disk.usd / HOURS_PER_MONTH)
     return AttachedRates(disk, UsdPerHour(usage.addresses * rates.address.usd))
 
 
-def _transfer(usage: RunUsage, rates: PlaceRates) -> tuple[Usd, Usd]:
+def _transfer(usage: RunUsage, rates: RegionRates) -> tuple[Usd, Usd]:
     """Out of the vendor, and between regions."""
     between = usage.fetched_gb * rates.fetched.usd + usage.stored_gb * rates.stored.usd
     return Usd(usage.egress_gb * rates.internet.usd), Usd(between)

@@ -38,10 +38,10 @@ def read_devices(path: Path) -> tuple[DeviceTable, dict[str, str]]:
     """Devices, and the spellings that are no device, each with the reason, from devices.toml. Raises TableError naming
     file, line, device and field."""
     not_devices = {}
-    for place, entry in toml_rows(path, "not_a_device"):
-        _refuse_missing(place, entry, {"spelling": "the name that is no device", "reason": "why it is none"})
+    for location, entry in toml_rows(path, "not_a_device"):
+        _refuse_missing(location, entry, {"spelling": "the name that is no device", "reason": "why it is none"})
         not_devices[entry["spelling"]] = entry["reason"]
-    devices = [_device(place, entry) for place, entry in toml_rows(path, "device")]
+    devices = [_device(location, entry) for location, entry in toml_rows(path, "device")]
     table = DeviceTable(devices, not_devices)
     for device in devices:
         for spelling in (device.name, *device.aliases):
@@ -66,37 +66,37 @@ def toml_rows(path: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{path.name}:{line}", entry
 
 
-def required_field(place: str, entry: dict[str, Any], field: str, what: str) -> Any:
+def required_field(location: str, entry: dict[str, Any], field: str, what: str) -> Any:
     """A field that has to be there. Raises TableError."""
     if field not in entry:
-        raise TableError(f"{place}: {entry.get('name', 'this row')!r} has no {field}: {what}")
+        raise TableError(f"{location}: {entry.get('name', 'this row')!r} has no {field}: {what}")
     return entry[field]
 
 
-def _refuse_missing(place: str, entry: dict[str, Any], fields: dict[str, str]) -> None:
+def _refuse_missing(location: str, entry: dict[str, Any], fields: dict[str, str]) -> None:
     for field, what in fields.items():
-        required_field(place, entry, field, what)
+        required_field(location, entry, field, what)
 
 
-def _device(place: str, entry: dict[str, Any]) -> Device:
-    _refuse_missing(place, entry, NEEDED_FIELDS)
+def _device(location: str, entry: dict[str, Any]) -> Device:
+    _refuse_missing(location, entry, NEEDED_FIELDS)
     if unknown := [field for field in entry if field not in FIELDS]:
-        raise TableError(f"{place}: {entry['name']!r}: no field is called {unknown[0]}; known: {', '.join(FIELDS)}")
+        raise TableError(f"{location}: {entry['name']!r}: no field is called {unknown[0]}; known: {', '.join(FIELDS)}")
     values = dict(entry)
-    architecture = _member(place, entry, "architecture", Architecture)
-    _refuse_missing(place, entry, _needed_of(architecture))
+    architecture = _member(location, entry, "architecture", Architecture)
+    _refuse_missing(location, entry, _needed_of(architecture))
     try:
         return Device(
             architecture=architecture,
             peak_tflops=PeakTflops(**values.pop("peak_tflops")),
-            verified=_member(place, entry, "verified", Verified),
+            verified=_member(location, entry, "verified", Verified),
             aliases=tuple(values.pop("aliases")),
             unverified=tuple(values.pop("unverified", ())),
             usable_memory_mib=_low_and_high(values.pop("usable_memory_mib", None)),
             **{field: value for field, value in values.items() if field not in ("architecture", "verified")},
         )
     except (TypeError, ValueError) as error:
-        raise TableError(f"{place}: {entry['name']!r}: {error}") from error
+        raise TableError(f"{location}: {entry['name']!r}: {error}") from error
 
 
 def _needed_of(architecture: Architecture) -> dict[str, str]:
@@ -106,12 +106,12 @@ def _needed_of(architecture: Architecture) -> dict[str, str]:
     return _NOT_OF_A_PROCESSOR | (_OF_A_TPU if architecture is Architecture.TPU else _OF_A_GPU)
 
 
-def _member(place: str, entry: dict[str, Any], field: str, kinds: type[Kind]) -> Kind:
+def _member(location: str, entry: dict[str, Any], field: str, kinds: type[Kind]) -> Kind:
     try:
         return kinds(entry[field])
     except ValueError as error:
         what = f"{field} {entry[field]!r} is not one of {', '.join(kinds)}"
-        raise TableError(f"{place}: {entry['name']!r}: {what}") from error
+        raise TableError(f"{location}: {entry['name']!r}: {what}") from error
 
 
 def _low_and_high(bounds: list[float] | None) -> tuple[float, float] | None:

@@ -54,7 +54,8 @@ def entries_of(offers: Iterable[OfferRow]) -> dict[PriceKey, Entry]:
 def prices_of(offers: Iterable[OfferRow]) -> dict[Key, int]:
     """Prices to compare, of zones the cheapest."""
     counts: dict[Key, int] = {}
-    for place, entry in entries_of(offers).items():
-        key, price = Key(place.region, place.instance_type, place.market.value), to_micro(entry.price.usd_per_hour)
+    for price_key, entry in entries_of(offers).items():
+        key = Key(price_key.region, price_key.instance_type, price_key.market.value)
+        price = to_micro(entry.price.usd_per_hour)
         counts[key] = min(price, counts.get(key, price))
     return counts

@@ -23,7 +23,7 @@ class PriceGrade(StrEnum):
     LISTED = "listed"
     """Read from the vendor's published list."""
     DERIVED = "derived"
-    """Computed from the price of another place."""
+    """Computed from the price of another placement."""
     ESTIMATED = "estimated"
     """A share of the on-demand price that the vendor gives in steps (Spot Advisor)."""
     STALE = "stale"

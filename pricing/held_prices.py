@@ -28,7 +28,7 @@ class HeldPrice:
     """
 
     provider: str
-    place: PriceKey
+    key: PriceKey
     usd_per_hour: Decimal
     as_of: date | None
     source: str
@@ -40,12 +40,12 @@ class HeldPrice:
         """The name by which a person accepts the price: `aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has
         one.
         """
-        return place_name(self.provider, self.place)
+        return key_text(self.provider, self.key)
 
     def to_json(self) -> dict[str, Any]:
         """The held price but for its provider, for the file of refreshed prices."""
         return {
-            "place": list(self.place),
+            "placement": list(self.key),
             "usd_per_hour": str(self.usd_per_hour),
             "as_of": self.as_of.isoformat() if self.as_of else None,
             "source": self.source,
@@ -56,11 +56,11 @@ class HeldPrice:
     @classmethod
     def from_json(cls, provider: str, row: Mapping[str, Any]) -> HeldPrice:
         """What `to_json` wrote. Raises KeyError, TypeError or ValueError for anything else."""
-        region, instance_type, market, zone = row["place"]
+        region, instance_type, market, zone = row["placement"]
         item = row["known_usd_per_hour"]
         return cls(
             provider=provider,
-            place=PriceKey(region, instance_type, Market(market), zone),
+            key=PriceKey(region, instance_type, Market(market), zone),
             usd_per_hour=Decimal(row["usd_per_hour"]),
             as_of=date.fromisoformat(row["as_of"]) if row["as_of"] else None,
             source=row["source"],
@@ -107,22 +107,22 @@ class Check:
             )
         ]
 
-    def passes(self, place: PriceKey, one: PriceFound, last: Entry | None) -> bool:
-        """Whether a price may be used; `last` is the last known price of its place."""
-        kind = self._type_of(place.instance_type)
+    def passes(self, key: PriceKey, one: PriceFound, last: Entry | None) -> bool:
+        """Whether a price may be used; `last` is the last known price of its placement."""
+        kind = self._type_of(key.instance_type)
         assert kind is not None, "only prices of known types are checked"
         price = last.price if last is not None else None
         why = reason_to_hold(
             Dated(one.usd_per_hour, one.as_of, one.since),
             Dated(price.usd_per_hour, price.as_of) if price is not None else None,
-            self._medians.usd_per_hour(kind, place.market),
-            self._failed.get(place_name(self._provider, place), ""),
+            self._medians.usd_per_hour(kind, key.market),
+            self._failed.get(key_text(self._provider, key), ""),
         )
         if why:
             self.held_prices.append(
                 HeldPrice(
                     provider=self._provider,
-                    place=place,
+                    key=key,
                     usd_per_hour=one.usd_per_hour,
                     as_of=one.as_of,
                     source=one.source,
@@ -137,7 +137,7 @@ def _medians(prices: Iterable[ListedPrice]) -> Medians:
     return Medians.of((price.type, price.market, price.usd_per_hour) for price in prices)
 
 
-def place_name(provider: str, place: PriceKey) -> str:
+def key_text(provider: str, key: PriceKey) -> str:
     """`aws/us-east-1/g5.xlarge/spot`, a zone behind it where it has one."""
-    parts = (provider, place.region, place.instance_type, place.market.value, place.zone)
+    parts = (provider, key.region, key.instance_type, key.market.value, key.zone)
     return "/".join(part for part in parts if part)

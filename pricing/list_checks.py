@@ -90,7 +90,7 @@ class Failure(NamedTuple):
 
 Family = tuple[str, str, str]
 """Provider, family, device."""
-Place = tuple[Family, str]
+_Key = tuple[Family, str]
 """A family in a region."""
 
 
@@ -116,8 +116,8 @@ def failures(prices: Iterable[ListedPrice]) -> list[Failure]:
 
 
 def failures_against(prices: Iterable[ListedPrice], known: Iterable[ListedPrice]) -> list[Failure]:
-    """The prices that cannot be true among each other and among the `known` ones of other places and machines, or that
-    are what was known of their own place with Windows added. In the order of the list."""
+    """The prices that cannot be true among each other and among the `known` ones of other placements and machines, or
+    that are what was known of their own placement with Windows added. In the order of the list."""
     listed = list(prices)
     before = {price.name: price for price in known}
     new = {price.name for price in listed}
@@ -189,11 +189,11 @@ def _of_machines(on_demand: Sequence[ListedPrice]) -> list[Failure]:
     # Metal sizes are priced apart: they are neither judged nor set what others are held against.
     virtual = [price for price in on_demand if ".metal" not in price.type.name and price.type.vcpus]
     found: list[Failure] = []
-    by_provider: defaultdict[str, dict[Place, _Cell]] = defaultdict(dict)
-    for place, cell in _cells(virtual):
+    by_provider: defaultdict[str, dict[_Key, _Cell]] = defaultdict(dict)
+    for key, cell in _cells(virtual):
         found += _of_sizes(cell)
         if cell.usable:
-            by_provider[place[0][0]][place] = cell
+            by_provider[key[0][0]][key] = cell
     for provider, cells in by_provider.items():
         table = _Table(cells)
         found += table.windows()
@@ -202,7 +202,7 @@ def _of_machines(on_demand: Sequence[ListedPrice]) -> list[Failure]:
     return found
 
 
-def _cells(prices: Sequence[ListedPrice]) -> Iterator[tuple[Place, _Cell]]:
+def _cells(prices: Sequence[ListedPrice]) -> Iterator[tuple[_Key, _Cell]]:
     families: defaultdict[Family, defaultdict[str, list[ListedPrice]]] = defaultdict(lambda: defaultdict(list))
     for price in prices:
         families[price.type.provider, price.type.family, price.type.device][price.region].append(price)
@@ -317,8 +317,8 @@ def _contradiction(cell: _Cell, unit: Mapping[int, float]) -> str:
 
 
 class _Offset(NamedTuple):
-    """By how much a place lies above what another family says, by its prices there and in another region; `rounding`
-    is how far that may be off since prices are rounded. All in logarithms."""
+    """By how much a placement lies above what another family says, by its prices there and in another region;
+    `rounding` is how far that may be off since prices are rounded. All in logarithms."""
 
     above: float
     rounding: float
@@ -327,9 +327,9 @@ class _Offset(NamedTuple):
 
 
 class _Table:
-    """One provider's families by region, in logarithms; a place that is rejected is taken out."""
+    """One provider's families by region, in logarithms; a placement that is rejected is taken out."""
 
-    def __init__(self, cells: Mapping[Place, _Cell]) -> None:
+    def __init__(self, cells: Mapping[_Key, _Cell]) -> None:
         self._cells = cells
         self._by_family: defaultdict[Family, dict[str, float]] = defaultdict(dict)
         self._by_region: defaultdict[str, dict[Family, float]] = defaultdict(dict)
@@ -337,31 +337,30 @@ class _Table:
             log = math.log(cell.unit)
             self._by_family[family][region] = log
             self._by_region[region][family] = log
-        self._rounding = {place: cell.rounding for place, cell in cells.items()}
-        self._read = {place for place, cell in cells.items() if cell.is_read}
+        self._rounding = {key: cell.rounding for key, cell in cells.items()}
+        self._read = {key for key, cell in cells.items() if cell.is_read}
 
-    def _reject(self, place: Place, check: CheckName, reason: str) -> list[Failure]:
-        family, region = place
+    def _reject(self, key: _Key, check: CheckName, reason: str) -> list[Failure]:
+        family, region = key
         del self._by_family[family][region], self._by_region[region][family]
         return [
-            Failure(price, check, f"{_usd(float(price.usd_per_hour))}/h {reason}")
-            for price in self._cells[place].usable
+            Failure(price, check, f"{_usd(float(price.usd_per_hour))}/h {reason}") for price in self._cells[key].usable
         ]
 
-    def _places(self) -> list[Place]:
+    def _all_keys(self) -> list[_Key]:
         return [(family, region) for family, logs in self._by_family.items() for region in logs]
 
     def windows(self) -> list[Failure]:
         """Families without an accelerator that cost what Windows machines cost, in all their sizes.
 
-        A family costs in a region its own level times the region's, to some ten percent. A place far above that is
+        A family costs in a region its own level times the region's, to some ten percent. A placement far above that is
         Windows where the rest of its price without Windows is not.
         """
         found: list[Failure] = []
         while True:
             family_level, region_level = self._levels()
             rejected = []
-            for family, region in self._places():
+            for family, region in self._all_keys():
                 if family[2] != CPU_DEVICE or family not in family_level or region not in region_level:
                     continue
                 excess = self._by_family[family][region] - family_level[family] - region_level[region]
@@ -370,10 +369,10 @@ class _Table:
                     rejected.append((family, region))
             if not rejected:
                 return found
-            for place in rejected:
+            for key in rejected:
                 more = f"{WINDOWS_USD_PER_VCPU_HOUR} USD a vCPU more"
                 reason = f"is {more} than the family costs elsewhere: the price of Windows"
-                found += self._reject(place, CheckName.WINDOWS, reason)
+                found += self._reject(key, CheckName.WINDOWS, reason)
 
     def _levels(self) -> tuple[dict[Family, float], dict[str, float]]:
         """The level of each family and of each region, in logarithms, by medians in turn (Tukey's median polish); those
@@ -393,22 +392,22 @@ class _Table:
         )
 
     def by_other_families(self, factors: Sequence[float]) -> list[Failure]:
-        """Places that have the region's usual ratio but for Windows or for the factor of a dedicated tenancy.
+        """Placements that have the region's usual ratio but for Windows or for the factor of a dedicated tenancy.
 
         Each other family that is in two regions says how prices of the two compare, most often to the last digit. A
         price with which they agree only without 0.046 USD a vCPU, or without a factor, is not what it seems.
         """
         found: list[Failure] = []
         while True:
-            rejected = [(place, cause) for place in self._places() if (cause := self._cause(place, factors))]
+            rejected = [(key, cause) for key in self._all_keys() if (cause := self._cause(key, factors))]
             if not rejected:
                 return found
-            for place, (check, reason) in rejected:
-                found += self._reject(place, check, reason)
+            for key, (check, reason) in rejected:
+                found += self._reject(key, check, reason)
 
-    def _cause(self, place: Place, factors: Sequence[float]) -> tuple[CheckName, str] | None:
-        """What makes a place differ from the region's usual ratio; None where nothing does that is known."""
-        cell, offsets = self._cells[place], sorted(self._offsets(place))
+    def _cause(self, key: _Key, factors: Sequence[float]) -> tuple[CheckName, str] | None:
+        """What makes a placement differ from the region's usual ratio; None where nothing does that is known."""
+        cell, offsets = self._cells[key], sorted(self._offsets(key))
         share = cell.share_without_windows
         if share > 0 and _is_witnessed(offsets, math.log(share)):
             reason = f"is {WINDOWS_USD_PER_VCPU_HOUR} USD a vCPU above the region's usual ratio: the price of Windows"
@@ -418,7 +417,7 @@ class _Table:
                 return CheckName.DEDICATED, f"is {factor:g} times the region's usual ratio: dedicated tenancy"
         # A computed price may be too low, since its ratio was taken to a dedicated price. A read one never is: where
         # many computed ones are, they agree among each other, and not with it.
-        if place in self._read or _is_witnessed(offsets, 0.0):
+        if key in self._read or _is_witnessed(offsets, 0.0):
             return None
         for factor in factors:
             if _is_witnessed(offsets, math.log(factor)):
@@ -426,16 +425,16 @@ class _Table:
                 return CheckName.DEDICATED, reason
         return None
 
-    def _offsets(self, place: Place) -> list[_Offset]:
+    def _offsets(self, key: _Key) -> list[_Offset]:
         """What the other families of the region say, against each region where this family's price was read and not
         computed."""
-        family, region = place
+        family, region = key
         own, rounding = self._by_region[region][family], self._rounding
         offsets = []
         for other_region, log in self._by_family[family].items():
             if other_region == region or (family, other_region) not in self._read:
                 continue
-            there, rounded = self._by_region[other_region], rounding[place] + rounding[family, other_region]
+            there, rounded = self._by_region[other_region], rounding[key] + rounding[family, other_region]
             for other, other_log in self._by_region[region].items():
                 if other != family and other in there:
                     rounded_all = rounded + rounding[other, region] + rounding[other, other_region]
@@ -443,7 +442,7 @@ class _Table:
         return offsets
 
     def out_of_range(self) -> list[Failure]:
-        """Places that cost less or more, against their family's median, than any region of any vendor."""
+        """Placements that cost less or more, against their family's median, than any region of any vendor."""
         found: list[Failure] = []
         for family, logs in self._by_family.items():
             if len(logs) < _LEAST_REGIONS:
@@ -459,8 +458,8 @@ class _Table:
 
 
 def _is_witnessed(offsets: Sequence[_Offset], shift: float) -> bool:
-    """Whether the place, moved by `shift`, agrees with nearly all families against one other region, or with one family
-    against nearly all regions."""
+    """Whether the placement, moved by `shift`, agrees with nearly all families against one other region, or with one
+    family against nearly all regions."""
     agreeing = [one for one in offsets if abs(one.above + shift) <= _RATIOS_ALIKE + one.rounding]
     if len(agreeing) < _LEAST_REGIONS:
         return False

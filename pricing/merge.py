@@ -94,14 +94,12 @@ def let_through(catalog_state: KnownPrices, held_prices: Iterable[HeldPrice]) ->
     """The offers with held prices in the place of those that are known, each with a note that a person let it in."""
     types, entries = _Types(catalog_state, ()), entries_of(catalog_state.offers)
     for one in held_prices:
-        before = entries.get(one.place) or entries.get(one.place._replace(zone=""))
+        before = entries.get(one.key) or entries.get(one.key._replace(zone=""))
         read = PriceFound(
-            one.place.region, one.place.instance_type, one.place.market, one.usd_per_hour, one.source,
-            zones=(one.place.zone,) if one.place.zone else (), as_of=one.as_of,
+            one.key.region, one.key.instance_type, one.key.market, one.usd_per_hour, one.source,
+            zones=(one.key.zone,) if one.key.zone else (), as_of=one.as_of,
         )  # fmt: skip
-        entries[one.place] = _entry(read, before, catalog_state)._replace(
-            note=f"let through by name although {one.why}"
-        )
+        entries[one.key] = _entry(read, before, catalog_state)._replace(note=f"let through by name although {one.why}")
     return tuple(_rows(entries, types, _availability(catalog_state.offers, None)))
 
 
@@ -162,43 +160,39 @@ def _take_over(
     now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price.
     """
     documents = _known_prices(part, types)
-    understood = {(place.instance_type, place.market) for place in documents}
+    understood = {(key.instance_type, key.market) for key in documents}
     by_region: defaultdict[tuple[str, str, Market], list[Entry]] = defaultdict(list)
-    for place, entry in entries.items():
-        by_region[place[:3]].append(entry)
-    by_key = {
-        place: one for place, one in documents.items() if check.passes(place, one, _last(place, entries, by_region))
-    }
-    places = documents.keys() - by_key.keys()
+    for key, entry in entries.items():
+        by_region[key[:3]].append(entry)
+    by_key = {key: one for key, one in documents.items() if check.passes(key, one, _last(key, entries, by_region))}
+    keys = documents.keys() - by_key.keys()
     kept_count = 0
     old = [
-        place
-        for place in entries
-        if place.market in part.markets and (part.regions is None or place.region in part.regions)
+        key for key in entries if key.market in part.markets and (part.regions is None or key.region in part.regions)
     ]
-    before = {place[:3]: entries[place] for place in old}
-    here = {place[:3] for place in by_key}
-    held_here = {place[:3] for place in places} - here
-    for place in old:
-        if place in places or place[:3] in held_here:
+    before = {key[:3]: entries[key] for key in old}
+    here = {key[:3] for key in by_key}
+    held_here = {key[:3] for key in keys} - here
+    for key in old:
+        if key in keys or key[:3] in held_here:
             continue
-        if place[:3] in here or (place.instance_type, place.market) in understood:
-            del entries[place]
+        if key[:3] in here or (key.instance_type, key.market) in understood:
+            del entries[key]
         else:
             kept_count += 1
-    for place, one in by_key.items():
-        entries[place] = _entry(one, before.get(place[:3]), catalog_state)
+    for key, one in by_key.items():
+        entries[key] = _entry(one, before.get(key[:3]), catalog_state)
     return kept_count
 
 
 def _last(
-    place: PriceKey, entries: Mapping[PriceKey, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
+    key: PriceKey, entries: Mapping[PriceKey, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
 ) -> Entry | None:
-    """The last known price of a place: its own, else the region's, else the median of its zones."""
-    exact = entries.get(place) or entries.get(place._replace(zone=""))
+    """The last known price of a placement: its own, else the region's, else the median of its zones."""
+    exact = entries.get(key) or entries.get(key._replace(zone=""))
     if exact is not None:
         return exact
-    zones = sorted(by_region.get(place[:3], ()), key=lambda entry: entry.price.usd_per_hour)
+    zones = sorted(by_region.get(key[:3], ()), key=lambda entry: entry.price.usd_per_hour)
     return zones[(len(zones) - 1) // 2] if zones else None
 
 
@@ -233,27 +227,27 @@ def _is_later(one: DatedPrice, other: DatedPrice) -> bool:
 
 def _drop_nothing(entries: dict[PriceKey, Entry]) -> int:
     nothing = []
-    for place, entry in entries.items():
-        on_demand = entries.get(place._replace(market=Market.ON_DEMAND, zone=""))
-        if place.market is not Market.SPOT or on_demand is None:
+    for key, entry in entries.items():
+        on_demand = entries.get(key._replace(market=Market.ON_DEMAND, zone=""))
+        if key.market is not Market.SPOT or on_demand is None:
             continue
         if entry.price.usd_per_hour < on_demand.price.usd_per_hour * LEAST_SPOT_SHARE:
-            nothing.append(place)
-    for place in nothing:
-        del entries[place]
+            nothing.append(key)
+    for key in nothing:
+        del entries[key]
     return len(nothing)
 
 
 def _advise(entries: dict[PriceKey, Entry], advice: Advice, catalog_state: KnownPrices, on: date) -> None:
     """Spot Advisor's buckets for every spot price, and its saving off on demand where no price counts today."""
-    for place, entry in list(entries.items()):
-        if place.market is Market.SPOT:
-            bucket, _ = advice.buckets.get((place.region, place.instance_type), (None, None))
-            entries[place] = entry._replace(bucket=bucket)
+    for key, entry in list(entries.items()):
+        if key.market is Market.SPOT:
+            bucket, _ = advice.buckets.get((key.region, key.instance_type), (None, None))
+            entries[key] = entry._replace(bucket=bucket)
     pairs = {
-        place[:2]
-        for place, entry in entries.items()
-        if place.market is Market.SPOT and _counts(entry.price, on)
+        key[:2]
+        for key, entry in entries.items()
+        if key.market is Market.SPOT and _counts(entry.price, on)
     }  # fmt: skip
     source = catalog_state.sources[ADVISOR_ID]
     for (region, name), (bucket, saved) in advice.buckets.items():
@@ -263,8 +257,8 @@ def _advise(entries: dict[PriceKey, Entry], advice: Advice, catalog_state: Known
         usd = (on_demand.price.usd_per_hour * (100 - saved) / 100).quantize(_MICRO)
         text = NO_DATE if advice.as_of is None else ""
         price = DatedPrice(usd_per_hour=usd, as_of=advice.as_of, as_of_text=text, source=source)
-        for place in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
-            del entries[place]
+        for key in [one for one in entries if one[:3] == (region, name, Market.SPOT)]:
+            del entries[key]
         key = PriceKey(region, name, Market.SPOT, "")
         entries[key] = Entry(price, on_demand.zones, bucket, None, None, None, on_demand.note)
 
@@ -296,27 +290,27 @@ class _There(NamedTuple):
 
 
 def _rows(entries: Mapping[PriceKey, Entry], types: _Types, there: _There) -> list[OfferRow]:
-    """A row for each place, both markets in it; spot prices of zones in rows of their own."""
+    """A row for each placement, both markets in it; spot prices of zones in rows of their own."""
     rows = []
-    for place, entry in entries.items():
-        kind = types.get(place.instance_type)
+    for key, entry in entries.items():
+        kind = types.get(key.instance_type)
         assert kind is not None, "only prices of known types were taken over"
-        spot_here = entries.get(place._replace(market=Market.SPOT)) if not place.zone else None
-        if place.market is Market.SPOT and not place.zone and place._replace(market=Market.ON_DEMAND) in entries:
+        spot_here = entries.get(key._replace(market=Market.SPOT)) if not key.zone else None
+        if key.market is Market.SPOT and not key.zone and key._replace(market=Market.ON_DEMAND) in entries:
             continue  # beside its on-demand price
-        on_demand = entry if place.market is Market.ON_DEMAND else None
-        spot = entry if place.market is Market.SPOT else spot_here
-        rows.append(_row(kind, place, on_demand, spot, there))
+        on_demand = entry if key.market is Market.ON_DEMAND else None
+        spot = entry if key.market is Market.SPOT else spot_here
+        rows.append(_row(kind, key, on_demand, spot, there))
     return rows
 
 
-def _row(kind: InstanceType, place: PriceKey, on_demand: Entry | None, spot: Entry | None, there: _There) -> OfferRow:
+def _row(kind: InstanceType, key: PriceKey, on_demand: Entry | None, spot: Entry | None, there: _There) -> OfferRow:
     one = on_demand or spot
     assert one is not None
-    zones = one.zones if place.zone else there.zones(kind, place.region) or one.zones
+    zones = one.zones if key.zone else there.zones(kind, key.region) or one.zones
     return OfferRow(
         type=kind,
-        region=place.region,
+        region=key.region,
         zones=zones,
         on_demand=on_demand.price if on_demand else None,
         spot=spot.price if spot else None,
@@ -325,5 +319,5 @@ def _row(kind: InstanceType, place: PriceKey, on_demand: Entry | None, spot: Ent
         device_usd_per_hour=on_demand.device if on_demand else None,
         note=one.note,
         history=spot.history if spot else None,
-        availability=there.of(kind, place.region),
+        availability=there.of(kind, key.region),
     )

@@ -69,15 +69,15 @@ def from_micro(micro_usd: int) -> Decimal:
 
 def format_usd(value: Decimal) -> str:
     """`$12.34`, `$0.0071` below a dime, where two decimals would say too little."""
-    places = 2 if abs(value) >= Decimal("0.1") or value == 0 else 4
-    return f"${value:,.{places}f}"
+    digits = 2 if abs(value) >= Decimal("0.1") or value == 0 else 4
+    return f"${value:,.{digits}f}"
 
 
 def format_usd_per_hour(rate: Decimal) -> str:
     """`$0.526/h`: three decimals, as vendors print their rates; `$0.0001/h` where that would show nothing."""
-    places = 3 if abs(rate) >= Decimal("0.001") or rate == 0 else 6
-    text = f"{rate:,.{places}f}"
-    return f"${text.rstrip('0') if places == 6 else text}/h"
+    digits = 3 if abs(rate) >= Decimal("0.001") or rate == 0 else 6
+    text = f"{rate:,.{digits}f}"
+    return f"${text.rstrip('0') if digits == 6 else text}/h"
 
 
 def format_usd_interval(expected: Decimal, low: Decimal, high: Decimal) -> str:

@@ -74,7 +74,7 @@ UNKNOWN = Obtainability(
 )
 
 
-class MachinePlace(NamedTuple):
+class MachinePlacement(NamedTuple):
     """What a create request asks for, but for the zone."""
 
     provider: str
@@ -86,7 +86,7 @@ class MachinePlace(NamedTuple):
 class Evidence(NamedTuple):
     """One create request of this home: when it was answered, and whether it got a machine."""
 
-    place: MachinePlace
+    placement: MachinePlacement
     at: datetime
     was_obtained: bool
 
@@ -134,12 +134,12 @@ def weighed(evidence: Sequence[Evidence], now: datetime) -> Obtainability | None
 
 def had_on_spot(evidence: Sequence[Evidence], now: datetime) -> list[tuple[str, str, str]]:
     """Provider, region and type of each machine that this home had on spot within HAD_FOR (for Catalog.assume)."""
-    places = {
-        one.place[:3]
+    placements = {
+        one.placement[:3]
         for one in evidence
-        if one.was_obtained and one.place.market == Market.SPOT and timedelta(0) <= now - one.at <= HAD_FOR
+        if one.was_obtained and one.placement.market == Market.SPOT and timedelta(0) <= now - one.at <= HAD_FOR
     }
-    return sorted(places)
+    return sorted(placements)
 
 
 def parse_notes(text: str, name: str) -> tuple[Note, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
-from pricing.catalog import Places, RentalPlaces
+from pricing.catalog import Placements, RentalPlacements
 from pricing.money import to_micro
 from pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote, Rental
 
@@ -33,8 +33,8 @@ class OfferSource(Protocol):
         """The names of all regions in which there are offers."""
         ...
 
-    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
-        """Machine types with their markets and places that match the query, priced as of `today`."""
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlacements]:
+        """Machine types with their markets and placements that match the query, priced as of `today`."""
         ...
 
     def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
@@ -70,18 +70,18 @@ class GivenOffers:
     def regions(self) -> frozenset[str]:
         return frozenset(offer.region for offer in self._offers.values())
 
-    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:  # noqa: ARG002  the catalog's signature
-        """Every rental, each with its places, cheapest first; offers without a planning price are only counted."""
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlacements]:  # noqa: ARG002  the catalog's signature
+        """Every rental, each with its placements, cheapest first; offers without a planning price are only counted."""
         entries: dict[Rental, list[Placement]] = {}
         unrankable: dict[Rental, int] = {}
         for row_id, offer in self._offers.items():
-            places = entries.setdefault(offer.rental, [])
+            placements = entries.setdefault(offer.rental, [])
             price = offer.planning_usd_per_hour
             if price is None:
                 unrankable[offer.rental] = unrankable.get(offer.rental, 0) + 1
             else:
-                places.append(Placement(to_micro(price), offer.region, row_id))
-        return [_row(rental, sorted(places), unrankable.get(rental, 0)) for rental, places in entries.items()]
+                placements.append(Placement(to_micro(price), offer.region, row_id))
+        return [_row(rental, sorted(placements), unrankable.get(rental, 0)) for rental, placements in entries.items()]
 
     def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:  # noqa: ARG002  as above
         if isinstance(item, OfferQuery):
@@ -117,7 +117,7 @@ class AddedOffers:
     def regions(self) -> frozenset[str]:
         return self._catalog.regions | self._own.regions
 
-    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlacements]:
         return [*self._catalog.rentals(query, today), *self._own.rentals(query, today)]
 
     def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
@@ -131,6 +131,6 @@ class AddedOffers:
         return {**self._catalog.quotes(query, today), **self._own.quotes(query, today)}
 
 
-def _row(rental: Rental, places: list[Placement], unrankable: int) -> RentalPlaces:
-    first = places[0] if places else None
-    return RentalPlaces(rental, Places(first, len(places), unrankable, lambda: places))
+def _row(rental: Rental, placements: list[Placement], unrankable: int) -> RentalPlacements:
+    first = placements[0] if placements else None
+    return RentalPlacements(rental, Placements(first, len(placements), unrankable, lambda: placements))

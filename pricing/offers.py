@@ -1,4 +1,4 @@
-"""What can be rented: an offer is a machine at a place, in a market, at a price."""
+"""What can be rented: an offer is a machine at a placement, in a market, at a price."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ACTIVE = Lifecycle(state=LifecycleState.ACTIVE)
 
 
 class Availability(NamedTuple):
-    """Whether the vendor's offerings, asked on `as_of`, have it at the place; both None: nobody asked, and what is
+    """Whether the vendor's offerings, asked on `as_of`, have it at the placement; both None: nobody asked, and what is
     known is the lifecycle of the type."""
 
     offered: bool | None = None
@@ -79,12 +79,12 @@ BY_LIFECYCLE = Availability()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rental:
-    """Everything of an offer but its place and price: what the planner estimates once for all places.
+    """Everything of an offer but its placement and price: what the planner estimates once for all placements.
 
     `device` is a canonical device name, or `cpu` with a count of 1 (the host). `device_fraction` is the part of one
     device that the machine holds, `device_memory_gib` the memory of that part. `hosts` above 1: a TPU slice
     that spans machines. `interruption_bucket` is AWS' own figure for spot (0, rarely interrupted, to 4; None: there is
-    none): a machine type whose places differ in it, or in whether they have it, is several rentals.
+    none): a machine type whose placements differ in it, or in whether they have it, is several rentals.
     """
 
     provider: str
@@ -107,7 +107,7 @@ class Rental:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One machine at one place in one market, priced.
+    """One machine at one placement in one market, priced.
 
     `usd_per_hour` is the figure of the source; `planning_usd_per_hour` is what cost and rank count with (None:
     cannot be ranked). `price_as_of_text` keeps a source's date that is not a day (`2026-H1`); for Google's
@@ -161,7 +161,7 @@ class Offer:
 
     @property
     def rental(self) -> Rental:
-        """The offer without its place and price."""
+        """The offer without its placement and price."""
         return Rental(
             provider=self.provider,
             instance_type=self.instance_type,
@@ -214,7 +214,7 @@ class PriceStamp(NamedTuple):
 
 
 class Quote(NamedTuple):
-    """The price of one place as its source says it, in millionths of a dollar per hour."""
+    """The price of one placement as its source says it, in millionths of a dollar per hour."""
 
     micro_usd_per_hour: int
     stamp: PriceStamp

@@ -98,8 +98,8 @@ def _offer_row(row: OfferRow) -> tuple[object, ...]:
     parts = (_usd(row.host_usd_per_hour), _usd(row.device_usd_per_hour), row.note)
     week = tuple(_usd(usd) for usd in history) if history else ("", "", "")
     there = "" if offered is None else "yes" if offered else "no"
-    place = (row.region, row.type.name, " ".join(row.zones))
-    return (*place, *_price(row.on_demand), *_price(row.spot), bucket, *parts, *week, there, _text(asked_on))
+    key = (row.region, row.type.name, " ".join(row.zones))
+    return (*key, *_price(row.on_demand), *_price(row.spot), bucket, *parts, *week, there, _text(asked_on))
 
 
 def _price(price: DatedPrice | None) -> tuple[str, ...]:

@@ -34,9 +34,9 @@ class OwnListError(ValueError):
 
 
 class OwnPrice(NamedTuple):
-    """A price of a person's list; `place` is where it stands in the file."""
+    """A price of a person's list; `location` is where it stands in the file."""
 
-    place: str
+    location: str
     provider: str
     region: str
     instance_type: str
@@ -48,7 +48,7 @@ class OwnPrice(NamedTuple):
 class Unchecked(NamedTuple):
     """An entry of the file that no check is for, and why."""
 
-    place: str
+    location: str
     reason: str
 
 
@@ -86,12 +86,12 @@ def check_own_list(
     for price in prices:
         kind = types.get((price.provider, price.instance_type))
         if kind is None:
-            unchecked.append(Unchecked(price.place, f"{price.provider} {price.instance_type} is not known here"))
+            unchecked.append(Unchecked(price.location, f"{price.provider} {price.instance_type} is not known here"))
             continue
         row = ListedPrice(kind, price.region, price.market, price.usd_per_hour, price.as_of)
         if row.name in listed:
             raise OwnListError(
-                f"{price.place}: {row.name} stands in the list twice (before: {listed[row.name].place})",
+                f"{price.location}: {row.name} stands in the list twice (before: {listed[row.name].location})",
                 "keep the one that holds",
             )
         listed[row.name] = price
@@ -119,25 +119,25 @@ def _of_csv(text: str, name: str) -> list[OwnPrice]:
     return prices
 
 
-def _price(place: str, row: Mapping[str, str]) -> OwnPrice:
+def _price(location: str, row: Mapping[str, str]) -> OwnPrice:
     if row.get(""):
-        raise OwnListError(f"{place}: more cells than columns: a cell with a comma needs quotes")
+        raise OwnListError(f"{location}: more cells than columns: a cell with a comma needs quotes")
     cells = {column: (row.get(column) or "").strip() for column in COLUMNS}
     for column in NEEDED_COLUMNS:
         if not cells[column]:
-            raise OwnListError(f"{place}: {column} is empty")
+            raise OwnListError(f"{location}: {column} is empty")
     price = usd(cells["usd_per_hour"])
     if price is None:
-        raise OwnListError(f"{place}: usd_per_hour {cells['usd_per_hour']!r} is not a price above 0, as 0.526")
+        raise OwnListError(f"{location}: usd_per_hour {cells['usd_per_hour']!r} is not a price above 0, as 0.526")
     market = (cells["market"] or Market.ON_DEMAND).replace("-", "_")
     if market not in set(Market):
-        raise OwnListError(f"{place}: market {cells['market']!r} is not on_demand or spot")
+        raise OwnListError(f"{location}: market {cells['market']!r} is not on_demand or spot")
     try:
         as_of = date.fromisoformat(cells["as_of"]) if cells["as_of"] else None
     except ValueError:
-        raise OwnListError(f"{place}: as_of {cells['as_of']!r} is not a day, as 2026-11-23") from None
+        raise OwnListError(f"{location}: as_of {cells['as_of']!r} is not a day, as 2026-11-23") from None
     names = cells["provider"], cells["region"], cells["instance_type"]
-    return OwnPrice(place, *names, Market(market), price, as_of)
+    return OwnPrice(location, *names, Market(market), price, as_of)
 
 
 def _of_settings(text: str, name: str) -> tuple[list[OwnPrice], list[Unchecked]]:
@@ -150,13 +150,13 @@ def _of_settings(text: str, name: str) -> tuple[list[OwnPrice], list[Unchecked]]
     prices: list[OwnPrice] = []
     unchecked: list[Unchecked] = []
     for number, rate in enumerate(rates, start=1):
-        place = f"{name}: prices.override {number}"
+        location = f"{name}: prices.override {number}"
         why = _why_not(rate)
         if why or rate.usd_per_hour is None:
-            unchecked.append(Unchecked(place, why))
+            unchecked.append(Unchecked(location, why))
             continue
         names = rate.provider, rate.region, rate.instance_type
-        prices.append(OwnPrice(place, *names, Market(rate.market), rate.usd_per_hour, rate.as_of))
+        prices.append(OwnPrice(location, *names, Market(rate.market), rate.usd_per_hour, rate.as_of))
     if not rates:
         raise OwnListError(f"{name} has no [[prices.override]]")
     return prices, unchecked

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.catalog import Places, RentalPlaces
+from pricing.catalog import Placements, RentalPlacements
 from pricing.grades import Market
 from pricing.money import from_micro, to_micro
 from workloads.nearest import nearest_names
@@ -194,8 +194,8 @@ def check_names(rates: Iterable[OwnRate], rented: Callable[[str], Collection[tup
         wanted = (rate.instance_type, rate.family, rate.region)
         if not rows or any(all(name in ("", there) for name, there in zip(wanted, row, strict=True)) for row in rows):
             continue
-        for place, (name, kind) in enumerate(zip(wanted, ("machine type", "family", "region"), strict=True)):
-            known = {row[place] for row in rows}
+        for column, (name, kind) in enumerate(zip(wanted, ("machine type", "family", "region"), strict=True)):
+            known = {row[column] for row in rows}
             if name and name not in known:
                 near = nearest_names(name, sorted(known), 3)
                 hint = (
@@ -235,7 +235,7 @@ class WithOwnRates:
         self._catalog = catalog
         self._own = rates
         self._limited: dict[int, _LimitedPrice] = {}
-        """The places whose rate has hours left, as far as `rentals` has been asked for them."""
+        """The placements whose rate has hours left, as far as `rentals` has been asked for them."""
 
     @property
     def devices(self) -> DeviceTable:
@@ -249,7 +249,7 @@ class WithOwnRates:
     def regions(self) -> frozenset[str]:
         return self._catalog.regions
 
-    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlaces]:
+    def rentals(self, query: OfferQuery, today: date) -> list[RentalPlacements]:
         return [self._priced(row) for row in self._catalog.rentals(query, today)]
 
     def offers(self, item: OfferQuery | Iterable[int], today: date) -> list[Offer]:
@@ -258,22 +258,24 @@ class WithOwnRates:
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """List prices stay what they are; the stamp names the rate."""
         entries = self._catalog.quotes(query, today)
-        for rental, places in self._catalog.rentals(query, today):
+        for rental, placements in self._catalog.rentals(query, today):
             own = [rate for rate in self._own if rate.holds_for(rental)]
-            for place in places if own else ():
-                rate = _for_region(own, place.region)
-                if rate is not None and place.row_id in entries:
-                    quote = entries[place.row_id]
-                    entries[place.row_id] = quote._replace(stamp=quote.stamp._replace(own_rate=rate.text))
+            for placement in placements if own else ():
+                rate = _for_region(own, placement.region)
+                if rate is not None and placement.row_id in entries:
+                    quote = entries[placement.row_id]
+                    entries[placement.row_id] = quote._replace(stamp=quote.stamp._replace(own_rate=rate.text))
         return entries
 
-    def _priced(self, row: RentalPlaces) -> RentalPlaces:
+    def _priced(self, row: RentalPlacements) -> RentalPlacements:
         own = [rate for rate in self._own if rate.holds_for(row.rental)]
-        if not own or not len(row.places):
+        if not own or not len(row.placements):
             return row
-        # Sorted anew: a rate for one region changes the order, and Places have the cheapest first.
-        places = sorted(self._own_place(place, own) for place in row.places)
-        return RentalPlaces(row.rental, Places(places[0], len(places), row.places.unrankable, lambda: places))
+        # Sorted anew: a rate for one region changes the order, and Placements have the cheapest first.
+        placements = sorted(self._own_placement(placement, own) for placement in row.placements)
+        return RentalPlacements(
+            row.rental, Placements(placements[0], len(placements), row.placements.unrankable, lambda: placements)
+        )
 
     def _own_offer(self, offer: Offer) -> Offer:
         rate = _for_region([rate for rate in self._own if rate.holds_for(offer.rental)], offer.region)
@@ -289,25 +291,25 @@ class WithOwnRates:
             own_hours=rate.hours_left,
         )
 
-    def _own_place(self, place: Placement, own: Sequence[OwnRate]) -> Placement:
-        rate = _for_region(own, place.region)
+    def _own_placement(self, placement: Placement, own: Sequence[OwnRate]) -> Placement:
+        rate = _for_region(own, placement.region)
         if rate is None:
-            return place
-        list_micro = place.planning_micro_usd_per_hour
+            return placement
+        list_micro = placement.planning_micro_usd_per_hour
         if rate.hours_left is not None:
-            self._limited[place.row_id] = _LimitedPrice(rate.hours_left, rate.micro(list_micro), list_micro)
-        return place._replace(planning_micro_usd_per_hour=rate.micro(list_micro))
+            self._limited[placement.row_id] = _LimitedPrice(rate.hours_left, rate.micro(list_micro), list_micro)
+        return placement._replace(planning_micro_usd_per_hour=rate.micro(list_micro))
 
-    def within_hours(self, places: Sequence[Placement], billed_seconds: int) -> Sequence[Placement]:
-        """Places of one rental as a run that bills so many seconds pays them: what is longer than the hours that are
-        left of a rate costs the planning price for the rest. Cheapest first."""
-        if not self._limited or not any(place.row_id in self._limited for place in places):
-            return places
+    def within_hours(self, placements: Sequence[Placement], billed_seconds: int) -> Sequence[Placement]:
+        """Placements of one rental as a run that bills so many seconds pays them: what is longer than the hours that
+        are left of a rate costs the planning price for the rest. Cheapest first."""
+        if not self._limited or not any(placement.row_id in self._limited for placement in placements):
+            return placements
         return sorted(
-            place._replace(planning_micro_usd_per_hour=self._limited[place.row_id].micro(billed_seconds))
-            if place.row_id in self._limited
-            else place
-            for place in places
+            placement._replace(planning_micro_usd_per_hour=self._limited[placement.row_id].micro(billed_seconds))
+            if placement.row_id in self._limited
+            else placement
+            for placement in placements
         )
 
 

@@ -26,7 +26,7 @@ LEAST_REGIONS = 5
 """A median of fewer regions says nothing."""
 OUTLIER_SHARE = Decimal("0.6")
 """A spot price below this share of its regions' median is doubted. Of those that could be looked up, the lowest ones
-were places that refuse every create: H100 in europe-north1 at 0.27 of it (a field note of 2026-08-14)."""
+were placements that refuse every create: H100 in europe-north1 at 0.27 of it (a field note of 2026-08-14)."""
 OUTLIER_QUANTILE = Decimal("0.25")
 SHARE_QUANTILE = Decimal("0.75")
 """Of the shares of on demand within a family: errs to the side where the receipt is a pleasant surprise."""

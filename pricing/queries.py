@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 REGION_BITS = 16
 OFFSET_BITS = 16
-"""One integer carries a place: planning price, then its number among the places of its rental (they are stored by
-region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
+"""One integer carries a placement: planning price, then its number among the placements of its rental (they are stored
+by region, so ties fall by region), then the region's number. It sorts and travels faster than three columns."""
 MOST_REGIONS = 1 << REGION_BITS
-MOST_PLACES = 1 << OFFSET_BITS
+MOST_PLACEMENTS = 1 << OFFSET_BITS
 MOST_MICRO_USD = 1 << (63 - OFFSET_BITS - REGION_BITS)
-"""What fits: regions of all providers, places of one rental, a planning price."""
+"""What fits: regions of all providers, placements of one rental, a planning price."""
 
 _HAD = "EXISTS (SELECT 1 FROM json_each(:had) WHERE value = r.provider || ' ' || p.region_id || ' ' || r.instance_type)"
 """Whether somebody had this machine there lately."""
@@ -50,24 +50,24 @@ _SPREAD = f"""p.ground_micro, p.until_day, p.read_day, p.old_micro, p.is_share, 
 # NULL where no end was announced.
 _RETIRED = "coalesce(r.retired_from_day <= :today, 0)"
 
-# CROSS JOIN keeps SQLite from turning the join round: rentals in order, and the places of each are one run of rows.
-_PLACES = """
+# CROSS JOIN keeps SQLite from turning the join round: rentals in order, and the placements of each are one run of rows.
+_PLACEMENTS = """
     rental AS r
     LEFT JOIN spot_drift AS s ON s.provider = r.provider AND s.family = r.family
-    CROSS JOIN place AS p ON p.row_id BETWEEN r.first_row AND r.last_row
+    CROSS JOIN placement AS p ON p.row_id BETWEEN r.first_row AND r.last_row
 """
 
 
 class Conditions(NamedTuple):
-    """A query as SQL: conditions on `rental AS r` and on `place AS p`, and the parameters they name."""
+    """A query as SQL: conditions on `rental AS r` and on `placement AS p`, and the parameters they name."""
 
     rental: str
-    place: str
+    placement: str
     parameters: dict[str, Any]
 
 
 class Assumed(NamedTuple):
-    """What is known of places beside their prices: with `as_listed` all of them can be had, else those of `had`, by
+    """What is known of placements beside their prices: with `as_listed` all of them can be had, else those of `had`, by
     provider, the number of the region and machine type."""
 
     as_listed: bool = False
@@ -92,35 +92,36 @@ def conditions(query: OfferQuery, today: date, assumed: Assumed) -> Conditions:
     if not query.include_retired:
         # IS NOT, since offered is NULL where no offerings were read: the lifecycle alone decides then.
         names.append(f"NOT {_RETIRED} AND r.offered IS NOT 0")
-    place = "1"
+    placement = "1"
     if query.regions is not None:
-        place = f"p.region_id IN (SELECT region_id FROM region WHERE {_is_in('name', query.regions, parameters)})"
-    return Conditions(rental=" AND ".join(names) or "1", place=place, parameters=parameters)
+        placement = f"p.region_id IN (SELECT region_id FROM region WHERE {_is_in('name', query.regions, parameters)})"
+    return Conditions(rental=" AND ".join(names) or "1", placement=placement, parameters=parameters)
 
 
 def rentals(conditions: Conditions) -> str:
-    """Per rental: its first place as a key, its places, those that cannot be ranked, then the columns of `rental`."""
+    """Per rental: its first placement as a key, its placements, those that cannot be ranked, then the columns of
+    `rental`."""
     return f"""
         SELECT min({_KEY}), count(*), sum({_UNRANKABLE}), r.*
-        FROM {_PLACES} WHERE {conditions.rental} AND {conditions.place} GROUP BY r.rental_id
+        FROM {_PLACEMENTS} WHERE {conditions.rental} AND {conditions.placement} GROUP BY r.rental_id
     """
 
 
-def places(conditions: Conditions) -> str:
-    """Keys of the places of `:rental_id` that can be ranked, in their order."""
+def placements(conditions: Conditions) -> str:
+    """Keys of the placements of `:rental_id` that can be ranked, in their order."""
     return f"""
-        SELECT {_KEY} AS key FROM {_PLACES}
-        WHERE r.rental_id = :rental_id AND {conditions.place} AND NOT {_UNRANKABLE} ORDER BY key
+        SELECT {_KEY} AS key FROM {_PLACEMENTS}
+        WHERE r.rental_id = :rental_id AND {conditions.placement} AND NOT {_UNRANKABLE} ORDER BY key
     """
 
 
-def offers(rental: str, place: str) -> str:
+def offers(rental: str, placement: str) -> str:
     """Per offer: rental, region, prices and the rest of what a source says of it."""
     return f"""
         SELECT p.row_id, r.rental_id, p.region_id, d.usd_micro, {_PLANNING_MICRO}, d.on_demand_here_micro, d.zones,
             d.as_of_day, d.as_of_text, d.source_id, d.host_micro, d.device_micro, d.note_id, d.spot_mean_micro,
             d.spot_low_micro, d.spot_high_micro, {_SPREAD}
-        FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {place}
+        FROM {_PLACEMENTS} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {rental} AND {placement}
     """
 
 
@@ -128,13 +129,14 @@ def quotes(conditions: Conditions) -> str:
     """Per offer: its price as its source says it, and where and from when it is."""
     return f"""
         SELECT p.row_id, d.usd_micro, r.market, d.zones, d.as_of_day, d.source_id, {_PLANNING_MICRO}, {_SPREAD}
-        FROM {_PLACES} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {conditions.rental} AND {conditions.place}
+        FROM {_PLACEMENTS} CROSS JOIN price AS d ON d.row_id = p.row_id WHERE {conditions.rental} AND
+    {conditions.placement}
     """
 
 
 def retired_count(conditions: Conditions) -> str:
     """How many offers of the query are retired."""
-    return f"SELECT count(*) FROM {_PLACES} WHERE {conditions.rental} AND {_RETIRED} AND {conditions.place}"
+    return f"SELECT count(*) FROM {_PLACEMENTS} WHERE {conditions.rental} AND {_RETIRED} AND {conditions.placement}"
 
 
 SUMMARY = f"""
@@ -165,14 +167,14 @@ SIDE_RATES = """
 CHEAPEST = """
     SELECT region.name, rental.instance_type, rental.market, min(price.usd_micro)
     FROM rental CROSS JOIN price ON price.row_id BETWEEN rental.first_row AND rental.last_row
-    JOIN place ON place.row_id = price.row_id JOIN region USING (region_id)
+    JOIN placement ON placement.row_id = price.row_id JOIN region USING (region_id)
     WHERE rental.provider = :provider GROUP BY rental.instance_type, rental.market, region.region_id
 """
 
 RENTED = """
     SELECT DISTINCT rental.instance_type, rental.family, region.name
-    FROM rental JOIN place ON place.row_id BETWEEN rental.first_row AND rental.last_row JOIN region USING (region_id)
-    WHERE rental.provider = :provider
+    FROM rental JOIN placement ON placement.row_id BETWEEN rental.first_row AND rental.last_row JOIN region USING
+    (region_id) WHERE rental.provider = :provider
 """
 
 

@@ -204,8 +204,8 @@ def _is_read_again(held_price: HeldPrice, parts: Iterable[PricePart]) -> bool:
     """Whether the market and region of a held price were read again: what was read decides then."""
     return any(
         not part.error
-        and held_price.place.market in part.markets
-        and (part.regions is None or held_price.place.region in part.regions)
+        and held_price.key.market in part.markets
+        and (part.regions is None or held_price.key.region in part.regions)
         for part in parts
     )
 

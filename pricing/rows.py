@@ -19,7 +19,7 @@ from pricing.planning import ALWAYS, AS_LISTED, Drift, Ground, PlannedAs, PriceS
 from pricing.side_rates import SideRate, SideRates
 
 FIRST_ROW = -2
-"""Where a row of table `rental` says which row its places begin at."""
+"""Where a row of table `rental` says which row its placements begin at."""
 
 
 def device(row: Sequence[Any], aliases: tuple[str, ...]) -> Device:

@@ -36,8 +36,8 @@ class Rate(NamedTuple):
     @property
     def text(self) -> str:
         """The figure as `$0.10` or `$0.0952`: two decimals, or as many as it has."""
-        places = max(2, -int(self.usd.as_tuple().exponent))
-        return f"${self.usd:.{places}f}"
+        digits = max(2, -int(self.usd.as_tuple().exponent))
+        return f"${self.usd:.{digits}f}"
 
     @property
     def ground(self) -> str:

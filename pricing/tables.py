@@ -79,7 +79,7 @@ class SpotHistory(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferRow:
-    """One row of an offers table: a type at a place, with a price for each market it has there.
+    """One row of an offers table: a type at a placement, with a price for each market it has there.
 
     Spot prices that differ between the zones of a region are rows of their own, a zone each.
     """
@@ -212,18 +212,18 @@ def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
     """Each provider of rates.toml. Raises TableError, also for a disk or address (but "") that has no side rate."""
     pairs = {(row.provider, row.kind) for row in side.rates}
     rows = []
-    for place, entry in toml_rows(path, "provider"):
+    for location, entry in toml_rows(path, "provider"):
         name, disk, address, increment, minimum, source = (
-            required_field(place, entry, field, what) for field, what in _OF_A_PROVIDER.items()
+            required_field(location, entry, field, what) for field, what in _OF_A_PROVIDER.items()
         )
         for kind in (disk, address):
             if kind and (name, kind) not in pairs:
-                raise TableError(f"{place}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")
+                raise TableError(f"{location}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")
         try:
             billing = Billing(increment_seconds=increment, minimum_seconds=minimum)
         except (TypeError, ValueError) as error:
             what = f"billing_increment_seconds {increment!r} and billing_minimum_seconds {minimum!r}"
-            raise TableError(f"{place}: {what} must be whole seconds, 1 or more and 0 or more") from error
+            raise TableError(f"{location}: {what} must be whole seconds, 1 or more and 0 or more") from error
         rows.append(ProviderRow(name, billing, disk, address, source))
     return tuple(rows)
 

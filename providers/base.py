@@ -68,7 +68,7 @@ class EndKind(StrEnum):
     DEVICE_LOST = "device_lost"
     """The accelerator is not there any more."""
     REFUSED = "refused"
-    """Its machine may not use the run directory; no other place would let it."""
+    """Its machine may not use the run directory; no other placement would let it."""
     NO_CAPACITY = "no_capacity"
     """There never was one: the request waited in vain."""
 
@@ -269,7 +269,7 @@ class Provider(Protocol):
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         """Everything of ours that bills or occupies something, everywhere, found by label alone.
 
-        Every page of every place has answered, or it raises IncompleteListingError: nothing listed is nothing left.
+        Every page of every placement has answered, or it raises IncompleteListingError: nothing listed is nothing left.
         """
         ...
 

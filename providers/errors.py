@@ -9,7 +9,7 @@ ProviderError
 ├── TransientError         again with the same token, then look up what exists
 ├── BadRequestError        stop; the request is wrong and will stay wrong
 ├── InstanceNotFoundError  it is gone: teardown is done
-├── IncompleteListingError not every place has answered: absence is not known
+├── IncompleteListingError not every placement has answered: absence is not known
 ├── MachineError           this machine cannot: no engine, no disk, no memory
 └── UnrecognizedError      look up what exists, stop, show the vendor's code
 """
@@ -82,7 +82,7 @@ class InstanceNotFoundError(ProviderError):
 
 
 class IncompleteListingError(ProviderError):
-    """Some places did not answer; `resources` are those of the others, `unanswered` names the silent ones."""
+    """Some placements did not answer; `resources` are those of the others, `unanswered` names the silent ones."""
 
     def __init__(
         self, message: str, *, resources: tuple[OwnedResource, ...], unanswered: tuple[str, ...], hint: str = ""

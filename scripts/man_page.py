@@ -43,7 +43,7 @@ EXAMPLES = (
     ("plan launch job.yaml --provider local", "Train on this computer."),
     ("plan status", "Show the runs, their progress and cost, and what still bills."),
 )
-PLACES = (
+PLACEMENTS = (
     ("PLAN_HOME", "The folder with the journal, data sets and run directories, in place of the user's data folder."),
     ("settings.toml", "In that folder: your settings and your own rates."),
     ("/etc/trainplan/settings.toml", "The settings of everybody on this computer."),
@@ -72,7 +72,7 @@ def _lines() -> Iterator[str]:
     for line, meaning in EXAMPLES:
         yield from (".TP", rf"\fB{_text(line)}\fR", _text(meaning))
     yield ".SH ENVIRONMENT AND FILES"
-    for name, meaning in PLACES:
+    for name, meaning in PLACEMENTS:
         yield from (".TP", rf"\fB{_text(name)}\fR", _text(meaning))
     yield ".SH EXIT STATUS"
     for code in ExitCode:

@@ -18,7 +18,7 @@ from planner.forecast.times import RunTime
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target
 from planner.throughput.values import Basis, Throughput
-from pricing.catalog import Catalog, Places, RentalPlaces
+from pricing.catalog import Catalog, Placements, RentalPlacements
 from pricing.compile import TEXT_DIR, compile_catalog
 from pricing.cost import ProviderRates
 from pricing.devices import Architecture, Device, PeakTflops
@@ -92,18 +92,18 @@ def a_rental(**changes: Any) -> Rental:
     return replace(base, **changes)
 
 
-def places(*prices: tuple[str, str], unrankable: int = 0) -> Places:
-    """Places as (region, USD per hour); their row ids count from 0 in the order given."""
+def placements(*prices: tuple[str, str], unrankable: int = 0) -> Placements:
+    """Placements as (region, USD per hour); their row ids count from 0 in the order given."""
     rows = [Placement(int(Decimal(usd) * 1_000_000), region, number) for number, (region, usd) in enumerate(prices)]
-    rows.sort(key=lambda place: (place.planning_micro_usd_per_hour, place.region))
-    return Places(rows[0] if rows else None, len(rows), unrankable, lambda: rows)
+    rows.sort(key=lambda placement: (placement.planning_micro_usd_per_hour, placement.region))
+    return Placements(rows[0] if rows else None, len(rows), unrankable, lambda: rows)
 
 
-def rented(rental: Rental, *prices: tuple[str, str], unrankable: int = 0) -> RentalPlaces:
-    """A rental at these places; without any, at one place for a dollar an hour."""
+def rented(rental: Rental, *prices: tuple[str, str], unrankable: int = 0) -> RentalPlacements:
+    """A rental at these placements; without any, at one place for a dollar an hour."""
     if not prices and not unrankable:
         prices = (("us-east-1", "1"),)
-    return RentalPlaces(rental, places(*prices, unrankable=unrankable))
+    return RentalPlacements(rental, placements(*prices, unrankable=unrankable))
 
 
 def a_device(name: str, architecture: Architecture = Architecture.TURING, **changes: Any) -> Device:
@@ -183,7 +183,7 @@ def a_machine_estimate(**changes: Any) -> MachineEstimate:
 def a_run(phase: Phase = Phase.PLANNED, *, attempts: int = 0, **changes: Any) -> Run:
     """A run of an hour at most, in one place at $0.36 an hour, with instances for its attempts.
 
-    `made` are its attempts themselves, `target` is its place.
+    `made` are its attempts themselves, `target` is its placement.
     """
     target = changes.pop("target", None) or a_target()
     made = changes.pop("made", None)
@@ -198,7 +198,7 @@ def a_run(phase: Phase = Phase.PLANNED, *, attempts: int = 0, **changes: Any) ->
 
 
 def a_target(usd_per_hour: str = "0.36", **changes: Any) -> Target:
-    """A place; `zone` and what else a Target has by name, everything else is the offer's."""
+    """A placement; `zone` and what else a Target has by name, everything else is the offer's."""
     own = {name: changes.pop(name) for name in [*changes] if name in Target.__dataclass_fields__}
     return Target(offer=an_offer(usd_per_hour=Decimal(usd_per_hour), **changes), **own)
 
@@ -221,7 +221,7 @@ def a_plan(
     catalog: Catalog,
     job: TrainingJob | None = None,
     *,
-    every_place: bool = False,
+    every_placement: bool = False,
     limit: int | None = None,
     this_machine: MachineEstimate | None = None,
     buckets: Mapping[str, str] = MappingProxyType({}),
@@ -240,15 +240,15 @@ def a_plan(
     ]
     world = World(catalog.devices, catalog.rates, lambda _, rental: _steady(rental), buckets)
     world = world._replace(obtainability=obtainability or world.obtainability)
-    choice = choose(job, rented, world, Filters(**filters), every_place=every_place)
+    choice = choose(job, rented, world, Filters(**filters), every_placement=every_placement)
     shown = choice.candidates[:limit]
-    offers = catalog.offers([candidate.place.row_id for candidate in shown], TODAY)
+    offers = catalog.offers([candidate.placement.row_id for candidate in shown], TODAY)
     ranked = (RankedOffer(rank, *pair) for rank, pair in enumerate(zip(shown, offers, strict=True), start=1))
     return Plan(
         job=job, made_at=NOON, ranking=choice.candidates, candidates=tuple(ranked),
         prices=catalog.quotes(OfferQuery(include_retired=True), TODAY), rejections=choice.rejections,
         filtered_last=choice.filtered_last, this_machine=this_machine, advice=(),
-        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+        offers_seen=sum(len(row.placements) + row.placements.unrankable for row in rented),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""How many places a reader visits who follows one launch from `Executor.follow` to the call that creates a machine.
+"""How many placements a reader visits who follows one launch from `Executor.follow` to the call that creates a machine.
 
 `python -P -m tests.visits` launches on the fake provider and watches every call of a function of `planner/`. There are
 two counts: every return of such a function, and those returns that lead back into another module. Clock, provider and

@@ -262,8 +262,8 @@ class Graph:
         trained_below: list[bool] = []
         rows: list[OperatorFigures] = []
         for operator in self.operators:
-            passes_back = any(trained_below[place] for place in operator.inputs)
-            row = _figures(operator, tuple(shapes[place] for place in operator.inputs), passes_back=passes_back)
+            passes_back = any(trained_below[position] for position in operator.inputs)
+            row = _figures(operator, tuple(shapes[position] for position in operator.inputs), passes_back=passes_back)
             trained_below.append(passes_back or row.is_trained)
             rows.append(row)
         return tuple(rows)
@@ -272,9 +272,9 @@ class Graph:
     def consumers(self) -> tuple[tuple[int, ...], ...]:
         """For each operator the places of those that take its output, in order."""
         found: list[list[int]] = [[] for _ in self.operators]
-        for place, operator in enumerate(self.operators):
+        for position, operator in enumerate(self.operators):
             for before in dict.fromkeys(operator.inputs):
-                found[before].append(place)
+                found[before].append(position)
         return tuple(map(tuple, found))
 
     @cached_property

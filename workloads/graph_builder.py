@@ -44,9 +44,9 @@ class GraphBuilder:
         """Whether the weights of what is added from here on are not trained."""
         self._frozen = frozen
 
-    def shape(self, place: int) -> Shape:
+    def shape(self, position: int) -> Shape:
         """The shape of what the operator there puts out."""
-        return self.operators[place].shape
+        return self.operators[position].shape
 
     def graph(self) -> Graph:
         """The network, whose output is the last operator. Raises GraphError for one without operators."""
@@ -60,106 +60,106 @@ class GraphBuilder:
     ) -> int:  # fmt: skip
         """Any operator. `channels` are those of a matrix operator's output, `shape` is that of a flatten or an unknown
         operator; `attributes` are Operator's."""
-        places = (inputs,) if isinstance(inputs, int) else tuple(inputs)
-        before = self.shape(places[0])
+        positions = (inputs,) if isinstance(inputs, int) else tuple(inputs)
+        before = self.shape(positions[0])
         self._counts[kind] = self._counts.get(kind, 0) + 1
         operator = Operator(
             name=name or f"{kind}_{self._counts[kind]}",
             kind=kind,
-            inputs=places,
+            inputs=positions,
             shape=shape or Shape(before.height, before.width, before.channels if channels is None else channels),
             frozen=self._frozen,
             **attributes,
         )
-        found = inferred_shape(operator, [self.shape(place) for place in places])
+        found = inferred_shape(operator, [self.shape(position) for position in positions])
         self.operators.append(operator if found == operator.shape else replace(operator, shape=found))
         return len(self.operators) - 1
 
     def convolution(
-        self, place: int, channels: int, window: Window | Size, *, groups: int = 1, bias: bool = True, name: str = ""
+        self, position: int, channels: int, window: Window | Size, *, groups: int = 1, bias: bool = True, name: str = ""
     ) -> int:
         """A convolution to so many channels; one number is a square kernel that goes on by one pixel."""
         return self.add_operator(
             Kind.CONVOLUTION,
-            place,
+            position,
             channels=channels,
             name=name,
             groups=groups,
             bias=bias,
-            **self._window(place, window),
+            **self._window(position, window),
         )
 
-    def depthwise(self, place: int, window: Window | Size, *, multiplier: int = 1, bias: bool = True) -> int:
+    def depthwise(self, position: int, window: Window | Size, *, multiplier: int = 1, bias: bool = True) -> int:
         """A convolution of each channel on its own, to `multiplier` channels each."""
-        channels = self.shape(place).channels
-        return self.convolution(place, channels * multiplier, window, groups=channels, bias=bias)
+        channels = self.shape(position).channels
+        return self.convolution(position, channels * multiplier, window, groups=channels, bias=bias)
 
-    def transposed_convolution(self, place: int, channels: int, window: Window | Size, *, bias: bool = True) -> int:
+    def transposed_convolution(self, position: int, channels: int, window: Window | Size, *, bias: bool = True) -> int:
         """One that makes the image larger: by its stride with the border `same`, whole with `valid`, as in Keras."""
-        values = self._window(place, window)
+        values = self._window(position, window)
         border = window.border if isinstance(window, Window) else "same"
         if isinstance(border, str):
             values["padding"] = _taken_off(border, values)
-        return self.add_operator(Kind.TRANSPOSED_CONVOLUTION, place, channels=channels, bias=bias, **values)
+        return self.add_operator(Kind.TRANSPOSED_CONVOLUTION, position, channels=channels, bias=bias, **values)
 
-    def _window(self, place: int, window: Window | Size) -> dict[str, Any]:
+    def _window(self, position: int, window: Window | Size) -> dict[str, Any]:
         """The attributes of an operator that looks at windows."""
         if not isinstance(window, Window):
             window = Window(window)
         kernel, stride, dilation = _pair(window.kernel), _pair(window.stride), _pair(window.dilation)
-        padding = _padding(window.border, self.shape(place), kernel, stride, dilation)
+        padding = _padding(window.border, self.shape(position), kernel, stride, dilation)
         return {"kernel": kernel, "stride": stride, "dilation": dilation, "padding": padding}
 
-    def dense(self, place: int, units: int, *, bias: bool = True) -> int:
+    def dense(self, position: int, units: int, *, bias: bool = True) -> int:
         """A dense layer over the channels of each pixel; `flatten` before it for one over the whole image."""
-        return self.add_operator(Kind.DENSE, place, channels=units, bias=bias)
+        return self.add_operator(Kind.DENSE, position, channels=units, bias=bias)
 
-    def batch_norm(self, place: int, *, scale: bool = True, epsilon: float = 1e-3) -> int:
+    def batch_norm(self, position: int, *, scale: bool = True, epsilon: float = 1e-3) -> int:
         """Batch norm with an offset, and with a factor where `scale`."""
-        return self.add_operator(Kind.BATCH_NORM, place, scale=scale, bias=True, epsilon=epsilon)
+        return self.add_operator(Kind.BATCH_NORM, position, scale=scale, bias=True, epsilon=epsilon)
 
-    def layer_norm(self, place: int, *, epsilon: float = 1e-6) -> int:
+    def layer_norm(self, position: int, *, epsilon: float = 1e-6) -> int:
         """Layer norm over the channels of each pixel."""
-        return self.add_operator(Kind.LAYER_NORM, place, bias=True, epsilon=epsilon)
+        return self.add_operator(Kind.LAYER_NORM, position, bias=True, epsilon=epsilon)
 
-    def activation(self, place: int, function: str = "relu") -> int:
+    def activation(self, position: int, function: str = "relu") -> int:
         """An activation by Keras' name for it; `softmax` is a kind of its own."""
         if function == "softmax":
-            return self.add_operator(Kind.SOFTMAX, place)
-        return self.add_operator(Kind.ACTIVATION, place, function=function)
+            return self.add_operator(Kind.SOFTMAX, position)
+        return self.add_operator(Kind.ACTIVATION, position, function=function)
 
-    def pool(self, place: int, window: Window, *, average: bool = False, name: str = "") -> int:
+    def pool(self, position: int, window: Window, *, average: bool = False, name: str = "") -> int:
         """The largest pixel of each window, or the average of those that the border has not added."""
         kind = Kind.AVERAGE_POOL if average else Kind.MAX_POOL
-        return self.add_operator(kind, place, name=name, **self._window(place, window))
+        return self.add_operator(kind, position, name=name, **self._window(position, window))
 
-    def global_pool(self, place: int, *, average: bool = True) -> int:
+    def global_pool(self, position: int, *, average: bool = True) -> int:
         """The average, or the largest value, of each channel."""
-        return self.add_operator(Kind.GLOBAL_AVERAGE_POOL if average else Kind.GLOBAL_MAX_POOL, place)
+        return self.add_operator(Kind.GLOBAL_AVERAGE_POOL if average else Kind.GLOBAL_MAX_POOL, position)
 
-    def add(self, *places: int) -> int:
+    def add(self, *positions: int) -> int:
         """The sum."""
-        return self.add_operator(Kind.ADD, places)
+        return self.add_operator(Kind.ADD, positions)
 
-    def multiply(self, *places: int) -> int:
+    def multiply(self, *positions: int) -> int:
         """The product, value by value."""
-        return self.add_operator(Kind.MULTIPLY, places)
+        return self.add_operator(Kind.MULTIPLY, positions)
 
-    def concat(self, *places: int) -> int:
+    def concat(self, *positions: int) -> int:
         """The channels of all, one after another."""
-        return self.add_operator(Kind.CONCAT, places)
+        return self.add_operator(Kind.CONCAT, positions)
 
-    def pad(self, place: int, border: int | Padding) -> int:
+    def pad(self, position: int, border: int | Padding) -> int:
         """Zeros around the image."""
-        return self.add_operator(Kind.PADDING, place, padding=_sides(border))
+        return self.add_operator(Kind.PADDING, position, padding=_sides(border))
 
-    def flatten(self, place: int) -> int:
+    def flatten(self, position: int) -> int:
         """All values as channels of one pixel."""
-        return self.add_operator(Kind.FLATTEN, place, shape=Shape(1, 1, self.shape(place).elements))
+        return self.add_operator(Kind.FLATTEN, position, shape=Shape(1, 1, self.shape(position).elements))
 
-    def dropout(self, place: int, rate: float) -> int:
+    def dropout(self, position: int, rate: float) -> int:
         """Dropout of this share of the values."""
-        return self.add_operator(Kind.DROPOUT, place, rate=rate)
+        return self.add_operator(Kind.DROPOUT, position, rate=rate)
 
 
 def _pair(size: Size) -> Pair:

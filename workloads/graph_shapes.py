@@ -31,9 +31,9 @@ def check(graph: Graph) -> None:
     if not 2 <= len(graph.operators) <= MAX_OPERATORS:
         raise GraphError(f"a graph has 2 to {MAX_OPERATORS:,} operators, this one {len(graph.operators):,}")
     shapes: list[Shape] = []
-    for place, operator in enumerate(graph.operators):
-        _check_numbers(operator, place)
-        if (operator.kind is Kind.INPUT) != (not operator.inputs) or (place == 0) > (operator.kind is Kind.INPUT):
+    for position, operator in enumerate(graph.operators):
+        _check_numbers(operator, position)
+        if (operator.kind is Kind.INPUT) != (not operator.inputs) or (position == 0) > (operator.kind is Kind.INPUT):
             raise GraphError(f"{operator.name}: a graph begins with its input, and each other operator has inputs")
         found = inferred_shape(operator, [shapes[before] for before in operator.inputs])
         if found != operator.shape:
@@ -41,18 +41,18 @@ def check(graph: Graph) -> None:
         shapes.append(found)
 
 
-def _check_numbers(operator: Operator, place: int) -> None:
+def _check_numbers(operator: Operator, position: int) -> None:
     positive = (*operator.shape, *operator.kernel, *operator.stride, *operator.dilation, operator.groups)
     counts = (operator.parameters, operator.statistics)
     numbers = (*positive, *counts, *operator.padding, *operator.inputs)
     if not all(type(number) is int for number in numbers) or not isinstance(operator.name, str):
-        raise GraphError(f"operator {place}: sizes are whole numbers, and its name is text")
+        raise GraphError(f"operator {position}: sizes are whole numbers, and its name is text")
     pairs = [len(getattr(operator, key)) == 2 for key in _PAIRS]
     if not all(pairs) or len(operator.padding) != 4:
         raise GraphError(f"{operator.name}: kernel, stride and dilation have two numbers, padding has four")
     if min(positive) < 1 or max(map(abs, (*positive, *operator.padding))) > MAX_NUMBER or min(counts) < 0:
         raise GraphError(f"{operator.name}: a size is out of bounds")
-    if any(not 0 <= before < place for before in operator.inputs):
+    if any(not 0 <= before < position for before in operator.inputs):
         raise GraphError(f"{operator.name}: its inputs are not operators before it")
     if any(type(one) not in (int, float) or not 0 <= one < 1 for one in (operator.rate, operator.epsilon)):
         raise GraphError(f"{operator.name}: rate and epsilon are from 0 to below 1")

@@ -266,8 +266,8 @@ def _refuse_control_characters(value: object, where: Where, lines: dict[Where, i
             _refuse_control_characters(item, (*where, index), lines, source)
     elif isinstance(value, str) and has_control_characters(value):
         name = ".".join(map(str, where)) or "a key"
-        place = f"{source}:{lines[where]}" if where in lines else source
-        raise JobFileError(f"{place}: {name} holds a control character", _NO_CONTROL)
+        location = f"{source}:{lines[where]}" if where in lines else source
+        raise JobFileError(f"{location}: {name} holds a control character", _NO_CONTROL)
 
 
 def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
@@ -296,11 +296,11 @@ def _refuse_odd_number(node: yaml.Node, source: str) -> None:
     (`!!int 032`) a number would still be read as octal."""
     if node.tag not in (_INT, _FLOAT) or not isinstance(node.value, str):
         return
-    place = f"{source}:{node.start_mark.line + 1}"
+    location = f"{source}:{node.start_mark.line + 1}"
     if len(node.value) > MOST_DIGITS:
-        raise JobFileError(f"{place}: a number of {len(node.value):,} characters", "is this the right file?")
+        raise JobFileError(f"{location}: a number of {len(node.value):,} characters", "is this the right file?")
     if not _WHOLE.fullmatch(node.value) and not _WITH_POINT.fullmatch(node.value):
-        raise JobFileError(f"{place}: a tag (!!) does not fit its value", "a job file needs no tags")
+        raise JobFileError(f"{location}: a tag (!!) does not fit its value", "a job file needs no tags")
 
 
 def _mapping_lines(node: yaml.MappingNode, where: Where, values: set[int], source: str) -> Iterator[tuple[Where, int]]:

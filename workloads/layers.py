@@ -164,36 +164,36 @@ def _written(net: Net) -> _Written:
     builder = GraphBuilder(net.name, Shape(net.image_size, net.image_size, net.channels))
     counts: dict[str, int] = {}
     layers: list[range] = []
-    place = builder.image
+    position = builder.image
     for number, layer in enumerate(net.layers):
         kind = type(layer).__name__.lower()
         counts[kind] = counts.get(kind, 0) + 1
         builder.freeze(frozen=number < net.frozen)
         first = len(builder.operators)
-        place = _write(builder, layer, place, f"{kind}{counts[kind]}")
+        position = _write(builder, layer, position, f"{kind}{counts[kind]}")
         layers.append(range(first, len(builder.operators)))
     return _Written(builder.graph(), tuple(layers))
 
 
-def _write(b: GraphBuilder, layer: Layer, place: int, name: str) -> int:
+def _write(b: GraphBuilder, layer: Layer, position: int, name: str) -> int:
     match layer:
         case Conv():
             window = Window(layer.kernel, layer.stride, layer.padding.value)
-            return _after(b, layer, b.convolution(place, layer.filters, window, bias=layer.bias, name=name))
+            return _after(b, layer, b.convolution(position, layer.filters, window, bias=layer.bias, name=name))
         case MaxPool():
-            return b.pool(place, Window(layer.size, layer.stride, "valid"), name=name)
+            return b.pool(position, Window(layer.size, layer.stride, "valid"), name=name)
         case Flatten():
-            return b.flatten(place)
+            return b.flatten(position)
         case Dense():
-            place = _after(b, layer, b.dense(place, layer.units, bias=layer.bias))
-            return b.dropout(place, layer.dropout) if layer.dropout else place
+            position = _after(b, layer, b.dense(position, layer.units, bias=layer.bias))
+            return b.dropout(position, layer.dropout) if layer.dropout else position
 
 
-def _after(b: GraphBuilder, layer: Conv | Dense, place: int) -> int:
+def _after(b: GraphBuilder, layer: Conv | Dense, position: int) -> int:
     """Batch norm and the activation."""
     if layer.batch_norm:
-        place = b.batch_norm(place, scale=layer.batch_norm_scale)
-    return b.activation(place, "softmax" if isinstance(layer, Dense) and layer.softmax else "relu")
+        position = b.batch_norm(position, scale=layer.batch_norm_scale)
+    return b.activation(position, "softmax" if isinstance(layer, Dense) and layer.softmax else "relu")
 
 
 def graph_of(net: Net) -> Graph:
@@ -213,10 +213,10 @@ def figures(net: Net) -> tuple[LayerFigures, ...]:
     graph, layers = _written(net)
     counts: dict[str, int] = {}
     found: list[LayerFigures] = []
-    for number, (layer, places) in enumerate(zip(net.layers, layers, strict=True)):
+    for number, (layer, positions) in enumerate(zip(net.layers, layers, strict=True)):
         kind = type(layer).__name__.lower()
         counts[kind] = counts.get(kind, 0) + 1
-        rows = [graph.figures[place] for place in places]
+        rows = [graph.figures[position] for position in positions]
         shape = rows[-1].operator.shape
         found.append(
             LayerFigures(

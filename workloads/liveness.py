@@ -28,7 +28,7 @@ class Group:
     reads; `shares_gradient`: their gradients are that of its output, as those of a sum are.
     """
 
-    places: list[int]
+    positions: list[int]
     outputs: int = 0
     inputs: int = 0
     kept: int = 0
@@ -64,34 +64,34 @@ def groups(graph: Graph, *, plan: Plan = Plan.NONE) -> tuple[Group, ...]:
     rows, consumers = graph.figures, graph.consumers
     found: list[Group] = []
     group_of: dict[int, int] = {}
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         if row.kind is Kind.INPUT:
             continue
         before = row.operator.inputs[0]
-        follows = row.kind in _FOLLOWERS and consumers[before] == (place,) and rows[before].kind not in _NO_GROUP
+        follows = row.kind in _FOLLOWERS and consumers[before] == (position,) and rows[before].kind not in _NO_GROUP
         if follows:
-            group_of[place] = group_of[before]
-            found[group_of[before]].places.append(place)
+            group_of[position] = group_of[before]
+            found[group_of[before]].positions.append(position)
         else:
-            group_of[place] = len(found)
-            found.append(Group(places=[place]))
+            group_of[position] = len(found)
+            found.append(Group(positions=[position]))
     kept = _kept_storages(graph, plan=plan)
     for group in found:
         _fill(group, rows, kept)
-        group.sources = [group_of[before] for before in rows[group.places[0]].operator.inputs if before in group_of]
+        group.sources = [group_of[before] for before in rows[group.positions[0]].operator.inputs if before in group_of]
     return tuple(found)
 
 
 def _fill(group: Group, rows: tuple[OperatorFigures, ...], kept: dict[int, int]) -> None:
-    first, last = rows[group.places[0]], rows[group.places[-1]]
+    first, last = rows[group.positions[0]], rows[group.positions[-1]]
     group.outputs, group.inputs = last.output_elements, first.input_elements
-    group.kept = sum(kept.get(place, 0) for place in group.places)
-    group.has_backward = any(rows[place].has_backward for place in group.places)
+    group.kept = sum(kept.get(position, 0) for position in group.positions)
+    group.has_backward = any(rows[position].has_backward for position in group.positions)
     group.passes_back = first.passes_back
-    group.frozen = all(rows[place].operator.frozen for place in group.places)
+    group.frozen = all(rows[position].operator.frozen for position in group.positions)
     shapes = {*first.input_shapes, first.operator.shape}
     is_sum = first.kind is Kind.ADD and len(shapes) == 1
-    group.shares_gradient = is_sum and all(_is_in_place(rows[place]) for place in group.places[1:])
+    group.shares_gradient = is_sum and all(_is_in_place(rows[position]) for position in group.positions[1:])
 
 
 def _kept_storages(graph: Graph, *, plan: Plan = Plan.NONE) -> dict[int, int]:
@@ -100,9 +100,9 @@ def _kept_storages(graph: Graph, *, plan: Plan = Plan.NONE) -> dict[int, int]:
     storage = list(range(len(rows)))
     kept: dict[int, int] = {}
     beside: dict[int, int] = {}
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         if _is_in_place(row):
-            storage[place] = storage[row.operator.inputs[0]]
+            storage[position] = storage[row.operator.inputs[0]]
         if not row.has_backward:
             continue
         wanted = needs(row.operator)
@@ -111,10 +111,14 @@ def _kept_storages(graph: Graph, *, plan: Plan = Plan.NONE) -> dict[int, int]:
             for before in row.operator.inputs:
                 kept[storage[before]] = rows[storage[before]].operator.shape.elements
         if wanted.output:
-            kept[storage[place]] = rows[storage[place]].operator.shape.elements
+            kept[storage[position]] = rows[storage[position]].operator.shape.elements
         masks = float(wanted.mask) + _planned_masks(graph, row, plan)
-        beside[place] = round(masks * row.operator.shape.elements)
-    return {place: elements for place in range(len(rows)) if (elements := kept.get(place, 0) + beside.get(place, 0))}
+        beside[position] = round(masks * row.operator.shape.elements)
+    return {
+        position: elements
+        for position in range(len(rows))
+        if (elements := kept.get(position, 0) + beside.get(position, 0))
+    }
 
 
 def _planned_masks(graph: Graph, row: OperatorFigures, plan: Plan) -> float:
@@ -187,16 +191,16 @@ class _Gradients:
 def kept_by_kind(graph: Graph) -> dict[Kind, int]:
     """Elements that are kept for the backward pass, by the kind of operator that computes them, the most first."""
     found: dict[Kind, int] = {Kind.INPUT: graph.input_shape.elements}
-    for place, elements in _kept_storages(graph).items():
-        if place:
-            kind = graph.operators[place].kind
+    for position, elements in _kept_storages(graph).items():
+        if position:
+            kind = graph.operators[position].kind
             found[kind] = found.get(kind, 0) + elements
     return dict(sorted(found.items(), key=lambda row: -row[1]))
 
 
 def is_chain(graph: Graph) -> bool:
     """Whether each operator feeds the next one alone."""
-    return all(operator.inputs == (place,) for place, operator in enumerate(graph.operators[1:]))
+    return all(operator.inputs == (position,) for position, operator in enumerate(graph.operators[1:]))
 
 
 def group_outputs(graph: Graph) -> tuple[int, ...]:

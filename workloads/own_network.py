@@ -61,5 +61,5 @@ def _check_parameters(function: Any, file: str, builder: str) -> None:
 
 def _where(error: BaseException, file: str) -> str:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    place = f"{file}, line {lines[-1]}" if lines else file
-    return f"{place}: {type(error).__name__}: {next(iter(str(error).splitlines()), '')[:300]}"
+    location = f"{file}, line {lines[-1]}" if lines else file
+    return f"{location}: {type(error).__name__}: {next(iter(str(error).splitlines()), '')[:300]}"

@@ -169,6 +169,6 @@ def surroundings(settings: Settings, *, calibrates: bool = False) -> Surrounding
 
 
 def further_requests(runner: Runner, run: Run, factory: Callable[[str], Provider], settings: Settings) -> MakeRequest:
-    """Makes the further requests of a run that is in the journal, for places that cost about what was agreed to."""
+    """Makes the further requests of a run that is in the journal, for placements that cost about what was agreed to."""
     watchful = Watchful(factory, clock_of(factory(run.provider)).now)
     return watchful.over(runner.request_maker(run, client=client(settings).id))

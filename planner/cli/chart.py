@@ -24,7 +24,7 @@ def drawn(chart: Chart, width: int) -> str:
     margin = max(len(low), len(high))
     columns = min(width, _MOST_WIDTH) - margin - 2
     grid = [[" "] * columns for _ in range(_HEIGHT)]
-    places = list(
+    cells = list(
         zip(
             _positions([mark.x for mark in chart.marks], columns),
             [_HEIGHT - 1 - row for row in _positions([mark.y for mark in chart.marks], _HEIGHT)],
@@ -32,9 +32,9 @@ def drawn(chart: Chart, width: int) -> str:
             strict=True,
         )
     )
-    for column, row, text in sorted(places, key=lambda place: bool(place[2])):
+    for column, row, text in sorted(cells, key=lambda cell: bool(cell[2])):
         grid[row][column] = "o" if text else "."
-    for column, row, text in places:
+    for column, row, text in cells:
         if text:
             _name(grid[row], column, text)
     labels = [high, *[""] * (_HEIGHT - 2), low]

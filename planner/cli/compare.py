@@ -56,7 +56,7 @@ def refuse_beside(values: Mapping[str, object]) -> None:
 
 def print_comparison(jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings: Settings, form: DocumentForm) -> None:
     """Plan both jobs at one time and print them side by side. Raises NothingLeftError where nothing fits either."""
-    query, now = planning.completed(query._replace(every_place=True, limit=0, prices=True), settings)
+    query, now = planning.completed(query._replace(every_placement=True, limit=0, prices=True), settings)
     first, _ = planning.planned(jobs[0].job, query, settings, now)
     # Equal jobs have one plan: what else keeps this machine busy changes from look to look.
     is_equal = not differences(jobs[0].job, jobs[1].job)

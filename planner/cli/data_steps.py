@@ -76,9 +76,9 @@ def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
     """The job on the images of its Parquet, written below this home."""
     from planner.datasets.converted import images_of_parquet
 
-    place = images_of_parquet(folder, options.settings().home)
-    sys.stderr.write(f"data: the images of the Parquet files are in {place}\n")
-    return job.model_copy(update={"data": job.data.model_copy(update={"path": str(place)})})
+    images_folder = images_of_parquet(folder, options.settings().home)
+    sys.stderr.write(f"data: the images of the Parquet files are in {images_folder}\n")
+    return job.model_copy(update={"data": job.data.model_copy(update={"path": str(images_folder)})})
 
 
 def bring(job: TrainingJob, provider: Provider, settings: Settings) -> DataTransfer:

@@ -18,5 +18,5 @@ class DocumentForm(NamedTuple):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the answer is made of the document, for which every place and its price are read."""
+        """Whether the answer is made of the document, for which every placement and its price are read."""
         return self.as_json or self.html is not None or self.levers

@@ -15,7 +15,7 @@ from providers.registry import is_here, is_simulated
 from workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.runs.proposal.pilots import PilotPlace, PilotProposal
+    from planner.runs.proposal.pilots import PilotPlacement, PilotProposal
 
 _COLUMNS = (
     Column("row", right=True),
@@ -39,12 +39,12 @@ _RESULT_COLUMNS = (
 
 
 class PilotAnswer(NamedTuple):
-    """What `plan pilot` answers: what it proposed, what became of each pilot, and the places as they rank afterwards
-    (empty where no pilot was run)."""
+    """What `plan pilot` answers: what it proposed, what became of each pilot, and the placements as they rank
+    afterwards (empty where no pilot was run)."""
 
     proposal: PilotProposal
     results: Sequence[PilotResult] = ()
-    after: Sequence[PilotPlace] = ()
+    after: Sequence[PilotPlacement] = ()
 
     @property
     def spent_usd(self) -> Decimal:
@@ -54,11 +54,11 @@ class PilotAnswer(NamedTuple):
 
 def proposal_page(proposal: PilotProposal) -> Page:
     """What is proposed, before anybody is asked; or why nothing is."""
-    first = proposal.places[0]
+    first = proposal.placements[0]
     head = f"{proposal.job.name}: {_where(first)} is the cheapest as estimated: {_usd_text(first)}"
-    if not proposal.pilots.places:
+    if not proposal.pilots.indices:
         return [head, none_text(proposal), *proposal.left_out]
-    rows = [_row(place, proposal.cap_usd) for place in proposal.chosen]
+    rows = [_row(placement, proposal.cap_usd) for placement in proposal.chosen]
     saved, cost = _cents(proposal.pilots.saving_usd), _cents(proposal.pilots.cost_usd)
     if cost:
         worth = f"expected to save {format_usd(saved)} of the job for {format_usd(cost)}"
@@ -83,12 +83,12 @@ def result_page(answer: PilotAnswer) -> Page:
     """What the pilots have told, and what that changes."""
     rows = [_result_row(result) for result in answer.results]
     lines: list[Any] = [Table(_RESULT_COLUMNS, rows)] if rows else []
-    lines += [f"{_where(result.place)}: {result.why}" for result in answer.results if result.why]
-    lines += [f"{_where(result.place)}: {BOUND_TEXT}" for result in answer.results if _is_bound(result)]
+    lines += [f"{_where(result.placement)}: {result.why}" for result in answer.results if result.why]
+    lines += [f"{_where(result.placement)}: {BOUND_TEXT}" for result in answer.results if _is_bound(result)]
     lines.append(f"spent {format_usd(answer.spent_usd)} of {format_usd(answer.proposal.cap_usd)}")
     if not answer.after or not answer.after[0].usd[0]:
         return lines  # no pilot was run, or nothing costs anything there
-    before, after = answer.proposal.places[0], answer.after[0]
+    before, after = answer.proposal.placements[0], answer.after[0]
     if _key(before) == _key(after):
         return [*lines, f"{_where(after)} stays the cheapest: {_usd_text(before)} as estimated, {_usd_text(after)} now"]
     return [*lines, f"{_where(after)} is the cheapest now: {_usd_text(after)}; before it was {_where(before)}"]
@@ -103,41 +103,41 @@ def pilot_json(answer: PilotAnswer) -> dict[str, Any]:
     return {
         "job": proposal.job.name,
         "cap_usd": float(proposal.cap_usd),
-        "is_worth_it": bool(proposal.pilots.places),
+        "is_worth_it": bool(proposal.pilots.indices),
         "expected_saving_usd": round(proposal.pilots.saving_usd, 6),
         "expected_cost_usd": round(proposal.pilots.cost_usd, 6),
         "candidates": [
-            _place_json(place, proposal.cap_usd) | {"is_chosen": number in proposal.pilots.places}
-            for number, place in enumerate(proposal.places)
+            _placement_json(placement, proposal.cap_usd) | {"is_chosen": number in proposal.pilots.indices}
+            for number, placement in enumerate(proposal.placements)
         ],
         "pilots": [_result_json(result) for result in answer.results],
         "spent_usd": round(float(answer.spent_usd), 6),
-        "first_before": _first_json(proposal.places[0]),
+        "first_before": _first_json(proposal.placements[0]),
         "first_after": _first_json(answer.after[0]) if answer.after else None,
     }
 
 
-def _row(place: PilotPlace, cap_usd: Decimal) -> list[str]:
-    most = most_of(place, cap_usd)
+def _row(placement: PilotPlacement, cap_usd: Decimal) -> list[str]:
+    most = most_of(placement, cap_usd)
     return [
-        str(place.rank),
-        _place_text(place),
-        _device_text(place),
-        _market_text(place),
-        _usd_text(place),
-        f"{_rate(place.throughput.low)}-{_rate(place.throughput.high)} images/s",
-        format_duration(timedelta(seconds=round(place.seconds))),
-        format_usd(place.pilot_usd),
+        str(placement.rank),
+        _placement_text(placement),
+        _device_text(placement),
+        _market_text(placement),
+        _usd_text(placement),
+        f"{_rate(placement.throughput.low)}-{_rate(placement.throughput.high)} images/s",
+        format_duration(timedelta(seconds=round(placement.seconds))),
+        format_usd(placement.pilot_usd),
         "-" if most is None else format_usd(most),
     ]
 
 
 def _result_row(result: PilotResult) -> list[str]:
-    speed = result.place.throughput
+    speed = result.placement.throughput
     estimated = f"{_rate(speed.images_per_second)} ({_rate(speed.low)}-{_rate(speed.high)}) images/s"
     return [
-        _place_text(result.place),
-        _device_text(result.place),
+        _placement_text(result.placement),
+        _device_text(result.placement),
         estimated,
         _measured_text(result),
         format_usd(result.usd),
@@ -157,32 +157,32 @@ def _is_bound(result: PilotResult) -> bool:
     return result.measured is not None and result.measured.input_bound
 
 
-def _where(place: PilotPlace) -> str:
-    if is_here(place.target.offer.provider):
+def _where(placement: PilotPlacement) -> str:
+    if is_here(placement.target.offer.provider):
         return "this machine"
-    return f"{_place_text(place)} {_device_text(place)} ({_market_text(place)})"
+    return f"{_placement_text(placement)} {_device_text(placement)} ({_market_text(placement)})"
 
 
-def _place_text(place: PilotPlace) -> str:
-    offer = place.target.offer
+def _placement_text(placement: PilotPlacement) -> str:
+    offer = placement.target.offer
     return "this machine" if is_here(offer.provider) else f"{offer.provider} {offer.region}"
 
 
-def _device_text(place: PilotPlace) -> str:
-    return machines_text(place.target.offer.device, place.target.offer.device_count)
+def _device_text(placement: PilotPlacement) -> str:
+    return machines_text(placement.target.offer.device, placement.target.offer.device_count)
 
 
-def _market_text(place: PilotPlace) -> str:
-    return place.target.offer.market.replace("_", " ")
+def _market_text(placement: PilotPlacement) -> str:
+    return placement.target.offer.market.replace("_", " ")
 
 
-def _usd_text(place: PilotPlace) -> str:
-    usd, low, high = place.usd
+def _usd_text(placement: PilotPlacement) -> str:
+    usd, low, high = placement.usd
     return f"{format_usd(usd)} ({format_usd(low)}-{format_usd(high)})"
 
 
-def _key(place: PilotPlace) -> tuple[str, ...]:
-    offer = place.target.offer
+def _key(placement: PilotPlacement) -> tuple[str, ...]:
+    offer = placement.target.offer
     return offer.provider, offer.region, offer.instance_type, offer.market
 
 
@@ -197,22 +197,22 @@ def _cents(usd: float) -> Decimal:
     return Decimal(str(round(usd, 6)))
 
 
-def _place_json(place: PilotPlace, cap_usd: Decimal) -> dict[str, Any]:
-    most, speed = most_of(place, cap_usd), place.throughput
-    return _first_json(place) | {
-        "rank": place.rank,
+def _placement_json(placement: PilotPlacement, cap_usd: Decimal) -> dict[str, Any]:
+    most, speed = most_of(placement, cap_usd), placement.throughput
+    return _first_json(placement) | {
+        "rank": placement.rank,
         "images_per_second": round(speed.images_per_second, 3),
         "images_per_second_low": round(speed.low, 3),
         "images_per_second_high": round(speed.high, 3),
         "basis": speed.basis.value,
-        "pilot_usd": round(float(place.pilot_usd), 6),
-        "pilot_seconds": round(place.seconds, 3),
+        "pilot_usd": round(float(placement.pilot_usd), 6),
+        "pilot_seconds": round(placement.seconds, 3),
         "pilot_most_usd": None if most is None else round(float(most), 6),
     }
 
 
-def _first_json(place: PilotPlace) -> dict[str, Any]:
-    offer, (usd, low, high) = place.target.offer, place.usd
+def _first_json(placement: PilotPlacement) -> dict[str, Any]:
+    offer, (usd, low, high) = placement.target.offer, placement.usd
     return {
         "provider": offer.provider,
         "region": offer.region,
@@ -227,7 +227,7 @@ def _first_json(place: PilotPlace) -> dict[str, Any]:
 
 
 def _result_json(result: PilotResult) -> dict[str, Any]:
-    measured, offer = result.measured, result.place.target.offer
+    measured, offer = result.measured, result.placement.target.offer
     return {
         "run_id": None if result.run is None else result.run.run_id,
         "provider": offer.provider,
@@ -237,7 +237,7 @@ def _result_json(result: PilotResult) -> dict[str, Any]:
         "outcome": None if result.run is None else result.run.outcome,
         "why": result.why,
         "usd": round(float(result.usd), 6),
-        "estimated_images_per_second": round(result.place.throughput.images_per_second, 3),
+        "estimated_images_per_second": round(result.placement.throughput.images_per_second, 3),
         "images_per_second": None if measured is None else measured.images_per_second,
         "half_width": None if measured is None else measured.half_width,
         "is_input_bound": None if measured is None else measured.input_bound,

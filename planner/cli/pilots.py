@@ -25,7 +25,7 @@ from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilo
 from planner.runs.proposal.consent import foreign_parts, readers
 from planner.runs.proposal.live_prices import Watchful
 from planner.runs.proposal.make_proposal import only_providers
-from planner.runs.proposal.pilots import PilotProposal, pilot_places, propose_pilots
+from planner.runs.proposal.pilots import PilotProposal, pilot_placements, propose_pilots
 from planner.runs.runner import Runner, request_for
 from planner.runs.telling.news import News
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from planner.datasets.transfer import DataTransfer
     from planner.runs.journal.journal import Journal
     from planner.runs.proposal.make_proposal import Surroundings
-    from planner.runs.proposal.pilots import PilotPlace
+    from planner.runs.proposal.pilots import PilotPlacement
     from workloads.job import TrainingJob
 
 DEFAULT_PILOTS = 3
@@ -50,7 +50,7 @@ def answer_with_pilots(
     if not query.providers and not job.constraints.providers:
         query = query._replace(providers=only_providers(job))
     proposal = propose_pilots(job, query, around, cap_usd, most)
-    if not proposal.pilots.places:
+    if not proposal.pilots.indices:
         return PilotAnswer(proposal)
     data = {name: bring(job, around.provider_of(name), around.settings) for name in _providers(proposal)}
     _agree(proposal, data, assume_yes=assume_yes)
@@ -58,7 +58,7 @@ def answer_with_pilots(
         if transfer.is_missing:
             send_brought(transfer, around.provider_of(name))
     results = _run(proposal, data, around)
-    return PilotAnswer(proposal, results, pilot_places(job, query, around))
+    return PilotAnswer(proposal, results, pilot_placements(job, query, around))
 
 
 def run_pilots_first(
@@ -84,11 +84,11 @@ def run_pilots_first(
 
 def _providers(proposal: PilotProposal) -> list[str]:
     """Where pilots are proposed, each provider once."""
-    return list(dict.fromkeys(place.target.offer.provider for place in proposal.chosen))
+    return list(dict.fromkeys(placement.target.offer.provider for placement in proposal.chosen))
 
 
 def _agree(proposal: PilotProposal, data: dict[str, DataTransfer], *, assume_yes: bool) -> None:
-    job, offers = proposal.job, [place.target.offer for place in proposal.chosen]
+    job, offers = proposal.job, [placement.target.offer for placement in proposal.chosen]
     foreign = [*foreign_parts(job), *readers(job, offers)]
     sent = [line for transfer in data.values() for line in transfer.lines]
     show([*proposal_page(proposal), *sent, *foreign], stream=sys.stderr)
@@ -117,23 +117,23 @@ def _run(proposal: PilotProposal, data: dict[str, DataTransfer], around: Surroun
 
 
 def _run_one(
-    place: PilotPlace,
+    placement: PilotPlacement,
     limit: timedelta,
     data: dict[str, DataTransfer],
     journal: Journal,
     around: Surroundings,
     view: LiveView,
 ) -> PilotResult:
-    name, settings = place.target.offer.provider, around.settings
-    around.say(f"pilot on {place.target.where}")
+    name, settings = placement.target.offer.provider, around.settings
+    around.say(f"pilot on {placement.target.where}")
     clock = build.clock_of(around.provider_of(name))
     transfer = data[name]
     request = request_for(
         transfer.job, clock, client=build.client(settings).id, data=transfer.files, key=RunKeys(settings.home).key
     )
-    watchful = Watchful(around.provider_of, clock.now, [target.offer for target in place.targets])
+    watchful = Watchful(around.provider_of, clock.now, [target.offer for target in placement.targets])
     runner = _runner(name, journal=journal, around=around, view=view)
-    return run_pilot(runner, transfer.job, place, limit, watchful.over(request))
+    return run_pilot(runner, transfer.job, placement, limit, watchful.over(request))
 
 
 def _runner(name: str, *, journal: Journal, around: Surroundings, view: LiveView) -> Runner:

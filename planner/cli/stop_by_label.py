@@ -38,7 +38,7 @@ def is_run_id(name: str) -> bool:
 def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | None, *, as_json: bool) -> None:
     """End the run's machines, and say what was ended and that it is not recorded.
 
-    Raises `unknown` where every place answered that nothing has the label (None: that is said, and no error),
+    Raises `unknown` where every placement answered that nothing has the label (None: that is said, and no error),
     BadInputError where several runs match, RefusedError for another client's machines, TeardownUnverifiedError where
     something may still be there.
     """
@@ -52,7 +52,7 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
         if _matches(resource.resource.run_id, query)
     ]
     silent = _silent(looks)
-    # Nothing found is no answer as long as a place has not answered: the machine may be there.
+    # Nothing found is no answer as long as a placement has not answered: the machine may be there.
     if not resources and silent:
         raise TeardownUnverifiedError(
             f"no machine of run {query.name} was found where somebody answered; {'; '.join(silent)}",
@@ -61,8 +61,8 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
     if not resources:
         if unknown is not None:
             raise unknown
-        places = ", ".join(one.name for one in looks if one.sweep)
-        sys.stderr.write(f"nothing with the label of run {query.name} exists at {places}; nothing was recorded\n")
+        placements = ", ".join(one.name for one in looks if one.sweep)
+        sys.stderr.write(f"nothing with the label of run {query.name} exists at {placements}; nothing was recorded\n")
         if as_json:
             sys.stdout.write(json.dumps({"run_id": query.name, "ended": [], "recorded": False}) + "\n")
         return
@@ -89,7 +89,7 @@ def _matches(run_id: str, query: StopQuery) -> bool:
 def _silent(looks: Sequence[ProviderSweep]) -> list[str]:
     """Return the providers that did not answer, and why."""
     failed = [f"{one.name} did not answer: {one.error.message}" for one in looks if one.error is not None]
-    return failed + [f"{place} did not answer" for one in looks if one.sweep for place in one.sweep.unanswered]
+    return failed + [f"{placement} did not answer" for one in looks if one.sweep for placement in one.sweep.unanswered]
 
 
 def _the_run(resources: Sequence[SweptResource], query: StopQuery) -> RunId:

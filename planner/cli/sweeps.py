@@ -34,7 +34,7 @@ class ProviderSweep:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every place answered."""
+        """Whether every placement answered."""
         return self.error is None and (self.sweep is None or not self.sweep.unanswered)
 
 

@@ -25,10 +25,10 @@ def images_of_parquet(folder: Path, home: Path) -> Path:
     folder = unwrapped(folder)
     stamp = repr([(item.path, item.size_bytes, item.changed_ns) for item in scan(folder).items])
     key = hashlib.sha256(f"{_FORMAT}{stamp}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
-    place = home / "converted" / key / folder.resolve().name
-    if not place.is_dir():
-        convert(folder, place)
-    return place
+    target = home / "converted" / key / folder.resolve().name
+    if not target.is_dir():
+        convert(folder, target)
+    return target
 
 
 def convert(folder: Path, to: Path) -> None:

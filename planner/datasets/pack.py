@@ -163,11 +163,11 @@ def _entries(folder: Path) -> Iterator[Item | None]:
     def fail(error: OSError) -> None:
         raise error
 
-    for place, folders, names in os.walk(folder, onerror=fail):
+    for root, folders, names in os.walk(folder, onerror=fail):
         # No data, and often not to be read: lost+found is the administrator's.
         folders[:] = [name for name in folders if not is_of_the_computer(name)]
         for name in names:
-            path = Path(place) / name
+            path = Path(root) / name
             yield _item(path, folder)
 
 

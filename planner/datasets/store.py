@@ -109,9 +109,9 @@ def known_bytes(data: DataSpec, home: Path) -> int | None:
     """
     if data.size_bytes is not None or data.name is not None:
         return data.size_bytes
-    place = str(Path(data.path).resolve()) if data.path else str(data.url)
-    now = folder_bytes(Path(place)) if data.path else None
-    return _noted(_note(place, home)) if now is None else now
+    source = str(Path(data.path).resolve()) if data.path else str(data.url)
+    now = folder_bytes(Path(source)) if data.path else None
+    return _noted(_note(source, home)) if now is None else now
 
 
 def remember_bytes(url: str, size_bytes: int, home: Path) -> None:
@@ -198,8 +198,8 @@ def _packed(folder: Path, shard: Shard) -> Iterator[Path]:
     whether it is.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix="trainplan-") as place:
-            path = Path(place) / shard.name
+        with tempfile.TemporaryDirectory(prefix="trainplan-") as source:
+            path = Path(source) / shard.name
             with path.open("wb") as file:
                 pack(folder, shard.items, file)
             os.utime(path, ns=(0, 0))
@@ -267,10 +267,10 @@ def _remember(note: Path, stamp: str, data: DataSet) -> None:
     _write(note, {"stamp": stamp, "size_bytes": data.size_bytes, "data": _plain(data)})
 
 
-def _note(place: str, home: Path) -> Path:
+def _note(source: str, home: Path) -> Path:
     """What was seen at a folder or an address is kept there."""
     # A path may be longer than the name of a file can be, and need not be UTF-8.
-    return home / "data_sets" / f"{hashlib.sha256(os.fsencode(place)).hexdigest()[:32]}.json"
+    return home / "data_sets" / f"{hashlib.sha256(os.fsencode(source)).hexdigest()[:32]}.json"
 
 
 def _noted(note: Path) -> int | None:

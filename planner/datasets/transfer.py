@@ -23,7 +23,7 @@ from providers.agent.spec import File
 from providers.cloud.data_files import data_files, folder_of, index_files
 from providers.cloud.secrets import clouds_of, references
 from providers.errors import BadRequestError
-from providers.stores.urls import place
+from providers.stores.urls import bucket_address
 from workloads.addresses import shown_address
 from workloads.durations import format_duration
 from workloads.job import DataName, DataSpec, TrainingJob
@@ -69,7 +69,7 @@ def providers_of(job: TrainingJob) -> tuple[str, ...]:
     """
     names = clouds_of(job.secrets)
     addresses = (job.data.url, weights_address(job))
-    names |= {place(url).provider for url in addresses if url is not None and not url.startswith("https://")}
+    names |= {bucket_address(url).provider for url in addresses if url is not None and not url.startswith("https://")}
     if len(names) > 1:
         raise BadRequestError(
             f"the job's data, weights and secrets are at {' and '.join(sorted(names))}",
@@ -123,13 +123,13 @@ def data_line(job: TrainingJob) -> str:
     data = job.data
     if data.name is not None:
         return ""
-    place_text = data.path or shown_address(str(data.url))
+    data_text = data.path or shown_address(str(data.url))
     if data.size_bytes is None:
         return (
-            f"the data at {place_text} is not counted, because its size is not known "
+            f"the data at {data_text} is not counted, because its size is not known "
             "(set data.size_bytes in the job file)"
         )
-    text = f"{format_bytes(data.size_bytes)} at {place_text}, about {_lasting(fetch_seconds(job))}"
+    text = f"{format_bytes(data.size_bytes)} at {data_text}, about {_lasting(fetch_seconds(job))}"
     return f"{text} to a rented machine's disk{_before(data, data.size_bytes)}"
 
 
@@ -140,7 +140,7 @@ def _before(data: DataSpec, size_bytes: int) -> str:
         return f"; sent to its storage before, once, in about {lasting} at 20 Mbit/s"
     if data.url is None or data.url.startswith("https://"):
         return ""
-    return f", which machines of {place(data.url).provider} alone can fetch"
+    return f", which machines of {bucket_address(data.url).provider} alone can fetch"
 
 
 def _of_a_folder(

@@ -90,7 +90,7 @@ def _wait_until_gone(tools: Tools, refs: list[InstanceRef]) -> str:
 def _swept(tools: Tools, before: frozenset[_Key]) -> str:
     sweep = ours(tools)
     if sweep.unanswered:
-        raise FailedError(f"{len(sweep.unanswered)} places did not answer")
+        raise FailedError(f"{len(sweep.unanswered)} placements did not answer")
     rest = [
         resource.resource.kind
         for resource in sweep.resources

@@ -14,7 +14,7 @@ from pricing.devices import Device, cores_of
 from workloads.memory import accumulation
 
 if TYPE_CHECKING:
-    from pricing.catalog import RentalPlaces
+    from pricing.catalog import RentalPlacements
     from pricing.offers import Rental
     from workloads.runtimes import ChosenSoftware
 
@@ -45,7 +45,7 @@ def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, pl
 
 def brought_back(
     work: Workload,
-    rented: Iterable[RentalPlaces],
+    rented: Iterable[RentalPlacements],
     rejected: Mapping[RejectionKey, int],
     devices: Mapping[str, Device],
     software: Callable[[Rental], ChosenSoftware | None],

@@ -40,9 +40,9 @@ TPU_LEAST_MACS = 100_000_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
     """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
-    the cheapest candidate's machine and place, None where it cannot run there; `in_parts` how many offers that the
+    the cheapest candidate's machine and placement, None where it cannot run there; `in_parts` how many offers that the
     batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired. `free` are
-    the candidates of places that cost nothing, which the choice leaves out."""
+    the candidates of placements that cost nothing, which the choice leaves out."""
 
     job: TrainingJob
     macs: int
@@ -117,7 +117,7 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
 
 
 def _free(findings: Findings) -> str:
-    """A place that costs nothing and takes few sessions."""
+    """A placement that costs nothing and takes few sessions."""
     return free_line(findings.free, _device, tpus_are_wrong=findings.macs < TPU_LEAST_MACS)
 
 
@@ -165,13 +165,13 @@ def _input_bound(best: Candidate) -> str | None:
 
 def _far_bucket(best: Candidate) -> str | None:
     """Where a bucket beside the machine would cut the bill."""
-    estimate, place = best.estimate, best.place
-    crossing = estimate.fixed(place.region).between_regions
+    estimate, placement = best.estimate, best.placement
+    crossing = estimate.fixed(placement.region).between_regions
     if to_micro(crossing) < WORTH_SAYING * best.cost_micro_usd or not crossing:
         return None
     return (
         f"{format_usd(crossing)} of row 1 is for traffic with the bucket in {estimate.side.classes.bucket}: with "
-        f'region = "{place.region}" in [{estimate.rental.provider}] of the settings the bucket is made there'
+        f'region = "{placement.region}" in [{estimate.rental.provider}] of the settings the bucket is made there'
     )
 
 
@@ -211,7 +211,7 @@ def _saved(candidate: Candidate | None, best: Candidate) -> Decimal:
 def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     """The next one whose throughput is known as well or better, and whose cost lies within the first one's interval."""
     first = candidates[0]
-    high = first.estimate.cost_micro_usd(first.place[0], first.place[1], 2)
+    high = first.estimate.cost_micro_usd(first.placement[0], first.placement[1], 2)
     bases = (Basis.MEASURED, Basis.SCALED, Basis.ANCHORED, Basis.MODELLED)
     for rank, other in enumerate(candidates[1:4], start=2):
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import can_accumulate
-from planner.forecast.at_place import at_place
+from planner.forecast.at_placement import at_placement
 from planner.forecast.estimate import Workload, estimate
 from planner.forecast.free_sessions import in_sessions, lacks_room
 from planner.forecast.machines import LeftOut, machines_of, on_several
@@ -21,7 +21,7 @@ from planner.forecast.obtainability import Obtainabilities, elsewhere_micro
 from planner.forecast.plan import Candidate, Choice, Estimate, Reason, RejectionKey, paid_by_credit
 from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
 from pricing.money import to_micro
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlacement
 from pricing.offers import LifecycleState, Market, Placement, Rental
 from providers.cloud.images import Hardware, has_no_image, unproven_host
 from workloads.runtimes import ChosenSoftware, runtime_of
@@ -30,7 +30,7 @@ from workloads.terms import Framework, Objective
 if TYPE_CHECKING:
     from planner.forecast.queue_wait import QueueWait
     from planner.throughput.values import Throughput
-    from pricing.catalog import RentalPlaces
+    from pricing.catalog import RentalPlacements
     from pricing.cost import ProviderRates
     from workloads.job import TrainingJob
 
@@ -59,9 +59,9 @@ class World(NamedTuple):
     with a part of its batch.
 
     `buckets` are the regions of the buckets that runs at each provider would use; one that is not in it is taken to be
-    in the machine's region. `within_hours` gives places the prices that a run of so many billed seconds pays there:
-    others where fewer hours are left of the person's own rate. `obtainability` is what is known of places that refuse
-    or do not, `queue_waits` of the queues of a cluster. `credit_usd` is what is left of the person's credits, by
+    in the machine's region. `within_hours` gives placements the prices that a run of so many billed seconds pays there:
+    others where fewer hours are left of the person's own rate. `obtainability` is what is known of placements that
+    refuse or do not, `queue_waits` of the queues of a cluster. `credit_usd` is what is left of the person's credits, by
     provider.
     """
 
@@ -69,21 +69,21 @@ class World(NamedTuple):
     rates: Mapping[str, ProviderRates]
     throughput: Callable[[TrainingJob, Rental], Throughput | Reason]
     buckets: Mapping[str, str] = MappingProxyType({})
-    within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda places, _: places
+    within_hours: Callable[[Sequence[Placement], int], Sequence[Placement]] = lambda placements, _: placements
     obtainability: Obtainabilities = Obtainabilities()
     credit_usd: Mapping[str, Decimal] = MappingProxyType({})
-    queue_waits: Mapping[MachinePlace, QueueWait] = MappingProxyType({})
+    queue_waits: Mapping[MachinePlacement, QueueWait] = MappingProxyType({})
 
-    def concerns_places(self, rental: Rental) -> bool:
-        """Whether something is known of some place of a rental that changes its estimate there."""
+    def concerns_placements(self, rental: Rental) -> bool:
+        """Whether something is known of some placement of a rental that changes its estimate there."""
         return self.obtainability.concerns(rental) or any(
-            place.provider == rental.provider and place.instance_type == rental.instance_type
-            for place in self.queue_waits
+            placement.provider == rental.provider and placement.instance_type == rental.instance_type
+            for placement in self.queue_waits
         )
 
     def queue_of(self, rental: Rental, region: str) -> QueueWait | None:
         """The wait in the queue of a region; None where there is none, or nothing is known of it."""
-        return self.queue_waits.get(MachinePlace(rental.provider, region, rental.instance_type, rental.market))
+        return self.queue_waits.get(MachinePlacement(rental.provider, region, rental.instance_type, rental.market))
 
     def estimate(self, work: Workload, rental: Rental, software: ChosenSoftware | None = None) -> Estimate | Reason:
         """The job on as many machines of a rental as a launch takes, or why it cannot be told."""
@@ -106,12 +106,12 @@ class World(NamedTuple):
 
 
 def choose(
-    job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters, *, every_place: bool
+    job: TrainingJob, rented: Iterable[RentalPlacements], world: World, filters: Filters, *, every_placement: bool
 ) -> Choice:
     """Candidates in the order of the job's objective, and every other offer with the reason it is none.
 
-    With `every_place` each place is a candidate; without, the best place of each provider, device, device count
-    and market is. The order is total: the same inputs always give the same ranks.
+    With `every_placement` each placement is a candidate; without, the best placement of each provider, device, device
+    count and market is. The order is total: the same inputs always give the same ranks.
     """
     work, rented = Workload(job), list(rented)
     rejected: Counter[RejectionKey] = Counter()
@@ -125,13 +125,15 @@ def choose(
             progress = max(progress, _ORDER[judged.last])
         elif judged.estimate is None:
             continue
-        # Nothing is known of most machines: only places of which something is known pay for estimates of their own.
-        elif not world.concerns_places(row.rental):
-            places = judged.places if every_place else _cheapest_of_each_class(judged.estimate, judged.places)
-            priced.extend(_priced(judged.estimate, places))
+        # Nothing is known of most machines: only placements of which something is known pay for estimates of their own.
+        elif not world.concerns_placements(row.rental):
+            placements = (
+                judged.placements if every_placement else _cheapest_of_each_class(judged.estimate, judged.placements)
+            )
+            priced.extend(_priced(judged.estimate, placements))
         else:
             within, beyond = _placed(
-                judged.estimate, judged.places, _elsewhere(row.rental, rented, filters), world, filters
+                judged.estimate, judged.placements, _elsewhere(row.rental, rented, filters), world, filters
             )
             priced.extend(within)
             for reason in beyond:
@@ -140,7 +142,7 @@ def choose(
     if world.credit_usd:
         priced = paid_by_credit(priced, world.credit_usd)
     ordered = _in_order(priced, _KEYS[job.objective])
-    candidates = ordered if every_place else _best_of_each(ordered)
+    candidates = ordered if every_placement else _best_of_each(ordered)
     last = None if candidates or progress < 0 else list(Reason)[progress]
     return Choice(candidates=tuple(candidates), rejections=dict(rejected), filtered_last=last)
 
@@ -150,21 +152,21 @@ _ORDER = {reason: index for index, reason in enumerate(Reason)}
 
 
 class _Judged(NamedTuple):
-    """What is left of a rental: its places and, once it is known, what the job takes there. `rejected` counts the
+    """What is left of a rental: its placements and, once it is known, what the job takes there. `rejected` counts the
     others by reason; `last` is the reason that left none."""
 
-    places: Sequence[Placement] = ()
+    placements: Sequence[Placement] = ()
     rejected: tuple[tuple[Reason, int], ...] = ()
     estimate: Estimate | None = None
     last: Reason | None = None
 
     def all_rejected(self, reason: Reason) -> _Judged:
-        """None of the places that were left is one for this reason."""
-        return _Judged((), (*self.rejected, (reason, len(self.places))), last=reason)
+        """None of the placements that were left is one for this reason."""
+        return _Judged((), (*self.rejected, (reason, len(self.placements))), last=reason)
 
 
-def _judge(work: Workload, row: RentalPlaces, world: World, filters: Filters) -> _Judged:
-    """The rental with its estimate and the places left of it, or the reason that left none."""
+def _judge(work: Workload, row: RentalPlacements, world: World, filters: Filters) -> _Judged:
+    """The rental with its estimate and the placements left of it, or the reason that left none."""
     rental = row.rental
     judged = _suitable(work, row, world, filters)
     if judged.last is not None:
@@ -175,49 +177,49 @@ def _judge(work: Workload, row: RentalPlaces, world: World, filters: Filters) ->
     late = _too_late(estimated, filters)
     if late is not None:
         return judged.all_rejected(late)
-    judged = judged._replace(places=world.within_hours(judged.places, estimated.billed_seconds[0]))
+    judged = judged._replace(placements=world.within_hours(judged.placements, estimated.billed_seconds[0]))
     if filters.budget_usd is None:
         return judged._replace(estimate=estimated)
     budget = to_micro(filters.budget_usd)
-    paid = [place for place in judged.places if _cost(estimated, place) <= budget]
+    paid = [placement for placement in judged.placements if _cost(estimated, placement) <= budget]
     if not paid:
         return judged.all_rejected(Reason.OVER_BUDGET)
-    over = len(judged.places) - len(paid)
+    over = len(judged.placements) - len(paid)
     rejected = (*judged.rejected, (Reason.OVER_BUDGET, over)) if over else judged.rejected
     return _Judged(paid, rejected, estimated)
 
 
-def _suitable(work: Workload, row: RentalPlaces, world: World, filters: Filters) -> _Judged:
-    """The places that are wanted, of a rental that can train the job, before its speed is asked for.
+def _suitable(work: Workload, row: RentalPlacements, world: World, filters: Filters) -> _Judged:
+    """The placements that are wanted, of a rental that can train the job, before its speed is asked for.
 
     What the person asked for is looked at first: a machine somewhere else is not wanted, whatever runs on it.
     """
-    rental, unrankable = row.rental, row.places.unrankable
+    rental, unrankable = row.rental, row.placements.unrankable
     reason = unwanted(rental, filters)
     if reason is not None:
-        return _Judged(rejected=((reason, len(row.places) + unrankable),), last=reason)
-    places = _in_regions(row, filters)
-    elsewhere = len(row.places) - len(places)
+        return _Judged(rejected=((reason, len(row.placements) + unrankable),), last=reason)
+    placements = _in_regions(row, filters)
+    elsewhere = len(row.placements) - len(placements)
     rejected = ((Reason.REGION, elsewhere),) if elsewhere else ()
-    is_elsewhere = elsewhere > 0 and not len(places)
+    is_elsewhere = elsewhere > 0 and not len(placements)
     unfit = None if is_elsewhere else _unfit(work, rental, world)
     if unfit is not None:
-        return _Judged(rejected=(*rejected, (unfit, len(places) + unrankable)), last=unfit)
+        return _Judged(rejected=(*rejected, (unfit, len(placements) + unrankable)), last=unfit)
     if unrankable:
         rejected = (*rejected, (Reason.NO_PRICE, unrankable))
     if is_elsewhere:
         return _Judged(rejected=rejected, last=Reason.REGION)
-    return _Judged(places, rejected) if len(places) else _Judged(rejected=rejected, last=Reason.NO_PRICE)
+    return _Judged(placements, rejected) if len(placements) else _Judged(rejected=rejected, last=Reason.NO_PRICE)
 
 
-def _in_regions(row: RentalPlaces, filters: Filters) -> Sequence[Placement]:
+def _in_regions(row: RentalPlacements, filters: Filters) -> Sequence[Placement]:
     allowed = filters.allowed.get(row.rental.provider, frozenset())
     if not filters.regions and not allowed:
-        return row.places
+        return row.placements
     return [
-        place
-        for place in row.places
-        if (not filters.regions or place.region in filters.regions) and (not allowed or place.region in allowed)
+        placement
+        for placement in row.placements
+        if (not filters.regions or placement.region in filters.regions) and (not allowed or placement.region in allowed)
     ]
 
 
@@ -296,44 +298,57 @@ def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:
     return Reason.TOO_SLOW if estimated.time.total > LONGEST else None
 
 
-def _cost(estimated: Estimate, place: Placement) -> int:
-    return estimated.cost_micro_usd(place.planning_micro_usd_per_hour, place.region)
+def _cost(estimated: Estimate, placement: Placement) -> int:
+    return estimated.cost_micro_usd(placement.planning_micro_usd_per_hour, placement.region)
 
 
-def _priced(estimated: Estimate, places: Sequence[Placement]) -> Iterable[Candidate]:
+def _priced(estimated: Estimate, placements: Sequence[Placement]) -> Iterable[Candidate]:
     seconds, side, classes = estimated.billed_seconds[0], estimated.side, estimated.side.classes
-    # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand places.
+    # The same arithmetic as Estimate.cost_micro_usd, written out: it runs once for each of a hundred thousand
+    # placements.
     seconds *= estimated.machines
-    return [Candidate(estimated, place, place[0] * seconds // 3600 + side[classes[place[1]]]) for place in places]
+    return [
+        Candidate(estimated, placement, placement[0] * seconds // 3600 + side[classes[placement[1]]])
+        for placement in placements
+    ]
 
 
-def _cheapest_of_each_class(estimated: Estimate, places: Sequence[Placement]) -> list[Placement]:
-    """The first of the places, which are in the order of their price, for each class of regions.
+def _cheapest_of_each_class(estimated: Estimate, placements: Sequence[Placement]) -> list[Placement]:
+    """The first of the placements, which are in the order of their price, for each class of regions.
 
     What is paid beside the machine differs between classes, so that the lowest price is not always the lowest cost.
     """
     first: dict[int, Placement] = {}
-    for place in places:
-        first.setdefault(estimated.side.classes[place.region], place)
+    for placement in placements:
+        first.setdefault(estimated.side.classes[placement.region], placement)
     return list(first.values())
 
 
-def _elsewhere(rental: Rental, rented: Sequence[RentalPlaces], filters: Filters) -> list[Placement]:
-    """Every place of a machine in its market that the person will have: places of one type may be several rentals."""
+def _elsewhere(rental: Rental, rented: Sequence[RentalPlacements], filters: Filters) -> list[Placement]:
+    """Every placement of a machine in its market that the person will have: placements of one type may be several
+    rentals."""
     machine = rental.provider, rental.instance_type, rental.market
     rows = (row for row in rented if (row.rental.provider, row.rental.instance_type, row.rental.market) == machine)
-    return [place for row in rows for place in _in_regions(row, filters)]
+    return [placement for row in rows for placement in _in_regions(row, filters)]
 
 
 def _placed(
-    estimated: Estimate, places: Sequence[Placement], everywhere: Sequence[Placement], world: World, filters: Filters
+    estimated: Estimate,
+    placements: Sequence[Placement],
+    everywhere: Sequence[Placement],
+    world: World,
+    filters: Filters,
 ) -> tuple[list[Candidate], list[Reason]]:
-    """Each place with what is known of its obtainability, and the reasons of those that are too late or dear then."""
+    """Each placement with what is known of its obtainability, and the reasons of those that are too late or dear
+    then."""
     within, beyond = [], []
-    for place in places:
-        obtainability = world.obtainability.of(estimated.rental, place.region)
-        elsewhere, queue = elsewhere_micro(everywhere, place.region), world.queue_of(estimated.rental, place.region)
-        candidate = at_place(estimated, place, obtainability, elsewhere, queue)
+    for placement in placements:
+        obtainability = world.obtainability.of(estimated.rental, placement.region)
+        elsewhere, queue = (
+            elsewhere_micro(everywhere, placement.region),
+            world.queue_of(estimated.rental, placement.region),
+        )
+        candidate = at_placement(estimated, placement, obtainability, elsewhere, queue)
         late = _too_late(candidate.estimate, filters)
         if late is not None:
             beyond.append(late)
@@ -361,7 +376,7 @@ def _has_unknown_host(candidate: Candidate) -> bool:
 
 def _apart(candidate: Candidate) -> tuple[object, ...]:
     rental = candidate.estimate.rental
-    time, region = candidate.estimate.time.total, candidate.place.region
+    time, region = candidate.estimate.time.total, candidate.placement.region
     return candidate.cost_micro_usd, time, rental.provider, region, rental.instance_type, rental.market
 
 

@@ -192,7 +192,7 @@ def estimate(
     software: ChosenSoftware | None = None,
     bucket: str = "",
 ) -> Estimate:
-    """Time, and cost but for the price of the place, of the whole job on a rental that computes at that throughput.
+    """Time, and cost but for the price of the placement, of the whole job on a rental that computes at that throughput.
 
     `software` is what it would train with there, `bucket` the region of its bucket ("": that of the machine).
     """

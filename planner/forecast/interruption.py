@@ -1,9 +1,9 @@
 """What being interrupted does to a run: expected wall time, billed time, interruptions and lost work, in closed form.
 
-A spot place is up and down in turn; the run waits in it while it is down, which bills nothing. Every up spell begins
-with a restart (request to first step), then comes work, with a checkpoint after each interval; an interruption loses
-what came after the last complete one. docs/adr/0008-spot-expectation.md derives the formulas and says what else was
-tried. Pure.
+A spot placement is up and down in turn; the run waits in it while it is down, which bills nothing. Every up spell
+begins with a restart (request to first step), then comes work, with a checkpoint after each interval; an interruption
+loses what came after the last complete one. docs/adr/0008-spot-expectation.md derives the formulas and says what else
+was tried. Pure.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Spells:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpotPlace:
-    """Up and down spells of the place that a run waits in.
+class SpotPlacement:
+    """Up and down spells of the placement that a run waits in.
 
     Good and bad weeks: in one run all outages are longer or shorter than expected by one factor, log-normal with mean
     1 and `drift` as its deviation. It widens what single runs take and leaves expectations as they are. 0.4 is what is
@@ -69,7 +69,7 @@ class SpotPlace:
 
     @property
     def availability(self) -> float:
-        """The share of time in which the place has a machine."""
+        """The share of time in which the placement has a machine."""
         return self.up.mean_seconds / (self.up.mean_seconds + self.down.mean_seconds)
 
 
@@ -135,8 +135,8 @@ class ExpectedRun(NamedTuple):
 NEVER = ExpectedRun(math.inf, math.inf, math.inf, math.inf, math.inf)
 
 
-def expected_run(run: InterruptibleRun, place: SpotPlace) -> ExpectedRun:
-    """Expectations over a start at a random moment (up or down), waiting in the place after every interruption.
+def expected_run(run: InterruptibleRun, placement: SpotPlacement) -> ExpectedRun:
+    """Expectations over a start at a random moment (up or down), waiting in the placement after every interruption.
 
     Exact under the model: the kind of spell (short, long) at the end of each checkpoint interval is a Markov chain of
     two states, whose sums over the intervals are geometric. Takes microseconds, however long the run.
@@ -144,12 +144,12 @@ def expected_run(run: InterruptibleRun, place: SpotPlace) -> ExpectedRun:
     count = run.checkpoints
     last = run.work_seconds - count * run.interval_seconds
     full = run.interval_seconds + run.checkpoint_seconds
-    up = place.up
+    up = placement.up
     ending = _segment(up, last, run.restart_seconds)
     repeated = ending if count == 0 else _segment(up, full, run.restart_seconds)
     if ending is None or repeated is None:
         return NEVER
-    up_now = place.availability
+    up_now = placement.availability
     billed, stops, short = _begin(up, repeated, run.restart_seconds, up_now)
     if count > 0:
         shares, short = _repeat(repeated, short, count - 1)
@@ -157,7 +157,7 @@ def expected_run(run: InterruptibleRun, place: SpotPlace) -> ExpectedRun:
         stops += _over(shares, repeated.stops)
         billed += _over((short, 1 - short), ending.billed)
         stops += _over((short, 1 - short), ending.stops)
-    wait = (1 - up_now) * place.down.mean_left_seconds + stops * place.down.mean_seconds
+    wait = (1 - up_now) * placement.down.mean_left_seconds + stops * placement.down.mean_seconds
     restarting = _restarting(up, run.restart_seconds, up_now, stops)
     lost_seconds = billed - restarting - run.work_seconds - count * run.checkpoint_seconds
     return ExpectedRun(billed + wait, billed, stops, max(0.0, lost_seconds), restarting)
@@ -258,7 +258,7 @@ class Ends(NamedTuple):
     high: float
 
 
-def ends(run: InterruptibleRun, place: SpotPlace, expected: ExpectedRun, work: Ends) -> tuple[Ends, Ends]:
+def ends(run: InterruptibleRun, placement: SpotPlacement, expected: ExpectedRun, work: Ends) -> tuple[Ends, Ends]:
     """P10 and P90 of wall and of billed time, near enough and in microseconds; `work` holds those of the work itself.
 
     Two independent spreads: that of the work, in proportion to what the expectation grows by, and that of the
@@ -268,13 +268,15 @@ def ends(run: InterruptibleRun, place: SpotPlace, expected: ExpectedRun, work: E
     if not math.isfinite(expected.wall_seconds):
         never = Ends(math.inf, math.inf)
         return never, never
-    up, down, stops = place.up, place.down, expected.interruptions
+    up, down, stops = placement.up, placement.down, expected.interruptions
     again = (expected.billed_seconds - run.plain_seconds) / stops if stops > 0 else 0.0
     # Interruptions as they come in a renewal process, each after some part of an interval.
     scatter = stops * up.variance / up.mean_seconds**2
     # An interruption comes anywhere in an interval: the variance of an even spread is a twelfth of its square.
     within = stops * min(run.interval_seconds + run.checkpoint_seconds, run.work_seconds) ** 2 / 12
-    waits = stops * down.variance + _first_wait_variance(place) + _drift_variance(place, expected.waiting_seconds)
+    waits = (
+        stops * down.variance + _first_wait_variance(placement) + _drift_variance(placement, expected.waiting_seconds)
+    )
     billed = _ends(run, expected.billed_seconds, scatter * again**2 + within, work)
     wall = _ends(run, expected.wall_seconds, scatter * (again + down.mean_seconds) ** 2 + within + waits, work)
     return wall, billed
@@ -294,15 +296,15 @@ _Z80 = 1.2815515655446004
 """Standard deviations from the middle to P90."""
 
 
-def _first_wait_variance(place: SpotPlace) -> float:
-    down, share = place.down, place.down.short_share_of_time
+def _first_wait_variance(placement: SpotPlacement) -> float:
+    down, share = placement.down, placement.down.short_share_of_time
     second = 2 * (share * down.short_seconds**2 + (1 - share) * down.long_seconds**2)
-    down_now = 1 - place.availability
+    down_now = 1 - placement.availability
     return down_now * second - (down_now * down.mean_left_seconds) ** 2
 
 
-def _drift_variance(place: SpotPlace, waiting_seconds: float) -> float:
-    return waiting_seconds**2 * math.expm1(place.drift**2)
+def _drift_variance(placement: SpotPlacement, waiting_seconds: float) -> float:
+    return waiting_seconds**2 * math.expm1(placement.drift**2)
 
 
 def young_interval_seconds(checkpoint_seconds: float, mean_up_seconds: float) -> float:

@@ -84,13 +84,13 @@ def offer_levers(ranking: Sequence[Candidate]) -> list[OfferLever]:
     if not ranking:
         return []
     first = ranking[0].estimate.rental
-    place, counts = ranking[0].place.region, _counts(ranking)
+    placement, counts = ranking[0].placement.region, _counts(ranking)
     levers = [
         _first("image loading", f"{first.vcpus} vCPU", ranking, _has_larger_host(ranking[0])),
         _first("market", _market(ranking[0]), ranking, lambda one: one.estimate.rental.market is not first.market),
         _first(
-            "region", place, ranking,
-            lambda one: _machine(one) == _machine(ranking[0]) and one.place.region != place,
+            "region", placement, ranking,
+            lambda one: _machine(one) == _machine(ranking[0]) and one.placement.region != placement,
         ),
         *(_first("devices", _devices(ranking[0]), ranking, _has_devices(ranking[0], count)) for count in counts),
     ]  # fmt: skip
@@ -100,7 +100,7 @@ def offer_levers(ranking: Sequence[Candidate]) -> list[OfferLever]:
 def _first(
     name: str, before: str, ranking: Sequence[Candidate], is_wanted: Callable[[Candidate], bool]
 ) -> OfferLever | None:
-    words = {"image loading": _host, "market": _market, "region": lambda one: one.place.region, "devices": _devices}
+    words = {"image loading": _host, "market": _market, "region": lambda one: one.placement.region, "devices": _devices}
     for rank, candidate in enumerate(ranking, start=1):
         if is_wanted(candidate):
             return OfferLever(name, before, words[name](candidate), rank, candidate)

@@ -9,12 +9,12 @@ from planner.forecast.choose import Filters, unwanted
 from pricing.offers import LifecycleState, Rental
 
 if TYPE_CHECKING:
-    from pricing.catalog import RentalPlaces
+    from pricing.catalog import RentalPlacements
 
 HOW = "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it"
 
 
-def retired_line(rented: Iterable[RentalPlaces], filters: Filters) -> str:
+def retired_line(rented: Iterable[RentalPlacements], filters: Filters) -> str:
     """Name the smallest machine of each named provider and device that is refused as retired; "" for none.
 
     Without a named device nobody asked for what is retired.
@@ -32,10 +32,10 @@ def retired_line(rented: Iterable[RentalPlaces], filters: Filters) -> str:
     return "; ".join([*lines, HOW]) if lines else ""
 
 
-def _asked_for(row: RentalPlaces, filters: Filters) -> bool:
+def _asked_for(row: RentalPlacements, filters: Filters) -> bool:
     if unwanted(row.rental, filters._replace(include_retired=True)) is not None:
         return False
-    return not filters.regions or any(place.region in filters.regions for place in row.places)
+    return not filters.regions or any(placement.region in filters.regions for placement in row.placements)
 
 
 def _size(rental: Rental) -> tuple[int, int, str]:

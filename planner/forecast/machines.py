@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.allowances import allowances
-from planner.forecast.at_place import at_place
+from planner.forecast.at_placement import at_placement
 from planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
 from planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
 from planner.forecast.side_costs import SideCosts
@@ -98,14 +98,15 @@ def _group(ranked: RankedOffer, machines: int, query: GroupQuery) -> Group:
     candidate, rental = ranked.candidate, ranked.candidate.estimate.rental
     network = network_of_rental(rental)
     group = Group(
-        rank=ranked.rank, machines=machines, rental=rental, region=candidate.place.region, network=network
+        rank=ranked.rank, machines=machines, rental=rental, region=candidate.placement.region, network=network
     )  # fmt: skip
-    estimate = _at_place(candidate, machines, query)
+    estimate = _at_placement(candidate, machines, query)
     if isinstance(estimate, LeftOut):
         return replace(group, left_out=estimate.text)
-    micro = candidate.place.planning_micro_usd_per_hour
+    micro = candidate.placement.planning_micro_usd_per_hour
     low, expected, high = (
-        estimate.cost_micro_usd(micro, candidate.place.region, which, ranked.offer.price_spread) for which in (1, 0, 2)
+        estimate.cost_micro_usd(micro, candidate.placement.region, which, ranked.offer.price_spread)
+        for which in (1, 0, 2)
     )
     return replace(group, estimate=estimate, cost_micro_usd=(expected, low, high))
 
@@ -120,8 +121,8 @@ def network_of_rental(rental: Rental) -> Network:
     return Network.stated(stated.gbit_per_second, ground)
 
 
-def _at_place(candidate: Candidate, machines: int, query: GroupQuery) -> Estimate | LeftOut:
-    """The job on so many machines at the candidate's place, which may be ranked with another number of them."""
+def _at_placement(candidate: Candidate, machines: int, query: GroupQuery) -> Estimate | LeftOut:
+    """The job on so many machines at the candidate's placement, which may be ranked with another number of them."""
     ranked = candidate.estimate
     if machines == ranked.machines:
         return ranked
@@ -133,7 +134,7 @@ def _at_place(candidate: Candidate, machines: int, query: GroupQuery) -> Estimat
         each = f"a share of {made.memory.images} images does not fit the memory of a device"
         return LeftOut(Reason.OUT_OF_MEMORY, each)
     elsewhere = ranked.search.elsewhere_micro_usd_per_hour if ranked.search is not None else None
-    return at_place(made, candidate.place, ranked.obtainability, elsewhere, ranked.queue).estimate
+    return at_placement(made, candidate.placement, ranked.obtainability, elsewhere, ranked.queue).estimate
 
 
 def on_several(
@@ -200,9 +201,9 @@ def _timed(alone: Estimate, together: Throughput, machines: int, work: Workload)
 
 def of_any(rate: SpotRate, machines: int) -> SpotRate:
     """How often any of several machines is taken away, after which all wait: each machine's hazard, added up."""
-    up = rate.place.up
+    up = rate.placement.up
     spells = replace(up, short_seconds=up.short_seconds / machines, long_seconds=up.long_seconds / machines)
-    return rate._replace(place=replace(rate.place, up=spells))
+    return rate._replace(placement=replace(rate.placement, up=spells))
 
 
 def _side(

@@ -50,7 +50,7 @@ def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str,
 
 def _line(what: str, one: Candidate, option: Callable[[Candidate], str]) -> str:
     rental = one.estimate.rental
-    where = f"{rental.instance_type} ({rental.market.replace('_', ' ')}) at {rental.provider} in {one.place.region}"
+    where = f"{rental.instance_type} ({rental.market.replace('_', ' ')}) at {rental.provider} in {one.placement.region}"
     cost = format_usd(from_micro(one.cost_micro_usd))
     return f"{option(one)} would admit {what}: {where}, {format_duration(_time(one))} for {cost}"
 

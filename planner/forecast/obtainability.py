@@ -1,6 +1,6 @@
-"""What places that may refuse do to a run: create requests, waiting, and the price of a machine elsewhere. Pure.
+"""What placements that may refuse do to a run: create requests, waiting, and the price of a machine elsewhere. Pure.
 
-A place that is good, or of which nobody says anything, counts as obtained at once. Of the others the run asks as a
+A placement that is good, or of which nobody says anything, counts as obtained at once. Of the others the run asks as a
 launch does, three times within 45 minutes, and then goes to the same machine elsewhere.
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pricing.obtainability import (
     UNKNOWN,
     Evidence,
-    MachinePlace,
+    MachinePlacement,
     Note,
     Obtainability,
     ObtainabilityGrade,
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pricing.offers import Placement, Rental
 
 PAUSES = (timedelta(minutes=15), timedelta(minutes=30))
-"""Between the create requests at one place: as a launch pauses (planner.runs.decision.search; a test holds the two
-together). That a run goes elsewhere after three is assumed: a launch asks its next place after each."""
+"""Between the create requests at one placement: as a launch pauses (planner.runs.decision.search; a test holds the two
+together). That a run goes elsewhere after three is assumed: a launch asks its next placement after each."""
 _END = 0.1
 """P90: what happens more rarely is beyond the interval."""
 
@@ -37,7 +37,7 @@ _END = 0.1
 class ExpectedSearch(NamedTuple):
     """Asking one place for a machine: create requests, and the wait before the last one (expected, P90). `refused` is
     the chance that all of them are; `elsewhere_micro_usd_per_hour` what the machine takes then (None: there is no
-    other place, and its cost is not known to change)."""
+    other placement, and its cost is not known to change)."""
 
     requests: float
     waiting: timedelta
@@ -64,7 +64,7 @@ class ExpectedSearch(NamedTuple):
 
 
 def expected_search(obtainability: Obtainability, elsewhere_micro_usd_per_hour: int | None) -> ExpectedSearch | None:
-    """The search at a place; None where it counts as obtained at once. Each request is refused by itself."""
+    """The search at a placement; None where it counts as obtained at once. Each request is refused by itself."""
     chance = obtainability.chance
     if chance is None or obtainability.grade is ObtainabilityGrade.GOOD:
         return None
@@ -79,31 +79,33 @@ def expected_search(obtainability: Obtainability, elsewhere_micro_usd_per_hour: 
 
 
 class Obtainabilities:
-    """What is known of places: scores that vendors gave this account, this home's own evidence, and dated notes; the
-    first that says something counts."""
+    """What is known of placements: scores that vendors gave this account, this home's own evidence, and dated notes;
+    the first that says something counts."""
 
     def __init__(
         self,
         now: datetime | None = None,
         notes: Sequence[Note] = (),
         evidence: Iterable[Evidence] = (),
-        scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({}),
+        scores: Mapping[MachinePlacement, Obtainability] = MappingProxyType({}),
     ) -> None:
         """`now` None: nothing is known."""
         self._today = now.date() if now is not None else None
         self._notes = notes
-        own: dict[MachinePlace, list[Evidence]] = {}
+        own: dict[MachinePlacement, list[Evidence]] = {}
         for one in evidence:
-            own.setdefault(one.place, []).append(one)
-        weighings = {place: weighed(entries, now) for place, entries in own.items()} if now is not None else {}
-        self._by_place = {place: entry for place, entry in weighings.items() if entry is not None} | {
-            place: score for place, score in scores.items() if score.is_known
+            own.setdefault(one.placement, []).append(one)
+        weighings = {placement: weighed(entries, now) for placement, entries in own.items()} if now is not None else {}
+        self._by_placement = {placement: entry for placement, entry in weighings.items() if entry is not None} | {
+            placement: score for placement, score in scores.items() if score.is_known
         }
-        self._machines = {(place.provider, place.instance_type, place.market) for place in self._by_place}
+        self._machines = {
+            (placement.provider, placement.instance_type, placement.market) for placement in self._by_placement
+        }
         self._devices = {(note.provider, note.device, note.market) for note in notes}
 
     def concerns(self, rental: Rental) -> bool:
-        """Whether anything is known of some place of a rental: asked once for each of thousands."""
+        """Whether anything is known of some placement of a rental: asked once for each of thousands."""
         provider, market = rental.provider, rental.market
         return (provider, rental.device, market) in self._devices or (
             provider,
@@ -113,19 +115,19 @@ class Obtainabilities:
 
     def of(self, rental: Rental, region: str) -> Obtainability:
         """What is known of a rental in a region."""
-        place = MachinePlace(rental.provider, region, rental.instance_type, rental.market)
-        if place in self._by_place:
-            return self._by_place[place]
+        placement = MachinePlacement(rental.provider, region, rental.instance_type, rental.market)
+        if placement in self._by_placement:
+            return self._by_placement[placement]
         if self._today is None:
             return UNKNOWN
         key = (rental.provider, region, rental.device, rental.market)
         return note_of(self._notes, key, self._today) or UNKNOWN
 
 
-def elsewhere_micro(places: Iterable[Placement], region: str) -> int | None:
+def elsewhere_micro(placements: Iterable[Placement], region: str) -> int | None:
     """What the same machine takes where a run goes that is refused in a region: the median of the planning prices of
     its other regions, in millionths of a dollar per hour; None where there is none."""
-    prices = [place.planning_micro_usd_per_hour for place in places if place.region != region]
+    prices = [placement.planning_micro_usd_per_hour for placement in placements if placement.region != region]
     return int(median(prices)) if prices else None
 
 

@@ -89,7 +89,7 @@ class Pilots(NamedTuple):
     """The choices to pilot, by their place in the list, the most worthwhile first; what they are expected to save the
     job, and to cost. Without any, these are of the pilots that come nearest to being worth it."""
 
-    places: tuple[int, ...]
+    indices: tuple[int, ...]
     saving_usd: float
     cost_usd: float
 
@@ -107,34 +107,34 @@ def worthwhile(choices: Sequence[Choice], most: int = MOST_PILOTS, cap_usd: floa
 
     Choices come in the order of the ranking. A pilot that costs nothing is worth it wherever it settles something.
     """
-    considered = [place for place in overlapping(choices) if choices[place].settles]
-    free = [place for place in considered if not choices[place].pilot_usd][:most]
-    paid = [place for place in considered if choices[place].pilot_usd]
+    considered = [index for index in overlapping(choices) if choices[index].settles]
+    free = [index for index in considered if not choices[index].pilot_usd][:most]
+    paid = [index for index in considered if choices[index].pilot_usd]
     scenarios = _Scenarios(choices, overlapping(choices))
     best = Pilots(tuple(free), scenarios.saving_usd(free), 0.0) if free else NO_PILOTS
     tried = [
-        Pilots(places, scenarios.saving_usd(places), cost_usd)
+        Pilots(indices, scenarios.saving_usd(indices), cost_usd)
         for size in range(1, min(most - len(free), len(paid)) + 1)
         for others in combinations(paid, size)
         if (cost_usd := _cost_usd(choices, others)) <= cap_usd
-        for places in [(*free, *others)]
+        for indices in [(*free, *others)]
     ]
     nearest = max(tried, key=lambda pilots: pilots.net_usd, default=NO_PILOTS)
     if nearest.net_usd > best.net_usd + _LEAST * choices[0].usd:
         best = nearest
-    if not best.places:
-        return nearest._replace(places=())
-    by_worth = sorted(best.places, key=lambda place: _cost_usd(choices, [place]) - scenarios.saving_usd([place]))
-    return best._replace(places=tuple(by_worth))
+    if not best.indices:
+        return nearest._replace(indices=())
+    by_worth = sorted(best.indices, key=lambda index: _cost_usd(choices, [index]) - scenarios.saving_usd([index]))
+    return best._replace(indices=tuple(by_worth))
 
 
 def next_pilot(choices: Sequence[Choice], left: Collection[int], cap_usd: float = math.inf) -> int | None:
     """The pilot to run next, of those that are `left` of what was agreed to; None where none is worth its cost any
     more. The choices are as they are known now: what was measured may have changed their order."""
-    known = [one if place in left else one._replace(pilot_usd=None) for place, one in enumerate(choices)]
-    order = sorted(range(len(known)), key=lambda place: known[place].usd * known[place].weight)
-    pilots = worthwhile([known[place] for place in order], len(left), cap_usd) if left else NO_PILOTS
-    return order[pilots.places[0]] if pilots.places else None
+    known = [one if index in left else one._replace(pilot_usd=None) for index, one in enumerate(choices)]
+    order = sorted(range(len(known)), key=lambda index: known[index].usd * known[index].weight)
+    pilots = worthwhile([known[index] for index in order], len(left), cap_usd) if left else NO_PILOTS
+    return order[pilots.indices[0]] if pilots.indices else None
 
 
 def overlapping(choices: Sequence[Choice]) -> list[int]:
@@ -143,13 +143,13 @@ def overlapping(choices: Sequence[Choice]) -> list[int]:
     if not choices:
         return []
     most = choices[0].high_usd * choices[0].weight
-    return [place for place, one in enumerate(choices) if not place or one.low_usd * one.weight < most][
+    return [index for index, one in enumerate(choices) if not index or one.low_usd * one.weight < most][
         :MOST_CONSIDERED
     ]
 
 
-def _cost_usd(choices: Sequence[Choice], places: Sequence[int]) -> float:
-    return sum(choices[place].pilot_usd or 0.0 for place in places)
+def _cost_usd(choices: Sequence[Choice], indices: Sequence[int]) -> float:
+    return sum(choices[index].pilot_usd or 0.0 for index in indices)
 
 
 class _Scenarios:
@@ -158,10 +158,10 @@ class _Scenarios:
     def __init__(self, choices: Sequence[Choice], considered: Sequence[int]) -> None:
         self._choices = choices
         self._considered = considered
-        self._usd = {place: self._drawn(place, turn) for turn, place in enumerate(considered)}
+        self._usd = {index: self._drawn(index, turn) for turn, index in enumerate(considered)}
 
-    def _drawn(self, place: int, turn: int) -> list[float]:
-        one, normal, step = self._choices[place], NormalDist(), pow(_LATTICE, turn, _SCENARIOS)
+    def _drawn(self, index: int, turn: int) -> list[float]:
+        one, normal, step = self._choices[index], NormalDist(), pow(_LATTICE, turn, _SCENARIOS)
         shares = (((number * step) % _SCENARIOS + 0.5) / _SCENARIOS for number in range(_SCENARIOS))
         return [one.usd_at(normal.inv_cdf(share)) for share in shares]
 
@@ -172,8 +172,8 @@ class _Scenarios:
         piloted costs what it is expected to, whatever it is chosen for.
         """
         choices = self._choices
-        others = [place for place in self._considered if place not in piloted]
-        other = min(others, key=lambda place: choices[place].usd * choices[place].weight, default=None)
+        others = [index for index in self._considered if index not in piloted]
+        other = min(others, key=lambda index: choices[index].usd * choices[index].weight, default=None)
         other_rank = math.inf if other is None else choices[other].usd * choices[other].weight
         first = self._considered[0]
         before = self._usd[first] if first in piloted else [choices[first].mean_usd] * _SCENARIOS
@@ -181,10 +181,10 @@ class _Scenarios:
         saved = []
         for number in range(_SCENARIOS):
             rank, usd = other_rank, other_usd
-            for place in piloted:
-                true_usd = self._usd[place][number]
-                if true_usd * choices[place].weight < rank:
-                    rank, usd = true_usd * choices[place].weight, true_usd
+            for index in piloted:
+                true_usd = self._usd[index][number]
+                if true_usd * choices[index].weight < rank:
+                    rank, usd = true_usd * choices[index].weight, true_usd
             saved.append(before[number] - usd)
         return fmean(saved)
 

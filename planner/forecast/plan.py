@@ -22,7 +22,7 @@ from planner.throughput.values import Throughput
 from pricing.money import from_micro, to_micro
 from pricing.obtainability import UNKNOWN, Obtainability
 from pricing.offers import Offer, Placement, Rental
-from pricing.offers import Quote as PlacePrice
+from pricing.offers import Quote as PlacementPrice
 from pricing.planning import AS_LISTED, PriceSpread
 from providers.cloud.images import table
 from workloads.memory import GIB, is_tight
@@ -60,8 +60,8 @@ class MemoryNeed(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """Those of a place that costs nothing: `needed` as expected, with the ends of the 80 % interval; `weeks` in which
-    they fit, as expected."""
+    """Those of a placement that costs nothing: `needed` as expected, with the ends of the 80 % interval; `weeks` in
+    which they fit, as expected."""
 
     needed: int
     low: int
@@ -72,7 +72,7 @@ class Sessions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A number of equal machines that train one job together, at the place of the offer in `rank`.
+    """A number of equal machines that train one job together, at the placement of the offer in `rank`.
 
     `left_out` says why such a number cannot be used; then the rest is None. `is_worth_it`: time times cost is lower
     than that of every smaller number; None for one machine.
@@ -164,7 +164,7 @@ REASON_TEXTS: dict[Reason, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the place.
+    """What holds for a rental wherever it is had: throughput, time, and cost but for the price of the placement.
 
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
     `memory` is what a step needs of a device beside what is usable of it (None: not known). `unproven` says why nobody
@@ -175,10 +175,10 @@ class Estimate:
     `billed_seconds` is a triple: expected, low, high. The ends are P10 and P90: of the throughput, and on spot of the
     interruptions too. `side` is what is paid beside the machine, by the region that it is in.
 
-    Where something is known of the `obtainability` of a place, the place has an estimate of its own: `search` is what
-    asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue of a
-    cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it). `sessions` are those of a
-    place that costs nothing, whose further beginnings and waits are in `time` (None: it ends when it is done).
+    Where something is known of the `obtainability` of a placement, the placement has an estimate of its own: `search`
+    is what asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue
+    of a cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it). `sessions` are those
+    of a placement that costs nothing, whose further beginnings and waits are in `time` (None: it ends when it is done).
 
     Of several `machines` that train together, `rental`, `computed`, `feed` and prices an hour are one machine's,
     `throughput`, times and costs those of all; `alone` is the same job on one of them, wherever it is (None: this is
@@ -226,8 +226,8 @@ class Estimate:
         return compute + self.side.micro_usd(region, which) + self.elsewhere_micro_usd(rate_micro_usd_per_hour, which)
 
     def elsewhere_micro_usd(self, rate_micro_usd_per_hour: int, which: int = 0) -> int:
-        """What of the cost, in millionths of a dollar, is due to going elsewhere where the place refuses; `which` as
-        above."""
+        """What of the cost, in millionths of a dollar, is due to going elsewhere where the placement refuses; `which`
+        as above."""
         if self.search is None:
             return 0
         return self.machines * self.search.added_micro_usd(rate_micro_usd_per_hour, self.billed_seconds[which], which)
@@ -238,11 +238,11 @@ COVERED_SHARE = 1e-9
 
 
 class Candidate(NamedTuple):
-    """An estimate at a place; a tuple since thousands are made per command. `is_covered`: a credit of the person's pays
-    for all of it, also at the high end of its time."""
+    """An estimate at a placement; a tuple since thousands are made per command. `is_covered`: a credit of the person's
+    pays for all of it, also at the high end of its time."""
 
     estimate: Estimate
-    place: Placement
+    placement: Placement
     cost_micro_usd: int
     is_covered: bool = False
 
@@ -267,7 +267,7 @@ def paid_by_credit(candidates: Iterable[Candidate], credit_usd: Mapping[str, Dec
     credit_micro = {provider: to_micro(usd) for provider, usd in credit_usd.items()}
     return [
         one._replace(
-            is_covered=one.estimate.cost_micro_usd(one.place.planning_micro_usd_per_hour, one.place.region, 2)
+            is_covered=one.estimate.cost_micro_usd(one.placement.planning_micro_usd_per_hour, one.placement.region, 2)
             <= credit_micro[one.estimate.rental.provider]
         )
         if one.estimate.rental.provider in credit_micro
@@ -336,22 +336,22 @@ class RankedOffer(NamedTuple):
     @property
     def compute_usd(self) -> Decimal:
         """The cost without disk, address and transfer, and without what going elsewhere would add."""
-        estimate, place, cost, _ = self.candidate
-        return from_micro(cost - estimate.side.micro_usd(place.region)) - self.elsewhere_usd
+        estimate, placement, cost, _ = self.candidate
+        return from_micro(cost - estimate.side.micro_usd(placement.region)) - self.elsewhere_usd
 
     @property
     def elsewhere_usd(self) -> Decimal:
-        """What going elsewhere adds to the expected cost, where the place may refuse."""
-        estimate, place, _, _ = self.candidate
-        return from_micro(estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour))
+        """What going elsewhere adds to the expected cost, where the placement may refuse."""
+        estimate, placement, _, _ = self.candidate
+        return from_micro(estimate.elsewhere_micro_usd(placement.planning_micro_usd_per_hour))
 
     @property
     def fixed(self) -> RunCost:
         """What is paid beside the machine, in its parts."""
-        return self.candidate.estimate.fixed(self.candidate.place.region)
+        return self.candidate.estimate.fixed(self.candidate.placement.region)
 
     def _at(self, which: int) -> Decimal:
-        rate, region, _ = self.candidate.place
+        rate, region, _ = self.candidate.placement
         return from_micro(self.candidate.estimate.cost_micro_usd(rate, region, which, self.offer.price_spread))
 
 
@@ -359,8 +359,8 @@ class Plan(NamedTuple):
     """The answer to `plan estimate`: everything that a table, JSON or a launch needs.
 
     `ranking` has every candidate in order, `candidates` the first of them in full. `prices` holds the prices of the
-    ranking's places by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes` are
-    lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
+    ranking's placements by row id, where they were asked for. `offers_seen` counts a row and a market each. `own_notes`
+    are lines on the person's own prices, for instance which of them have ended; `credit_usd` is what is left of the
     person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were
     asked for. `named_devices` are the devices that the person named and that no candidate has. `device_groups` has the
     group of each device of the ranking: `--device` takes it for all of the group. `operator_seconds` are those of each
@@ -371,7 +371,7 @@ class Plan(NamedTuple):
     made_at: datetime
     ranking: tuple[Candidate, ...]
     candidates: tuple[RankedOffer, ...]
-    prices: Mapping[int, PlacePrice]
+    prices: Mapping[int, PlacementPrice]
     rejections: dict[RejectionKey, int]
     filtered_last: Reason | None
     this_machine: MachineEstimate | None

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from pricing.cost import (
     AttachedRates,
-    PlaceRates,
     ProviderRates,
+    RegionRates,
     RunCost,
     RunUsage,
     attached_per_hour,
@@ -30,19 +30,19 @@ class RegionClasses(dict[str, int]):
         super().__init__()
         self.rates = rates
         self.bucket = bucket
-        self.members: list[PlaceRates] = []
+        self.members: list[RegionRates] = []
         """One place of each class, by its number."""
         self._numbers: dict[tuple[Decimal, ...], int] = {}
 
     def __missing__(self, region: str) -> int:
-        place = self.place(region)
-        number = self._numbers.setdefault(place.usd, len(self.members))
+        placement = self.placement(region)
+        number = self._numbers.setdefault(placement.usd, len(self.members))
         if number == len(self.members):
-            self.members.append(place)
+            self.members.append(placement)
         self[region] = number
         return number
 
-    def place(self, region: str) -> PlaceRates:
+    def placement(self, region: str) -> RegionRates:
         """The rates of a machine there, with their grounds."""
         return self.rates.at(region, self.bucket)
 
@@ -85,15 +85,15 @@ class SideCosts(dict[int, int]):
 
     def parts(self, region: str) -> RunCost:
         """The parts of what is expected, in USD."""
-        return run_cost(NOTHING_PER_HOUR, self._lasting[0], self.usages[0], self.classes.place(region))
+        return run_cost(NOTHING_PER_HOUR, self._lasting[0], self.usages[0], self.classes.placement(region))
 
     def attached_per_hour(self, region: str) -> AttachedRates:
         """What its disk and its address cost in a region for an hour."""
-        return attached_per_hour(self.usages[0], self.classes.place(region))
+        return attached_per_hour(self.usages[0], self.classes.placement(region))
 
     def uninterrupted(self, rate: UsdPerHour, lasting: timedelta, region: str) -> RunCost:
         """The whole run at a rate, if it lasted so long and nothing interrupted it."""
-        return run_cost(rate, lasting, self.steady, self.classes.place(region))
+        return run_cost(rate, lasting, self.steady, self.classes.placement(region))
 
     def _micro_usd(self, number: int, which: int) -> int:
         return side_micro_usd(self._billed[which], self.usages[which], self.classes.members[number])

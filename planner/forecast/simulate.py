@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlace
+    from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
 
 DRAWS = 300
 """The 90 % quantile of that many is one between the 88 % and the 92 % quantile, two times in three."""
@@ -56,17 +56,17 @@ def go_through(run: InterruptibleRun, spells: Iterable[Spell], work_seconds: flo
     return OneRun(math.inf, math.inf, stops)
 
 
-def drawn_spells(place: SpotPlace, random: Random) -> Iterator[Spell]:
-    """Spells of the place from a random moment on; the first one is what is left of the spell at that moment."""
+def drawn_spells(placement: SpotPlacement, random: Random) -> Iterator[Spell]:
+    """Spells of the placement from a random moment on; the first one is what is left of the spell at that moment."""
     # Shifted by half the variance, so that the factor's mean is 1 and expectations stay as they are.
-    outages = math.exp(random.gauss(-(place.drift**2) / 2, place.drift))
-    up = random.random() < place.availability
-    first = place.up if up else place.down
+    outages = math.exp(random.gauss(-(placement.drift**2) / 2, placement.drift))
+    up = random.random() < placement.availability
+    first = placement.up if up else placement.down
     yield Spell(up, _drawn(first, first.short_share_of_time, random) * (1.0 if up else outages))
     for _ in range(MOST_SPELLS // 2):
         if up:
-            yield Spell(False, _drawn(place.down, place.down.short_share, random) * outages)
-        yield Spell(True, _drawn(place.up, place.up.short_share, random))
+            yield Spell(False, _drawn(placement.down, placement.down.short_share, random) * outages)
+        yield Spell(True, _drawn(placement.up, placement.up.short_share, random))
         up = True
 
 
@@ -107,7 +107,7 @@ class SimulatedRuns(NamedTuple):
 
 
 def simulate(
-    run: InterruptibleRun, place: SpotPlace, seed: str, work: WorkRange | None = None, draws: int = DRAWS
+    run: InterruptibleRun, placement: SpotPlacement, seed: str, work: WorkRange | None = None, draws: int = DRAWS
 ) -> SimulatedRuns:
     """Many runs started at random moments; the same seed gives the same runs.
 
@@ -117,7 +117,7 @@ def simulate(
     ends = []
     for _ in range(draws):
         seconds = None if work is None else work.at(random.gauss(0.0, 1.0))
-        ends.append(go_through(run, drawn_spells(place, random), seconds))
+        ends.append(go_through(run, drawn_spells(placement, random), seconds))
     return SimulatedRuns(
         wall=spread([end.wall_seconds for end in ends]),
         billed=spread([end.billed_seconds for end in ends]),

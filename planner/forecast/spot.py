@@ -13,7 +13,7 @@ from planner.forecast.interruption import (
     ExpectedRun,
     InterruptibleRun,
     Spells,
-    SpotPlace,
+    SpotPlacement,
     checkpoint_count,
     daly_interval_seconds,
     ends,
@@ -47,7 +47,7 @@ class SpotRate(NamedTuple):
     `notice_seconds` is what the vendor gives before; best effort, so nothing here counts on it.
     """
 
-    place: SpotPlace
+    placement: SpotPlacement
     basis: RateBasis
     source: str
     notice_seconds: int
@@ -71,7 +71,7 @@ _TPU_HOURS = 15.0
 _TPU_OUTAGE_SECONDS = 180.0
 # Both spells of V100s on EC2 (4 zones up 72-88 % of the time, 2022-10 and 2023-02), fitted to the whole traces
 # (the last lines of benchmarks/spot_replay.py).
-_V100_PLACE = SpotPlace(
+_V100_PLACEMENT = SpotPlacement(
     up=Spells(short_share=0.67, short_seconds=0.81 * _HOUR, long_seconds=12.7 * _HOUR),
     down=Spells(short_share=0.73, short_seconds=0.42 * _HOUR, long_seconds=3.2 * _HOUR),
 )
@@ -88,7 +88,7 @@ def spot_rate(provider: str, device: str, family: str, bucket: int | None = None
     notice_seconds = row.notice_seconds if row else 0
     if (provider, family) in _TRACED_FAMILIES:
         text = "availability of V100s on EC2 recorded in 2022-10 and 2023-02 (skypilot-org/spot-traces), scarce then"
-        return SpotRate(place=_V100_PLACE, basis=RateBasis.MEASURED, source=text, notice_seconds=notice_seconds)
+        return SpotRate(placement=_V100_PLACEMENT, basis=RateBasis.MEASURED, source=text, notice_seconds=notice_seconds)
     if device.upper().startswith("TPU"):
         outage = Spells(long_seconds=_TPU_OUTAGE_SECONDS)
         text = "7 jobs on spot TPUs, 2022-12 (skypilot PR #1500): one interruption per 8-27h"
@@ -115,8 +115,8 @@ def _advised(bucket: int | None, notice_seconds: int, *, is_known: bool) -> Spot
 
 
 def _rate(up_seconds: float, basis: RateBasis, source: str, notice_seconds: int, down: Spells = _OUTAGE) -> SpotRate:
-    place = SpotPlace(up=Spells(long_seconds=up_seconds), down=down)
-    return SpotRate(place=place, basis=basis, source=source, notice_seconds=notice_seconds)
+    placement = SpotPlacement(up=Spells(long_seconds=up_seconds), down=down)
+    return SpotRate(placement=placement, basis=basis, source=source, notice_seconds=notice_seconds)
 
 
 def _mean_up(share: float, within_seconds: float) -> float:
@@ -191,10 +191,10 @@ def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTi
     """What interruptions make of a run that would take `time` without them and without writing checkpoints; the setup
     is what every restart repeats."""
     run = _run(time, checkpoints)
-    expected = expected_run(run, rate.place)
+    expected = expected_run(run, rate.placement)
     after = time.after.total_seconds()
     work = Ends(time.train_low.total_seconds() + after, time.train_high.total_seconds() + after)
-    wall, billed = ends(run, rate.place, expected, work)
+    wall, billed = ends(run, rate.placement, expected, work)
     return SpotTime(
         rate=rate,
         wall=_around(expected.wall_seconds, *wall),
@@ -210,7 +210,7 @@ def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed
     after = time.after.total_seconds()
     low, high = time.train_low.total_seconds() + after, time.train_high.total_seconds() + after
     work = WorkRange(time.train.total_seconds() + after, low, high)
-    runs = simulate(_run(time, checkpoints), spot.rate.place, seed, work)
+    runs = simulate(_run(time, checkpoints), spot.rate.placement, seed, work)
     return spot._replace(
         wall=_around(spot.wall.expected, runs.wall.p10, runs.wall.p90),
         billed=_around(spot.billed.expected, runs.billed.p10, runs.billed.p90),
@@ -293,25 +293,26 @@ LEAST_GAIN = 0.005
 
 def checkpoint_advice(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> CheckpointAdvice | None:
     """The Young/Daly interval, where the job's own is over twice or under half of it and that costs at least 0.5 %."""
-    best = daly_interval_seconds(checkpoints.seconds, rate.place.up.mean_seconds)
+    best = daly_interval_seconds(checkpoints.seconds, rate.placement.up.mean_seconds)
     work = (time.train + time.after).total_seconds()
     # Beyond its work a run has no checkpoint at all, and nothing to say about the interval.
     best = max(1.0, min(best, work))
     if 0.5 <= min(checkpoints.interval_seconds, work) / best <= 2:
         return None
-    now = expected_run(_run(time, checkpoints), rate.place).billed_seconds
-    then = expected_run(_run(time, checkpoints._replace(interval_seconds=best)), rate.place).billed_seconds
+    now = expected_run(_run(time, checkpoints), rate.placement).billed_seconds
+    then = expected_run(_run(time, checkpoints._replace(interval_seconds=best)), rate.placement).billed_seconds
     saves = 1 - then / now if math.isfinite(now) else float(math.isfinite(then))
     return CheckpointAdvice(best, saves) if saves >= LEAST_GAIN else None
 
 
 def explain_spot(spot: SpotTime, time: RunTime, checkpoints: Checkpoints) -> list[str]:
     """Where the figures of a row on spot come from, a line each."""
-    place, expected = spot.rate.place, spot.expected
+    placement, expected = spot.rate.placement, spot.expected
     lines = [
-        f"one interruption in {_hours(place.up.mean_seconds)} of availability, {spot.rate.basis}: {spot.rate.source}",
+        f"one interruption in {_hours(placement.up.mean_seconds)} of availability, "
+        f"{spot.rate.basis}: {spot.rate.source}",
         f"{expected.interruptions:.2g} interruptions expected; after each, the run waits "
-        f"{_long(place.down.mean_seconds)} for capacity (not billed), restarts in "
+        f"{_long(placement.down.mean_seconds)} for capacity (not billed), restarts in "
         f"{_long(time.setup.total_seconds())} and repeats the work since the last checkpoint "
         f"(every {_long(checkpoints.interval_seconds)}, {checkpoints.seconds:.1f} s each)",
         f"expected: {_long(expected.wall_seconds)}, of which billed {_long(expected.billed_seconds)}, waiting "

@@ -156,7 +156,7 @@ def _notice(entry: _Entry, before: _ClientFile | None, path: Path, damaged: str)
 
 def _entry_of(client_file: _ClientFile, path: Path, computer: Computer) -> _Entry | None:
     """The entry of this home on this computer; None where the file was copied here."""
-    inode, volume = _place(path)
+    inode, volume = _path_text(path)
     same_file = client_file.inode == inode
     same_volume = same_file and volume is not None and client_file.volume == volume
     for entry in client_file.entries:
@@ -197,7 +197,7 @@ def _client(client_file: _ClientFile, entry: _Entry) -> Client:
     return Client(id=entry.id, others=others)
 
 
-def _place(path: Path) -> tuple[int, str | None]:
+def _path_text(path: Path) -> tuple[int, str | None]:
     """Which file this is, and on which volume, where that is another than the system's own and has a name.
 
     A volume that a container mounts stays the same in the next container, whatever that one is called.
@@ -238,7 +238,7 @@ def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFi
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            inode, volume = _place(partial)
+            inode, volume = _path_text(partial)
             client_file = _ClientFile(home=str(path.parent), inode=inode, volume=volume, entries=entries)
             file.write(_text(client_file).encode())
             file.flush()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 from planner.errors import BadInputError, NothingLeftError, ThisMachineError
 from planner.forecast.accumulation import brought_back
 from planner.forecast.advice import Findings, advice
-from planner.forecast.at_place import at_place
+from planner.forecast.at_placement import at_placement
 from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
 from planner.forecast.estimate import Workload
 from planner.forecast.lifecycle_notes import retired_line
@@ -33,7 +33,7 @@ from pricing.catalog import Catalog, CatalogError
 from pricing.current import current_catalog
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.free_places import free_providers
-from pricing.obtainability import Evidence, MachinePlace, Obtainability, had_on_spot, shipped_notes
+from pricing.obtainability import Evidence, MachinePlacement, Obtainability, had_on_spot, shipped_notes
 from pricing.offers import LifecycleState, OfferQuery
 from pricing.own_prices import OwnPrices
 from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from planner.planning.load import Reading
     from planner.settings import Settings
     from planner.throughput.predict import Predictor
-    from pricing.catalog import RentalPlaces
+    from pricing.catalog import RentalPlacements
     from pricing.cost import ProviderRates
     from pricing.devices import Device, DeviceTable
     from pricing.offer_source import OfferSource
@@ -75,10 +75,10 @@ if TYPE_CHECKING:
 class PlanQuery(NamedTuple):
     """What the person asked for beside the job. Options given on the command win over the job's constraints.
 
-    With `assume_available` no spot price is held to be too low to be had. `every_place` ranks each offer of each
-    place; `limit` is how many are looked up in full (None: all);
+    With `assume_available` no spot price is held to be too low to be had. `every_placement` ranks each offer of each
+    placement; `limit` is how many are looked up in full (None: all);
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
-    this account of places, `queue_waits` what a cluster told of its queues.
+    this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the row whose operators are timed (None: no row's).
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
@@ -92,7 +92,7 @@ class PlanQuery(NamedTuple):
     markets: tuple[str, ...] = ()
     include_retired: bool = False
     assume_available: bool = False
-    every_place: bool = False
+    every_placement: bool = False
     limit: int | None = None
     prices: bool = False
     own_prices: OwnPrices | None = None
@@ -101,8 +101,8 @@ class PlanQuery(NamedTuple):
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
-    scores: Mapping[MachinePlace, Obtainability] = MappingProxyType({})
-    queue_waits: Mapping[MachinePlace, QueueWait] = MappingProxyType({})
+    scores: Mapping[MachinePlacement, Obtainability] = MappingProxyType({})
+    queue_waits: Mapping[MachinePlacement, QueueWait] = MappingProxyType({})
 
 
 def with_listed_offers(
@@ -238,7 +238,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         filtered_last=choice.filtered_last,
         this_machine=machine,
         advice=lines,
-        offers_seen=sum(len(row.places) + row.places.unrankable for row in rented),
+        offers_seen=sum(len(row.placements) + row.placements.unrankable for row in rented),
         credit_usd=own.credit_usd,
         own_notes=own.lines,
         groups=groups,
@@ -263,16 +263,16 @@ def _groups(ranking: Iterable[Candidate], devices: Mapping[str, Device]) -> dict
 
 
 def _choose(
-    job: TrainingJob, rented: Sequence[RentalPlaces], world: World, filters: Filters, query: PlanQuery
+    job: TrainingJob, rented: Sequence[RentalPlacements], world: World, filters: Filters, query: PlanQuery
 ) -> Choice:
     try:
-        return choose(job, rented, world, filters, every_place=query.every_place)
+        return choose(job, rented, world, filters, every_placement=query.every_placement)
     except ValueError as error:
         hint = "" if job.data.images else "data.images is the number of images to train on; a folder is counted"
         raise BadInputError(f"{job.name}: {error}", hint) from None
 
 
-def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Settings) -> list[RentalPlaces]:
+def _comparable(rented: Iterable[RentalPlacements], filters: Filters, settings: Settings) -> list[RentalPlacements]:
     """What is rented by providers that were asked for by name, that are set up, or that trainplan launches at itself.
 
     Others are only estimated: row 1 of an estimate is what a launch of the same job rents (ADR 40).
@@ -281,32 +281,32 @@ def _comparable(rented: Iterable[RentalPlaces], filters: Filters, settings: Sett
     return [row for row in rented if row.rental.provider in names]
 
 
-def _in_parts(job: TrainingJob, rented: Iterable[RentalPlaces], choice: Choice, world: World) -> Mapping[int, int]:
+def _in_parts(job: TrainingJob, rented: Iterable[RentalPlacements], choice: Choice, world: World) -> Mapping[int, int]:
     """How many offers that the batch does not fit it would fit in so many parts."""
     return brought_back(Workload(job), rented, choice.rejections, world.devices, partial(software_of, job, world=world))
 
 
 def _free_candidates(
-    job: TrainingJob, listed: Iterable[RentalPlaces], world: World, filters: Filters
+    job: TrainingJob, listed: Iterable[RentalPlacements], world: World, filters: Filters
 ) -> tuple[Candidate, ...]:
-    """The job where machines cost nothing, in a plan over all providers and places; else none."""
+    """The job where machines cost nothing, in a plan over all providers and placements; else none."""
     if filters.providers or filters.regions:
         return ()
     free = frozenset(free_providers())
     rows = [row for row in listed if row.rental.provider in free]
-    return choose(job, rows, world, filters._replace(providers=free), every_place=False).candidates
+    return choose(job, rows, world, filters._replace(providers=free), every_placement=False).candidates
 
 
-def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: datetime) -> list[RentalPlaces]:
-    """All that is listed. Raises BadInputError where places that cost nothing are asked for alone, and for a device
+def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: datetime) -> list[RentalPlacements]:
+    """All that is listed. Raises BadInputError where placements that cost nothing are asked for alone, and for a device
     (`typed`) that none of them has: they have so few that these can be named. One that was retired is told as that."""
     listed = catalog.rentals(OfferQuery(include_retired=True), now.date())
     if filters.devices and filters.providers and filters.providers <= set(free_providers()):
         rentals = [row.rental for row in listed if row.rental.provider in filters.providers]
         if filters.devices.isdisjoint(rental.device for rental in rentals):
             has = sorted({rental.device for rental in rentals if rental.lifecycle.state is not LifecycleState.RETIRED})
-            names, places = " or ".join(sorted(typed)), " and ".join(sorted(filters.providers))
-            raise BadInputError(f"there is no {names} at no cost at {places}", f"there is {' and '.join(has)}")
+            names, placements = " or ".join(sorted(typed)), " and ".join(sorted(filters.providers))
+            raise BadInputError(f"there is no {names} at no cost at {placements}", f"there is {' and '.join(has)}")
     return listed
 
 
@@ -320,12 +320,12 @@ def _world(predictor: TaughtPredictor, settings: Settings, catalog: OfferSource)
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
 
 
-def _nearest(job: TrainingJob, rented: Iterable[RentalPlaces], world: World, filters: Filters) -> tuple[str, ...]:
+def _nearest(job: TrainingJob, rented: Iterable[RentalPlacements], world: World, filters: Filters) -> tuple[str, ...]:
     """What would be let in with another deadline or budget."""
     if filters.deadline is None and filters.budget_usd is None:
         return ()
     relaxed = filters._replace(deadline=None, budget_usd=None)
-    return nearest_misses(choose(job, rented, world, relaxed, every_place=False).candidates, filters)
+    return nearest_misses(choose(job, rented, world, relaxed, every_placement=False).candidates, filters)
 
 
 def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
@@ -341,7 +341,7 @@ def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
 
 
 def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, Candidate], Candidate | None]:
-    """Puts a changed job on a candidate's machine and place; None where it does not fit or cannot be predicted."""
+    """Puts a changed job on a candidate's machine and placement; None where it does not fit or cannot be predicted."""
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
         rental, work = before.estimate.rental, Workload(job)
@@ -353,7 +353,7 @@ def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, C
         if isinstance(estimated, Reason):
             return None
         elsewhere = old.search.elsewhere_micro_usd_per_hour if old.search is not None else None
-        return at_place(estimated, before.place, old.obtainability, elsewhere, old.queue)
+        return at_placement(estimated, before.placement, old.obtainability, elsewhere, old.queue)
 
     return again
 

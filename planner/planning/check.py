@@ -28,8 +28,8 @@ MOST_ROWS = 200
 """Rows of a ranking that are asked about; the others are left open."""
 _MOST_AT_ONCE = 16
 IDENTITY, QUOTA = "identity", "quota"
-"""Names of a preflight's checks: the one that every offer shares, and the one that another place may pass."""
-PLACE, MACHINE = {"network", "region"}, {"offered", "offered here", "lifecycle", "image"}
+"""Names of a preflight's checks: the one that every offer shares, and the one that another placement may pass."""
+PLACEMENT, MACHINE = {"network", "region"}, {"offered", "offered here", "lifecycle", "image"}
 """And those that hold for a region, and for a kind of machine there."""
 _REFUSING: dict[type[ProviderError], str] = {
     CredentialsError: IDENTITY,
@@ -79,15 +79,15 @@ class Judged:
 
     @property
     def is_refused_here(self) -> bool:
-        """Whether it is the place or the machine that is refused, and not the account."""
-        return bool(self._refused & {*PLACE, *MACHINE}) and self._refused <= {*PLACE, *MACHINE, QUOTA}
+        """Whether it is the placement or the machine that is refused, and not the account."""
+        return bool(self._refused & {*PLACEMENT, *MACHINE}) and self._refused <= {*PLACEMENT, *MACHINE, QUOTA}
 
     def may_be_let_in_at(self, offer: Offer) -> bool:
         """Whether what refuses this one leaves that one open."""
         mine = self.offer
         if (offer.provider, offer.region) != (mine.provider, mine.region):
             return True
-        return not self._refused & PLACE and offer.instance_type != mine.instance_type
+        return not self._refused & PLACEMENT and offer.instance_type != mine.instance_type
 
     @property
     def _refused(self) -> set[str]:
@@ -132,18 +132,18 @@ def examine(
     refused, and further ones are asked about only where none of these is let in: those that no quota known to the
     provider is too small for, so that a new account is told what it can launch.
     """
-    places, began = one_of_each_pool(ranked), monotonic()
+    placements, began = one_of_each_pool(ranked), monotonic()
     first: list[Callable[[], Sequence[Check]]] = [lambda: _account(provider)]
-    account, *answers = _answers([*first, *_asking(provider, places[:FIRST_OFFERS], job)], patience, _refusal)
+    account, *answers = _answers([*first, *_asking(provider, placements[:FIRST_OFFERS], job)], patience, _refusal)
     nobody = next((check for checks in answers for check in checks if _is_closed(check)), None)
     if nobody is not None and nobody not in account:
         account = (nobody, *account)
     if _refusal(account) is not None:  # what the offers would need is of no use then
-        places, answers = [], []
-    judged = _judged(places, answers)
-    if places and not any(place.state is PreflightState.OK for place in judged):
+        placements, answers = [], []
+    judged = _judged(placements, answers)
+    if placements and not any(placement.state is PreflightState.OK for placement in judged):
         rest = max(timedelta(0), patience - timedelta(seconds=monotonic() - began))
-        further = _within_quotas(provider, ranked) or places[len(answers) :]
+        further = _within_quotas(provider, ranked) or placements[len(answers) :]
         judged += _judged(further, _answers(_asking(provider, further, job), rest))
     rows = _up_to_the_first_let_in(judged)
     state, sentence = _verdict(provider.name, account, rows, job)
@@ -293,7 +293,7 @@ def _silent(patience: timedelta) -> tuple[Check, ...]:
 
 
 def _up_to_the_first_let_in(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    first = next((index for index, place in enumerate(judged) if place.state is PreflightState.OK), len(judged))
+    first = next((index for index, placement in enumerate(judged) if placement.state is PreflightState.OK), len(judged))
     return tuple(judged[: first + 1])
 
 
@@ -307,7 +307,7 @@ def _verdict(
         return PreflightState.REFUSED, _nothing(name, refused, is_shared=is_shared)
     if offers and offers[-1].state is PreflightState.OK:
         return PreflightState.OK, f"{name}: {_cheapest(name, offers[-1], job)}"
-    unknown = next((place for place in offers if place.state is PreflightState.UNKNOWN), None)
+    unknown = next((placement for placement in offers if placement.state is PreflightState.UNKNOWN), None)
     if unknown is not None and unknown.reason is not None:
         why = f"{unknown.reason.name}: {unknown.reason.detail}"
         if is_here(name):
@@ -316,7 +316,7 @@ def _verdict(
                 f"{name}: no obstacle is known; {_with_fix(why, unknown.reason.fix)}",
             )
         return PreflightState.UNKNOWN, f"{name}: it is not known whether {unknown.text} could be launched: {why}"
-    quota = next((place for place in offers if place.wants_quota_only), None)
+    quota = next((placement for placement in offers if placement.wants_quota_only), None)
     if quota is not None and quota.reason is not None:
         asks = f"the one quota to ask for is that of {quota.text}: {quota.reason.detail}"
         return PreflightState.REFUSED, f"{name}: nothing can be launched yet; {_with_fix(asks, quota.reason.fix)}"

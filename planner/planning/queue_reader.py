@@ -1,4 +1,4 @@
-"""Asking a cluster how long the first places of a ranking would wait."""
+"""Asking a cluster how long the first placements of a ranking would wait."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.forecast.queue_wait import QueueWait, queue_wait
 from planner.planning.check import PATIENCE, at_once
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlacement
 from providers.cloud.queue_wait import QueueAnswer, QueueQuestion, QueueTeller
 from providers.errors import ProviderError
 from providers.registry import CLUSTER
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from planner.forecast.plan import Candidate, Plan
     from providers.base import Provider
 
-    QueueWaits = Mapping[MachinePlace, QueueWait]
+    QueueWaits = Mapping[MachinePlacement, QueueWait]
     OwnWaits = Mapping[str, Sequence[timedelta]]
 
-FIRST_PLACES = 6
-"""First places of the cluster in a ranking that are asked about: one command each."""
+FIRST_PLACEMENTS = 6
+"""First placements of the cluster in a ranking that are asked about: one command each."""
 MOST_ROUNDS = 2
-"""After a round the ranking may begin with places that were not asked about."""
+"""After a round the ranking may begin with placements that were not asked about."""
 
 
 def with_queue_waits(
@@ -33,24 +33,24 @@ def with_queue_waits(
     ask: Callable[[Sequence[QueueQuestion]], Sequence[QueueAnswer]],
     own: OwnWaits,
 ) -> tuple[Plan, QueueWaits]:
-    """The plan with the waits that `ask` returns for its first places of the cluster, made `again` with them, and the
-    waits. `own` are this home's own waits by partition."""
-    waits: dict[MachinePlace, QueueWait] = {}
-    asked_places: set[MachinePlace] = set()
+    """The plan with the waits that `ask` returns for its first placements of the cluster, made `again` with them, and
+    the waits. `own` are this home's own waits by partition."""
+    waits: dict[MachinePlacement, QueueWait] = {}
+    asked_placements: set[MachinePlacement] = set()
     for _ in range(MOST_ROUNDS):
-        open_ones = [one for one in plan.ranking if _is_open(one, asked_places)][:FIRST_PLACES]
+        open_ones = [one for one in plan.ranking if _is_open(one, asked_placements)][:FIRST_PLACEMENTS]
         questions = [
-            QueueQuestion(one.estimate.rental, one.place.region, one.estimate.time.high, one.estimate.machines)
+            QueueQuestion(one.estimate.rental, one.placement.region, one.estimate.time.high, one.estimate.machines)
             for one in open_ones
         ]
         answers = ask(questions) if questions else ()
         if not answers:
             break
         for one, question, answer in zip(open_ones, questions, answers, strict=True):
-            asked_places.add(_place(one))
-            wait = queue_wait(answer, question.lasting, own.get(one.place.region, ()))
+            asked_placements.add(_placement(one))
+            wait = queue_wait(answer, question.lasting, own.get(one.placement.region, ()))
             if wait is not None:
-                waits[_place(one)] = wait
+                waits[_placement(one)] = wait
         plan = again(waits)
     return plan, waits
 
@@ -85,10 +85,10 @@ def _answers(teller: QueueTeller, questions: Sequence[QueueQuestion]) -> Sequenc
         return error.message
 
 
-def _place(candidate: Candidate) -> MachinePlace:
+def _placement(candidate: Candidate) -> MachinePlacement:
     rental = candidate.estimate.rental
-    return MachinePlace(rental.provider, candidate.place.region, rental.instance_type, rental.market)
+    return MachinePlacement(rental.provider, candidate.placement.region, rental.instance_type, rental.market)
 
 
-def _is_open(candidate: Candidate, asked_places: set[MachinePlace]) -> bool:
-    return candidate.estimate.rental.provider == CLUSTER and _place(candidate) not in asked_places
+def _is_open(candidate: Candidate, asked_placements: set[MachinePlacement]) -> bool:
+    return candidate.estimate.rental.provider == CLUSTER and _placement(candidate) not in asked_placements

@@ -1,5 +1,5 @@
-"""Places that an account cannot use, since their region is closed to it or their quota is known to be too small for one
-machine: they are left out before anything is created."""
+"""Placements that an account cannot use, since their region is closed to it or their quota is known to be too small for
+one machine: they are left out before anything is created."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
     """The plan without them; `say` gets one line of each kind for each provider that has any.
 
-    Raises RefusedError where none is left, with the region or the quota of the first place.
+    Raises RefusedError where none is left, with the region or the quota of the first placement.
     """
     # First: nobody need be asked about the quotas of a region that is closed.
     plan = _in_open_regions(plan, provider_of, say)
@@ -38,7 +38,7 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
         hint = (
             f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
         )
-        raise RefusedError(f"no place of the plan is within this account's quotas: {short[first]}", hint)
+        raise RefusedError(f"no placement of the plan is within this account's quotas: {short[first]}", hint)
     return plan._replace(candidates=candidates)
 
 
@@ -52,14 +52,15 @@ def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Ca
         if reply:
             count = sum(offer.region in reply for offer in offers)
             why = next(iter(reply.values()))
-            say(f"{name}: left out {count} places in regions that are closed to the account ({len(reply)}): {why}")
+            say(f"{name}: left out {count} placements in regions that are closed to the account ({len(reply)}): {why}")
         closed |= {(name, region): why for region, why in reply.items()}
     candidates = tuple(one for one in plan.candidates if (one.offer.provider, one.offer.region) not in closed)
     if closed and not candidates:
         first = plan.candidates[0].offer
         hint = f"plan doctor {first.provider} lists what each region answers"
         raise RefusedError(
-            f"no place of the plan is in a region that is open to this account: {closed[first.provider, first.region]}",
+            "no placement of the plan is in a region that is open to this account: "
+            f"{closed[first.provider, first.region]}",
             hint,
         )
     return plan._replace(candidates=candidates)
@@ -67,6 +68,7 @@ def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Ca
 
 def _left_out(name: str, reasons: list[str]) -> str:
     kinds = list(dict.fromkeys(reasons))
-    places = f"{len(reasons)} place{'s' if len(reasons) > 1 else ''}"
+    placements = f"{len(reasons)} placement{'s' if len(reasons) > 1 else ''}"
     others = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
-    return f"{name}: left out {places} for a quota that is too small: {kinds[0]}{others}; plan doctor {name} names them"
+    small = f"left out {placements} for a quota that is too small"
+    return f"{name}: {small}: {kinds[0]}{others}; plan doctor {name} names them"

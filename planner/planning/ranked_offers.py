@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def in_full(candidates: Sequence[Candidate], catalog: OfferSource, now: datetime) -> tuple[RankedOffer, ...]:
     """The candidates with their offers, ranked from 1."""
-    offers = catalog.offers([candidate.place.row_id for candidate in candidates], now.date())
+    offers = catalog.offers([candidate.placement.row_id for candidate in candidates], now.date())
     pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
     return tuple(RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
 
@@ -30,11 +30,11 @@ def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:
     """The offer as the run pays it: at its own rate and, beyond the hours that are left of that, at the other price."""
     if offer.own_hours is None:
         return offer
-    return replace(offer, planning_usd_per_hour=from_micro(candidate.place.planning_micro_usd_per_hour))
+    return replace(offer, planning_usd_per_hour=from_micro(candidate.placement.planning_micro_usd_per_hour))
 
 
 def first_of_each(ranking: Sequence[Candidate], catalog: OfferSource, now: datetime) -> list[RankedOffer]:
-    """The first places of the best-ranked machines, in full and with their ranks."""
+    """The first placements of the best-ranked machines, in full and with their ranks."""
     first = best_of_each_machine(ranking)
     ranked = in_full(list(first.values()), catalog, now)
     return [one._replace(rank=rank) for rank, one in zip(first, ranked, strict=True)]

@@ -8,18 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from planner.planning.check import PATIENCE, at_once
-from providers.cloud.obtainability import ObtainabilityTeller, place_of
+from providers.cloud.obtainability import ObtainabilityTeller, placement_of
 from providers.errors import ProviderError
 from providers.registry import is_here
 from providers.registry import names as registered
 
 if TYPE_CHECKING:
     from planner.forecast.plan import Plan
-    from pricing.obtainability import MachinePlace, Obtainability
+    from pricing.obtainability import MachinePlacement, Obtainability
     from pricing.offers import Offer
     from providers.base import Provider
 
-    Scores = Mapping[MachinePlace, Obtainability]
+    Scores = Mapping[MachinePlacement, Obtainability]
 
 SCORED = 10
 """First offers of a ranking that are asked about: vendors limit how many different requests they answer."""
@@ -31,14 +31,14 @@ def with_scores(
     plan: Plan, again: Callable[[Scores], Plan], ask: Callable[[Sequence[Offer]], Scores]
 ) -> tuple[Plan, Scores]:
     """The plan with the scores that `ask` returns for its first offers, made `again` with them, and the scores."""
-    scores: dict[MachinePlace, Obtainability] = {}
-    asked_places: set[MachinePlace] = set()
+    scores: dict[MachinePlacement, Obtainability] = {}
+    asked_placements: set[MachinePlacement] = set()
     for _ in range(MOST_ROUNDS):
         offers = [ranked.offer for ranked in plan.candidates[:SCORED]]
-        open_offers = [offer for offer in offers if place_of(offer) not in asked_places]
+        open_offers = [offer for offer in offers if placement_of(offer) not in asked_placements]
         if not open_offers:
             break
-        asked_places |= set(map(place_of, open_offers))
+        asked_placements |= set(map(placement_of, open_offers))
         new_scores = ask(open_offers)
         if not new_scores:
             break
@@ -77,7 +77,7 @@ class ScoreReader:
         calls = [
             partial(_answer, teller, [offer for offer in offers if offer.provider == name]) for name, teller in tellers
         ]
-        scores: dict[MachinePlace, Obtainability] = {}
+        scores: dict[MachinePlacement, Obtainability] = {}
         for (name, _), answer in zip(tellers, at_once(calls, self._patience), strict=True):
             if answer is None or isinstance(answer, str):
                 why = answer or f"no answer within {self._patience.total_seconds():g} s"

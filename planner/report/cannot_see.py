@@ -52,7 +52,7 @@ def _speeds(plan: Plan) -> list[str]:
 def _prices(plan: Plan) -> list[str]:
     """How many offers have a price of more than a month ago."""
     today = plan.made_at.date()
-    stamps = [plan.prices[candidate.place.row_id].stamp for candidate in plan.ranking]
+    stamps = [plan.prices[candidate.placement.row_id].stamp for candidate in plan.ranking]
     old = sum(is_old(stamp.price_as_of, today) for stamp in stamps)
     if not old:
         return []

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 OF_A_FILTER = (
     Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER, Reason.REGION, Reason.DEVICE, Reason.MARKET
 )  # fmt: skip
-"""Reasons that other places of one machine type may have: they explain nothing where another reason is there too."""
+"""Reasons that other placements of one machine type may have: they explain nothing where another reason is there
+too."""
 
 
 class Interval(NamedTuple):
@@ -42,7 +43,7 @@ class Interval(NamedTuple):
 class Figures(NamedTuple):
     """One offer, or this machine, under one job. Times in seconds, money in USD; `row` is the same for programs."""
 
-    place: str
+    placement: str
     machine: str
     device: str
     market: str
@@ -104,7 +105,7 @@ class Pair(NamedTuple):
 
 
 class Side(NamedTuple):
-    """A job as its page names it, and its plan, with the prices of its places."""
+    """A job as its page names it, and its plan, with the prices of its placements."""
 
     source: str
     plan: Plan
@@ -172,12 +173,12 @@ def _same_offer(before: Plan, after: Plan) -> Pair:
 
 
 def _identity(candidate: Candidate) -> tuple[str, str, str, str, int]:
-    rental, place = candidate.estimate.rental, candidate.place
-    return rental.provider, rental.instance_type, rental.market, place.region, place.row_id
+    rental, placement = candidate.estimate.rental, candidate.placement
+    return rental.provider, rental.instance_type, rental.market, placement.region, placement.row_id
 
 
 def _reasons(plan: Plan, offer: Candidate) -> tuple[Reason, ...]:
-    """Why a machine of this type is no candidate; where places of it differ, each reason that one of them has."""
+    """Why a machine of this type is no candidate; where placements of it differ, each reason that one of them has."""
     rental = offer.estimate.rental
     machine = rental.provider, rental.instance_type, rental.market
     reasons = {key.reason for key in plan.rejections if key[:3] == machine}
@@ -187,13 +188,13 @@ def _reasons(plan: Plan, offer: Candidate) -> tuple[Reason, ...]:
 
 def of_offer(plan: Plan, rank: int, candidate: Candidate) -> Figures:
     """A candidate of a plan with its rank, as one side of a pair. Needs the plan's prices."""
-    estimate, place, _, _ = candidate
-    rental, rate = estimate.rental, place.planning_micro_usd_per_hour
-    spread = plan.prices[place.row_id].stamp.spread
-    costs = (from_micro(estimate.cost_micro_usd(rate, place.region, end, spread)) for end in range(3))
+    estimate, placement, _, _ = candidate
+    rental, rate = estimate.rental, placement.planning_micro_usd_per_hour
+    spread = plan.prices[placement.row_id].stamp.spread
+    costs = (from_micro(estimate.cost_micro_usd(rate, placement.region, end, spread)) for end in range(3))
     row = next(iter(candidate_rows(plan, [(rank, candidate)])))
     return Figures(
-        place=f"{rental.provider} {place.region}",
+        placement=f"{rental.provider} {placement.region}",
         machine=rental.instance_type,
         device=device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus),
         market="spot" if rental.market is Market.SPOT else "on demand",
@@ -214,7 +215,7 @@ def _of_machine(machine: MachineEstimate | None) -> Figures | None:
     # What it costs here goes with the time.
     usd = Interval(*(float(machine.cost_usd) * end / (seconds.expected or 1) for end in seconds))
     return Figures(
-        place="here",
+        placement="here",
         machine=machine.name,
         device=device_text(machine.device, machine.device_count, 1.0, None),
         market="",

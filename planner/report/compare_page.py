@@ -117,7 +117,7 @@ def _cost(figures: Figures) -> str:
 
 
 _ROWS: Sequence[tuple[str, Callable[[Figures], str], str, Callable[[float], str]]] = (
-    ("where", lambda one: one.place, "", str),
+    ("where", lambda one: one.placement, "", str),
     ("machine", lambda one: one.machine, "", str),
     ("device", lambda one: one.device, "", str),
     ("market", lambda one: one.market, "", str),

@@ -66,10 +66,10 @@ def kind_of(row: dict[str, Any]) -> Kind:
     return row["provider"], row["device"], row["device_count"], row["market"]
 
 
-def front_of(rows: Sequence[dict[str, Any]], places: Sequence[int]) -> list[int]:
+def front_of(rows: Sequence[dict[str, Any]], indices: Sequence[int]) -> list[int]:
     """Those of the places whose rows are cheaper than every faster one, the fastest first."""
     best: list[int] = []
-    for index in sorted(places, key=lambda index: (rows[index]["total_seconds"], rows[index]["cost_usd"])):
+    for index in sorted(indices, key=lambda index: (rows[index]["total_seconds"], rows[index]["cost_usd"])):
         if not best or rows[index]["cost_usd"] < rows[best[-1]]["cost_usd"]:
             best.append(index)
     return best

@@ -36,8 +36,8 @@ UNPROVEN_MARK = "*"
 
 
 class Priced(NamedTuple):
-    """A row of the JSON: a candidate, what its place asks for (millionths of a dollar an hour), and the parts of its
-    cost beside compute, in dollars. `credit_usd` is what is left of the person's credits at its provider."""
+    """A row of the JSON: a candidate, what its placement asks for (millionths of a dollar an hour), and the parts of
+    its cost beside compute, in dollars. `credit_usd` is what is left of the person's credits at its provider."""
 
     rank: int
     candidate: Candidate
@@ -54,8 +54,11 @@ class Priced(NamedTuple):
 
     def cost_usd(self, end: int) -> float:
         """The low (1) or the high (2) end of the cost."""
-        estimate, place, _, _ = self.candidate
-        return estimate.cost_micro_usd(place.planning_micro_usd_per_hour, place.region, end, self.stamp.spread) / MICRO
+        estimate, placement, _, _ = self.candidate
+        return (
+            estimate.cost_micro_usd(placement.planning_micro_usd_per_hour, placement.region, end, self.stamp.spread)
+            / MICRO
+        )
 
 
 class EstimateColumn(NamedTuple):
@@ -63,8 +66,8 @@ class EstimateColumn(NamedTuple):
 
     `rank_of_need` says which columns a narrow terminal leaves out first (planner.report.page.Column).
 
-    `of_machine` and `of_place` are its keys in the JSON: those that all places of a machine type share are made once
-    for thousands of rows, the others for each row.
+    `of_machine` and `of_placement` are its keys in the JSON: those that all placements of a machine type share are made
+    once for thousands of rows, the others for each row.
     """
 
     meaning: str
@@ -74,7 +77,7 @@ class EstimateColumn(NamedTuple):
     rank_of_need: int = 0
     shrinks: bool = False
     of_machine: Mapping[str, Callable[[Estimate], Any]] = {}
-    of_place: Mapping[str, Callable[[Priced], Any]] = {}
+    of_placement: Mapping[str, Callable[[Priced], Any]] = {}
 
 
 def speed_text(throughput: Throughput) -> str:
@@ -173,9 +176,9 @@ def _memory(need: MemoryNeed | None) -> dict[str, Any] | None:
 
 
 def _cost_parts(row: Priced) -> dict[str, float]:
-    estimate, place, cost, _ = row.candidate
-    elsewhere = estimate.elsewhere_micro_usd(place.planning_micro_usd_per_hour)
-    compute = cost - estimate.side.micro_usd(place.region) - elsewhere
+    estimate, placement, cost, _ = row.candidate
+    elsewhere = estimate.elsewhere_micro_usd(placement.planning_micro_usd_per_hour)
+    compute = cost - estimate.side.micro_usd(placement.region) - elsewhere
     return {"compute": compute / MICRO, **row.fixed, "elsewhere": elsewhere / MICRO}
 
 
@@ -229,15 +232,15 @@ def _obtainability(estimate: Estimate) -> dict[str, Any] | None:
 
 COLUMNS = (
     EstimateColumn(
-        "place in the ranking, from 1", "#", lambda ranked, _: str(ranked.rank), right=True,
-        of_place={"rank": lambda row: row.rank},
+        "position in the ranking, from 1", "#", lambda ranked, _: str(ranked.rank), right=True,
+        of_placement={"rank": lambda row: row.rank},
     ),
     EstimateColumn(
         "provider and region; `zone`: null for the whole region",
         "where", _where, shrinks=True,
         of_machine={"provider": lambda estimate: estimate.rental.provider},
-        of_place={
-            "region": lambda row: row.candidate.place.region,
+        of_placement={
+            "region": lambda row: row.candidate.placement.region,
             "zone": lambda row: row.stamp.zones[0] if row.stamp.zones else None,
         },
     ),
@@ -266,7 +269,7 @@ COLUMNS = (
         "`tight` (memory), `computed` (the price); `remarks`: all such words, the gravest first",
         "market", _market, shrinks=True,
         of_machine={"market": lambda estimate: estimate.rental.market},
-        of_place={"remarks": lambda row: _remarks(row.candidate.estimate, row.stamp)},
+        of_placement={"remarks": lambda row: _remarks(row.candidate.estimate, row.stamp)},
     ),
     EstimateColumn(
         "how likely it is obtained: `grade` (good, uncertain, poor), `ground`, `as_of`, `source`; what is expected of "
@@ -342,10 +345,11 @@ COLUMNS = (
     ),
     EstimateColumn(
         "the whole run in USD, with both ends; `cost_parts`: compute, disk, address, transfer, "
-        "between_regions, and `elsewhere`: what going to another region adds where the place may refuse; in the table "
-        "with a `*` where the offer is ranked at more than its cost, since nobody is known to have run it (`unproven`)",
+        "between_regions, and `elsewhere`: what going to another region adds where the placement may refuse; in the "
+        "table with a `*` where the offer is ranked at more than its cost, since nobody is known to have run it "
+        "(`unproven`)",
         "cost (80 %)", _cost, right=True,
-        of_place={
+        of_placement={
             "cost_usd": lambda row: row.candidate.cost_micro_usd / MICRO,
             "cost_low_usd": lambda row: row.cost_usd(1),
             "cost_high_usd": lambda row: row.cost_usd(2),
@@ -354,7 +358,7 @@ COLUMNS = (
     ),
     EstimateColumn(
         "`credit_usd`: what the person's credits pay of it; `paid_usd`: the rest (in the table where there is one)",
-        of_place={
+        of_placement={
             "credit_usd": lambda row: row.credit_micro / MICRO,
             "paid_usd": lambda row: (row.candidate.cost_micro_usd - row.credit_micro) / MICRO,
         },
@@ -362,16 +366,16 @@ COLUMNS = (
     EstimateColumn(
         "USD an hour: the source's own price, and what is planned with, which is the one in the table", "$/h", _rate,
         right=True, rank_of_need=2,
-        of_place={
+        of_placement={
             "usd_per_hour": lambda row: row.micro_usd_per_hour / MICRO,
-            "planning_usd_per_hour": lambda row: row.candidate.place.planning_micro_usd_per_hour / MICRO,
+            "planning_usd_per_hour": lambda row: row.candidate.placement.planning_micro_usd_per_hour / MICRO,
         },
     ),
     EstimateColumn(
         "how the price was obtained, and when; `price_grade`; `price_old`: over a month; `planned_as`: what the "
         "planning price rests on; `price_source`: who told it; `own_rate`: the person's own, in words",
         "price", _price, rank_of_need=5,
-        of_place={
+        of_placement={
             "price_grade": lambda row: row.stamp.price_grade,
             "price_as_of": lambda row: row.stamp.price_as_of.isoformat() if row.stamp.price_as_of else None,
             "price_old": lambda row: is_old(row.stamp.price_as_of, row.today),
@@ -387,7 +391,7 @@ TABLE = tuple(column for column in COLUMNS if column.cell is not None)
 LAUNCHABLE = "launchable"
 """With `--check`, and always for a provider whose offers are estimated only: `state` and `reason`; null: not asked."""
 OF_MACHINE = {key: value for column in COLUMNS for key, value in column.of_machine.items()}
-OF_PLACE = {key: value for column in COLUMNS for key, value in column.of_place.items()}
+OF_PLACEMENT = {key: value for column in COLUMNS for key, value in column.of_placement.items()}
 
 
 def cells(ranked: RankedOffer, today: date) -> tuple[str | Cell, ...]:

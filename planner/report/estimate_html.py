@@ -133,7 +133,7 @@ def _filters(estimate: Mapping[str, Any]) -> Markup:
         _select("device", "device", devices),
         _input("deadline", "for example 8h"),
         _input("budget", "for example $20"),
-        tag("label", "every place", tag("input", type="checkbox", name="every")),
+        tag("label", "every placement", tag("input", type="checkbox", name="every")),
         tag("button", "show all", type="reset"),
     ]
     told = [[*kind, groups.get(kind[1])] for kind in kinds]
@@ -174,7 +174,7 @@ _COLUMNS = (
 
 
 def _offers(rows: Sequence[Row], grounds: _Grounds) -> Markup:
-    kinds = {kind: place for place, kind in enumerate(_kinds(rows))}
+    kinds = {kind: index for index, kind in enumerate(_kinds(rows))}
     columns, cells = [*_COLUMNS], [_cells(row, grounds) for row in rows]
     if any(row["credit_usd"] for row in rows):
         columns.append(Column("you pay", right=True))
@@ -182,7 +182,7 @@ def _offers(rows: Sequence[Row], grounds: _Grounds) -> Markup:
     if any(row.get("launchable") for row in rows):
         columns.append(Column("launch"))
         cells = [[*those, _launch(row)] for those, row in zip(cells, rows, strict=True)]
-    times = {time: place for place, time in enumerate(_times(rows))}
+    times = {time: index for index, time in enumerate(_times(rows))}
     values = [f"{times[row['total_seconds']]},{_micro(row)},{kinds[kind_of(row)]}" for row in rows]
     return table(Table(columns, cells), "Offers by rank", id_="rows", row_attributes=values)
 
@@ -210,7 +210,7 @@ def _kinds(rows: Iterable[Row]) -> list[Kind]:
 
 
 def _times(rows: Iterable[Row]) -> list[float]:
-    """The seconds of runs, each once: places of a machine share them."""
+    """The seconds of runs, each once: placements of a machine share them."""
     return list(dict.fromkeys(row["total_seconds"] for row in rows))
 
 
@@ -344,10 +344,10 @@ def _grounds(estimate: Mapping[str, Any], grounds: _Grounds) -> list[Content]:
 
 
 PRICE_TEXT = (
-    "observed: read from the market; listed: from the vendor's list; derived: computed from another place; estimated: "
-    "a share of the on-demand price that the vendor gives in steps; stale: too old, or without a date. Planned as "
-    "listed: as the source says it; drifted: with what spot prices change by since; share: a share of the on-demand "
-    "price; outlier: replaced by the lower quartile of the regions, since nobody had a machine at it."
+    "observed: read from the market; listed: from the vendor's list; derived: computed from another placement; "
+    "estimated: a share of the on-demand price that the vendor gives in steps; stale: too old, or without a date. "
+    "Planned as listed: as the source says it; drifted: with what spot prices change by since; share: a share of the "
+    "on-demand price; outlier: replaced by the lower quartile of the regions, since nobody had a machine at it."
 )
 SPEED_TEXT = (
     "measured: this net, device, precision and batch were measured; scaled: this device was measured in another "

@@ -13,7 +13,7 @@ from planner.report.estimate_columns import (
     ESTIMATE_ONLY_TEXT,
     LAUNCHABLE,
     OF_MACHINE,
-    OF_PLACE,
+    OF_PLACEMENT,
     SPEED,
     Priced,
     speed_json,
@@ -87,23 +87,23 @@ def candidate_rows(
 ) -> Iterator[dict[str, Any]]:
     """Candidates of a plan with their ranks, as objects with the keys of docs/estimate.md; `checked` as above.
 
-    What the places of a machine type share is made once: there are thousands of rows.
+    What the placements of a machine type share is made once: there are thousands of rows.
     """
     machines: dict[int, dict[str, Any]] = {}
     beside: dict[tuple[int, int], dict[str, float]] = {}
     today = plan.made_at.date()
     for rank, candidate in ranked:
-        estimate, place, _, _ = candidate
+        estimate, placement, _, _ = candidate
         # By its id: the plan holds every estimate, so that no other object can come by it.
         machine = machines.get(id(estimate)) or machines.setdefault(
             id(estimate), {key: value(estimate) for key, value in OF_MACHINE.items()}
         )
-        at = id(estimate), estimate.side.classes[place.region]
-        fixed = beside.get(at) or beside.setdefault(at, _fixed(estimate, place.region))
+        at = id(estimate), estimate.side.classes[placement.region]
+        fixed = beside.get(at) or beside.setdefault(at, _fixed(estimate, placement.region))
         credit_usd = plan.credit_usd.get(estimate.rental.provider, NO_CREDIT)
-        usd, stamp = plan.prices[place.row_id]
+        usd, stamp = plan.prices[placement.row_id]
         priced = Priced(rank, candidate, usd, stamp, fixed, today, credit_usd)
-        row = {**machine, **{key: value(priced) for key, value in OF_PLACE.items()}}
+        row = {**machine, **{key: value(priced) for key, value in OF_PLACEMENT.items()}}
         if checked is not None or is_estimated_only(estimate.rental.provider):
             row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(rank))
         yield row

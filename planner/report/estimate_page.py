@@ -198,7 +198,7 @@ def _under(plan: Plan) -> list[str]:
         more = len(plan.ranking) - len(plan.candidates)
         if more > 0:
             lines.append(
-                f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every place"
+                f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every placement"
             )
         lines += [*session_lines(plan), *_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
@@ -245,7 +245,7 @@ def _data_lines(plan: Plan) -> list[str]:
 
 
 def _spot_verdicts(plan: Plan) -> list[str]:
-    """The rows on spot that are not worth the bother, against on demand in the same place.
+    """The rows on spot that are not worth the bother, against on demand in the same placement.
 
     Only where the spot price is taken at its word: of the others nobody knows.
     """

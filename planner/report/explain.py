@@ -39,7 +39,7 @@ from workloads.memory import GIB, footprint, kept_bytes
 if TYPE_CHECKING:
     from planner.forecast.plan import Estimate, Plan, RankedOffer
     from planner.forecast.queue_wait import QueueWait
-    from pricing.cost import PlaceRates
+    from pricing.cost import RegionRates
     from workloads.job import TrainingJob
 
 
@@ -301,8 +301,8 @@ def _credit_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 
 
 def _cost_lines(ranked: RankedOffer) -> list[str]:
-    estimate, region = ranked.candidate.estimate, ranked.candidate.place.region
-    usage, rates, fixed = estimate.side.usages[0], estimate.side.classes.place(region), ranked.fixed
+    estimate, region = ranked.candidate.estimate, ranked.candidate.placement.region
+    usage, rates, fixed = estimate.side.usages[0], estimate.side.classes.placement(region), ranked.fixed
     planning = ranked.offer.planning_usd_per_hour or ranked.offer.usd_per_hour
     rate = machines_text(_rate(planning), estimate.machines)
     return [
@@ -354,7 +354,7 @@ def _elsewhere_lines(ranked: RankedOffer) -> list[str]:
     return [f"elsewhere {_dollars(ranked.elsewhere_usd)}: {search.refused:.0%} of the difference to {rate}"]
 
 
-def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:
+def _crossing(ranked: RankedOffer, rates: RegionRates) -> str:
     """What goes between bucket and machine, and where the bucket is."""
     usage = ranked.candidate.estimate.side.usages[0]
     if not ranked.candidate.estimate.side.classes.bucket:
@@ -367,7 +367,7 @@ def _crossing(ranked: RankedOffer, rates: PlaceRates) -> str:
     )
 
 
-def _rate_lines(rates: PlaceRates) -> list[str]:
+def _rate_lines(rates: RegionRates) -> list[str]:
     """The ground of each rate; of those between regions one where both have the same."""
     lines = [
         f"disk rate: {rates.disk.ground}",

@@ -101,12 +101,13 @@ def near(offers: Sequence[Point]) -> list[Point]:
 
 
 def _point(rank: int, candidate: Candidate, plan: Plan) -> Point:
-    estimate, place, cost, _ = candidate
+    estimate, placement, cost, _ = candidate
     rental, time = estimate.rental, estimate.time
-    # Without the prices of all places (only JSON and a picture ask for them) the ends are those of the time alone.
-    spread = plan.prices[place.row_id].stamp.spread if plan.prices else AS_LISTED
+    # Without the prices of all placements (only JSON and a picture ask for them) the ends are those of the time alone.
+    spread = plan.prices[placement.row_id].stamp.spread if plan.prices else AS_LISTED
     low, high = (
-        estimate.cost_micro_usd(place.planning_micro_usd_per_hour, place.region, end, spread) / MICRO for end in (1, 2)
+        estimate.cost_micro_usd(placement.planning_micro_usd_per_hour, placement.region, end, spread) / MICRO
+        for end in (1, 2)
     )
     seconds = Interval(*(one.total_seconds() for one in (time.total, time.low, time.high)))
     device = device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus)

@@ -93,9 +93,9 @@ def table(rows: Table, caption: str, *, id_: str | None = None, row_attributes: 
     head = joined(tag("th", column.title, scope="col") for column in rows.columns)
     values = [*row_attributes] or [""] * len(rows.rows)
     body = "".join(_row(row, value) for row, value in zip(rows.rows, values, strict=True))
-    places = list(enumerate(rows.columns, start=1))
-    classes = [f"r{place}" for place, column in places if column.right]
-    classes += [f"w{place}" for place, column in places if column.shrinks]
+    numbered = list(enumerate(rows.columns, start=1))
+    classes = [f"r{number}" for number, column in numbered if column.right]
+    classes += [f"w{number}" for number, column in numbered if column.shrinks]
     inner = tag(
         "table",
         tag("caption", caption),

@@ -101,13 +101,13 @@ def _grid(x: Axis, y: Axis) -> Markup:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts: list[Content] = []
     for index, (at, text) in enumerate(x.ticks):
-        place = _x(x, at)
-        parts.append(tag("path", d=f"M{place:g} {TOP}V{bottom}", class_="grid"))
-        parts.append(tag("text", text, x=place, y=bottom + 18, class_=f"x{_minor(index)}"))
+        at_pixel = _x(x, at)
+        parts.append(tag("path", d=f"M{at_pixel:g} {TOP}V{bottom}", class_="grid"))
+        parts.append(tag("text", text, x=at_pixel, y=bottom + 18, class_=f"x{_minor(index)}"))
     for at, text in y.ticks:
-        place = _y(y, at)
-        parts.append(tag("path", d=f"M{LEFT} {place:g}H{right}", class_="grid"))
-        parts.append(tag("text", text, x=LEFT - 8, y=place + 4, class_="y"))
+        at_pixel = _y(y, at)
+        parts.append(tag("path", d=f"M{LEFT} {at_pixel:g}H{right}", class_="grid"))
+        parts.append(tag("text", text, x=LEFT - 8, y=at_pixel + 4, class_="y"))
     parts.append(tag("path", d=f"M{LEFT} {TOP}V{bottom}H{right}", class_="axis"))
     parts.append(tag("text", x.title, x=(LEFT + right) / 2, y=HEIGHT - 10, class_="x title"))
     middle = (TOP + bottom) / 2
@@ -123,11 +123,11 @@ def _minor(index: int) -> str:
 
 
 def _line(line: Line, x: Axis, y: Axis) -> Markup:
-    places = [(_x(x, at), _y(y, value)) for at, value in line.points if math.isfinite(at) and math.isfinite(value)]
-    if not places:
+    points = [(_x(x, at), _y(y, value)) for at, value in line.points if math.isfinite(at) and math.isfinite(value)]
+    if not points:
         return Markup()
-    steps = "".join(f"H{at:g}V{value:g}" if line.is_step else f"L{at:g} {value:g}" for at, value in places[1:])
-    return tag("path", d=f"M{places[0][0]:g} {places[0][1]:g}{steps}", class_=f"line {line.style}")
+    steps = "".join(f"H{at:g}V{value:g}" if line.is_step else f"L{at:g} {value:g}" for at, value in points[1:])
+    return tag("path", d=f"M{points[0][0]:g} {points[0][1]:g}{steps}", class_=f"line {line.style}")
 
 
 def _spot(spot: Spot, x: Axis, y: Axis) -> Markup:

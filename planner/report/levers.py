@@ -61,7 +61,7 @@ def _of_group(group: Group) -> Figures | None:
         return None
     time = estimate.time
     return Figures(
-        place=f"{rental.provider} {group.region}",
+        placement=f"{rental.provider} {group.region}",
         machine=machines_text(rental.instance_type, group.machines),
         device=device_text(rental.device, group.devices, float(rental.device_fraction), rental.vcpus),
         market=str(rental.market),

@@ -162,7 +162,7 @@ def held_json(one: HeldPrice) -> dict[str, Any]:
     return {
         "name": one.name,
         "provider": one.provider,
-        **one.place._asdict(),
+        **one.key._asdict(),
         "usd_per_hour": float(one.usd_per_hour),
         "as_of": _day(one.as_of),
         "source": one.source,
@@ -241,10 +241,10 @@ def _day(value: date | None) -> str | None:
 
 def checked_text(report: OwnListReport, name: str) -> str:
     """What came of a person's own list: a line for each price that fails, then the counts."""
-    lines = [f"{own.place}: {failure.price.name}: {failure.reason}" for own, failure in report.failed]
-    lines += [f"{one.place}: not checked: {one.reason}" for one in report.unchecked]
-    places = {own.place for own in report.prices}
-    checked = len(report.prices) - sum(one.place in places for one in report.unchecked)
+    lines = [f"{own.location}: {failure.price.name}: {failure.reason}" for own, failure in report.failed]
+    lines += [f"{one.location}: not checked: {one.reason}" for one in report.unchecked]
+    locations = {own.location for own in report.prices}
+    checked = len(report.prices) - sum(one.location in locations for one in report.unchecked)
     lines.append(f"{name}: {checked:,} prices checked, {len(report.failed):,} cannot be true")
     return "\n".join(lines)
 
@@ -256,7 +256,7 @@ def checked_json(report: OwnListReport, name: str) -> dict[str, Any]:
         "price_count": len(report.prices),
         "failures": [
             {
-                "place": own.place,
+                "location": own.location,
                 "provider": own.provider,
                 "region": own.region,
                 "instance_type": own.instance_type,
@@ -267,5 +267,5 @@ def checked_json(report: OwnListReport, name: str) -> dict[str, Any]:
             }
             for own, failure in report.failed
         ],
-        "not_checked": [{"place": one.place, "reason": one.reason} for one in report.unchecked],
+        "not_checked": [{"location": one.location, "reason": one.reason} for one in report.unchecked],
     }

@@ -66,7 +66,8 @@ def off_text(estimated: float | None, actual: float | None) -> str:
 
 
 def estimated(document: RunDocument, name: str) -> float | None:
-    """A figure of the estimate: of the receipt, which holds it to the places where the run was; else of the launch."""
+    """A figure of the estimate: of the receipt, which holds it to the placements where the run was; else of the
+    launch."""
     receipt = document["receipt"] or {}
     value = receipt.get(f"estimated_{name}")
     return (document["estimate"] or {}).get(name) if value is None else value

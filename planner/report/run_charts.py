@@ -62,7 +62,7 @@ class _Time:
         self.last = seconds / self._unit
 
     def of(self, instant: str) -> float:
-        """The place of an instant on the axis."""
+        """Where an instant is on the axis."""
         return max(0.0, (datetime.fromisoformat(instant) - self._began).total_seconds()) / self._unit
 
     def axis(self) -> Axis:

@@ -8,8 +8,9 @@ creates or ends something, so that the next command can continue after one that 
     clock, journal and `Runner` (`cli/build.py`).
  2. `runs/proposal/make_proposal.py` `make_proposal` decides where the job may go. `planning/build_plan.py`
     `make_plan` ranks the offers; `planning/quotas.py` `within_quotas` leaves out what the account cannot rent;
-    `planning/check.py` `judge` asks whether the account may launch at the first place; `runs/proposal/live_prices.py`
-    `refined` reads live prices. `runs/proposal/proposal.py` `rented` makes a `Proposal` of it: the places in order,
+    `planning/check.py` `judge` asks whether the account may launch at the first placement;
+    `runs/proposal/live_prices.py`
+    `refined` reads live prices. `runs/proposal/proposal.py` `rented` makes a `Proposal` of it: the placements in order,
     as `runs/targets.py` `Target`.
  3. `datasets/transfer.py` `plan_transfer` computes what sending the job's data takes; `send` sends it after the
     question.
@@ -25,7 +26,7 @@ creates or ends something, so that the next command can continue after one that 
     writes the journal and passes messages on, `Finisher` (`runs/execution/end.py`) collects and deletes.
  7. The first action is a launch. `runs/execution/create.py` `record` builds the request, lets the provider look up
     what it leaves open, and gets the calls that will be sent. disk: the run LAUNCHING, the attempt, every call as it
-    will be sent. `send` reads the request from the journal and sends it: `providers/base.py` `launch`. A place
+    will be sent. `send` reads the request from the journal and sends it: `providers/base.py` `launch`. A placement
     without room is remembered, and the next one is asked. disk: the run BOOTING with the instance's id; or
     INTERRUPTED, and the refusal.
  8. While it trains, each look reads the instance, its run directory (`runs/directory/run_directory.py` `Watcher`,
@@ -36,7 +37,7 @@ creates or ends something, so that the next command can continue after one that 
     and compares it with what the machine vouches for (`runs/directory/proofs.py` `Vouched`). disk: COLLECTING, before
     the first file.
 10. `runs/execution/end.py` `end` keeps the output, and `runs/execution/teardown.py` `clear` deletes all that the run
-    created and looks until every place has confirmed that nothing is left. disk: TEARING_DOWN before, DONE after.
+    created and looks until every placement has confirmed that nothing is left. disk: TEARING_DOWN before, DONE after.
 11. `runs/receipt/receipt_writer.py` `write` makes the receipt (`runs/receipt/receipt.py` `write_receipt`). disk: the
     receipt, and what this machine has measured. `cli/run_end.py` `follow` prints it and ends with the run's exit
     code.

@@ -98,13 +98,13 @@ def export_model(query: ExportQuery, show: Callable[[Export], None]) -> list[Exp
     try:
         with persons_files():
             query.to.mkdir(parents=True, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix=".new-", dir=query.to))
+            folder = Path(tempfile.mkdtemp(prefix=".new-", dir=query.to))
             try:
-                for export in _each(query, place):
+                for export in _each(query, folder):
                     exports.append(export)
                     show(export)
             finally:
-                shutil.rmtree(place, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         raise ThisMachineError(
             f"cannot write to {query.to}: {error.strerror or error}", "make room, or give --out"
@@ -121,20 +121,20 @@ def _refuse_lack(formats: Sequence[ExportFormat]) -> None:
         )
 
 
-def _each(query: ExportQuery, place: Path) -> Iterator[Export]:
-    answers = _answers(query, place)
+def _each(query: ExportQuery, folder: Path) -> Iterator[Export]:
+    answers = _answers(query, folder)
     told = next(answers, {})
     for answer in answers:
         format = ExportFormat(answer["format"])
         error = answer["error"] and f"it could not be converted: {answer['error']}"
-        yield _failed(format, error) if error else _checked(query, place / format, format, told)
+        yield _failed(format, error) if error else _checked(query, folder / format, format, told)
 
 
 def _failed(format: ExportFormat, error: str) -> Export:
     return Export(format=format, error=error)
 
 
-def _answers(query: ExportQuery, place: Path) -> Iterator[dict[str, Any]]:
+def _answers(query: ExportQuery, folder: Path) -> Iterator[dict[str, Any]]:
     """What the converting process answers, as it comes: the images first, then a format each."""
     question = {
         "model": str(query.model.folder / "model.keras"),
@@ -147,10 +147,10 @@ def _answers(query: ExportQuery, place: Path) -> Iterator[dict[str, Any]]:
         "formats": list(query.formats),
         "images": query.images,
         "calibration": CALIBRATION_IMAGES,
-        "to": str(place),
+        "to": str(folder),
     }
     command = query.converter or (sys.executable, *_CONVERT)
-    log = place / "log"
+    log = folder / "log"
     count = 0
     with (
         log.open("w", encoding="utf-8") as errors,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.forecast.pilots import Choice, next_pilot
 from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.proposal.pilots import PilotPlace, PilotProposal, bounded, limit_within, most_usd
+from planner.runs.proposal.pilots import PilotPlacement, PilotProposal, bounded, limit_within, most_usd
 from planner.runs.run import Outcome, Run
 from pricing.money import format_usd
 from workloads.job import OnSlow, TrainingJob
@@ -35,7 +35,7 @@ class PilotResult:
     """What became of one pilot. `run` is None where it was refused before anything was recorded. `measured` is what it
     told (None: nothing), and `why` says why nothing."""
 
-    place: PilotPlace
+    placement: PilotPlacement
     run: Run | None
     measured: OwnMeasurement | None
     usd: Decimal
@@ -49,10 +49,10 @@ class PilotResult:
     @property
     def times(self) -> float | None:
         """The measured speed over the predicted one; None where nothing was measured."""
-        return self.measured.images_per_second / self.place.throughput.images_per_second if self.measured else None
+        return self.measured.images_per_second / self.placement.throughput.images_per_second if self.measured else None
 
 
-RunOne = Callable[["PilotPlace", "timedelta"], PilotResult]
+RunOne = Callable[["PilotPlacement", "timedelta"], PilotResult]
 
 
 class PilotSeries:
@@ -62,9 +62,9 @@ class PilotSeries:
     """
 
     def __init__(self, proposal: PilotProposal, run_one: RunOne, say: Callable[[str], None]) -> None:
-        self._places = proposal.places
-        self._agreed = set(proposal.pilots.places)
-        self._choices = [place.choice for place in proposal.places]
+        self._placements = proposal.placements
+        self._agreed = set(proposal.pilots.indices)
+        self._choices = [placement.choice for placement in proposal.placements]
         self._run_one = run_one
         self._say = say
         self._left_usd = proposal.cap_usd
@@ -77,13 +77,13 @@ class PilotSeries:
         left of one, and other errors of a run that is not done.
         """
         while (number := self._next()) is not None:
-            place = self._places[number]
+            placement = self._placements[number]
             self._agreed.discard(number)
-            limit = limit_within(place, self._left_usd)
+            limit = limit_within(placement, self._left_usd)
             if limit is None:
-                self._say(f"{place.target.where}: no pilot: {format_usd(self._left_usd)} of the cap are left")
+                self._say(f"{placement.target.where}: no pilot: {format_usd(self._left_usd)} of the cap are left")
                 continue
-            result = self._run_one(place, limit)
+            result = self._run_one(placement, limit)
             self.results.append(result)
             self._left_usd -= result.usd
             self._choices[number] = _after(self._choices[number], result)
@@ -107,19 +107,19 @@ def _after(choice: Choice, result: PilotResult) -> Choice:
 
 
 def run_pilot(
-    runner: Runner, job: TrainingJob, place: PilotPlace, limit: timedelta, make_request: MakeRequest
+    runner: Runner, job: TrainingJob, placement: PilotPlacement, limit: timedelta, make_request: MakeRequest
 ) -> PilotResult:
     """One pilot from the preflight to the receipt. A refusal is a result too, and stays in the journal as knowledge of
     what is to be had.
 
     Raises Detached, TeardownUnverifiedError, and the error of a run that is not done.
     """
-    run = pilot_of(runner.draft(job, place.targets, None, None), place, limit)
+    run = pilot_of(runner.draft(job, placement.targets, None, None), placement, limit)
     try:
         runner.prepare(make_request(run, 1, run.targets[0]))
-        runner.record(run, job, _record(place))
+        runner.record(run, job, _record(placement))
     except PlanError as error:
-        return PilotResult(place=place, run=None, measured=None, usd=Decimal(0), why=error.message)
+        return PilotResult(placement=placement, run=None, measured=None, usd=Decimal(0), why=error.message)
     try:
         run, measured = runner.measure(run, make_request)
     except TeardownUnverifiedError:
@@ -128,16 +128,17 @@ def run_pilot(
         run, measured = runner.now(run), None
         if run.live:
             raise
-        return _result(place, runner.now(run), measured, error.message)
-    return _result(place, run, measured, run.message or "")
+        return _result(placement, runner.now(run), measured, error.message)
+    return _result(placement, run, measured, run.message or "")
 
 
-def pilot_of(draft: Run, place: PilotPlace, limit: timedelta) -> Run:
+def pilot_of(draft: Run, placement: PilotPlacement, limit: timedelta) -> Run:
     """The run of a pilot: one that measures, within its limit of time and the budget that this makes."""
     bounds = [bounded(target, limit) for target in draft.targets]
     budget_usd = min(budget for _, budget in bounds)
     return replace(
-        draft, model_folder="", max_steps=place.steps, until_steady=True, targets=tuple(target for target, _ in bounds),
+        draft, model_folder="", max_steps=placement.steps, until_steady=True,
+        targets=tuple(target for target, _ in bounds),
         deadline=draft.created_at + limit, deadline_given=False, budget_usd=budget_usd or None,
         on_slow=OnSlow.CONTINUE,
     )  # fmt: skip
@@ -160,11 +161,11 @@ def _measuring(runs: Sequence[Run], job: TrainingJob) -> list[Run]:
     return [run for run in runs if run.live and run.max_steps is not None and run.job_digest == digest]
 
 
-def _result(place: PilotPlace, run: Run, measured: OwnMeasurement | None, why: str) -> PilotResult:
+def _result(placement: PilotPlacement, run: Run, measured: OwnMeasurement | None, why: str) -> PilotResult:
     if measured is None and run.outcome is Outcome.SUCCEEDED:
         why = "it told no rate"
     why = "" if measured is not None else why or f"ended: {run.outcome}"
-    return PilotResult(place=place, run=run, measured=measured, usd=spent_usd(run), why=why)
+    return PilotResult(placement=placement, run=run, measured=measured, usd=spent_usd(run), why=why)
 
 
 def spent_usd(run: Run) -> Decimal:
@@ -173,16 +174,16 @@ def spent_usd(run: Run) -> Decimal:
     return run.total_usd(max(ends)) if ends else Decimal(0)
 
 
-def _record(place: PilotPlace) -> dict[str, object]:
+def _record(placement: PilotPlacement) -> dict[str, object]:
     return {
-        "seconds": place.seconds,
-        "usd": float(place.pilot_usd),
-        "images_per_second": place.throughput.images_per_second,
-        "basis": place.throughput.basis,
+        "seconds": placement.seconds,
+        "usd": float(placement.pilot_usd),
+        "images_per_second": placement.throughput.images_per_second,
+        "basis": placement.throughput.basis,
     }
 
 
-def most_of(place: PilotPlace, left_usd: Decimal) -> Decimal | None:
+def most_of(placement: PilotPlacement, left_usd: Decimal) -> Decimal | None:
     """The most that a pilot there can cost within what is left of the cap; None: there can be none."""
-    limit = limit_within(place, left_usd)
-    return None if limit is None else most_usd(place.target, limit)
+    limit = limit_within(placement, left_usd)
+    return None if limit is None else most_usd(placement.target, limit)

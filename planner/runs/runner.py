@@ -51,8 +51,8 @@ LEAST_PATIENCE = timedelta(minutes=30)
 LONGEST_PATIENCE = timedelta(days=30)
 FOLLOWER_PATIENCE = timedelta(minutes=3)
 """How long `plan stop` waits for a command that follows the run and writes nothing of it into the journal. One that
-works looks every 10 s, every 60 s while it waits for a place; the rest is the time that a trainer takes to write its
-checkpoint."""
+works looks every 10 s, every 60 s while it waits for a placement; the rest is the time that a trainer takes to write
+its checkpoint."""
 LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
 
 
@@ -170,7 +170,7 @@ class Runner:
         return run
 
     def again(self, run: Run, draft: Run, output: Path | None) -> Run:
-        """An ended run made ready for its next attempt: under the limits and in the places of a new draft.
+        """An ended run made ready for its next attempt: under the limits and in the placements of a new draft.
 
         One that another process has taken on in the meantime is as that process has it. Raises RefusedError for
         another client's.
@@ -195,7 +195,9 @@ class Runner:
         preflight = preflight_of(provider, request.offer, request.job)
         for check in preflight.checks:
             if check.state is PreflightState.REFUSED and check.name == "quota":
-                self._listen(Message(f"{check.detail}: the launch will look further"))  # another place may have enough
+                self._listen(
+                    Message(f"{check.detail}: the launch will look further")
+                )  # another placement may have enough
             elif check.state is PreflightState.REFUSED:
                 raise refused(provider.name)(f"{check.name}: {check.detail}", check.fix)
         if isinstance(provider, Preparer):

@@ -1,4 +1,4 @@
-"""Where a run may go, in the plan's order, and which of these places have refused it. Pure."""
+"""Where a run may go, in the plan's order, and which of these placements have refused it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pricing.offers import Market, Offer
 from providers.errors import CapacityError, ProviderError, QuotaError
 
 CAPACITY_MEMORY = timedelta(minutes=15)
-"""How long a place without capacity is passed over: stock comes back within minutes or hours, nobody publishes when."""
+"""How long a placement without capacity is passed over: stock comes back within minutes or hours, nobody publishes
+when."""
 QUOTA_MEMORY = timedelta(hours=1)
 """A quota is raised by a person; until then every attempt is refused again."""
 LOST_MEMORY = timedelta(minutes=15)
@@ -76,14 +77,14 @@ class Target:
 
     @property
     def where(self) -> str:
-        """Provider, machine type, market and place, for a person."""
+        """Provider, machine type, market and placement, for a person."""
         offer = self.offer
         what = machines_text(offer.instance_type, self.machines)
         return f"{offer.provider} {what} ({offer.market}) in {self.zone or offer.region}"
 
 
 class DearerError(CapacityError):
-    """The place has room, for more than the person has agreed to: `usd_per_hour` is what it takes now."""
+    """The placement has room, for more than the person has agreed to: `usd_per_hour` is what it takes now."""
 
     def __init__(self, message: str, *, usd_per_hour: Decimal) -> None:
         super().__init__(message)
@@ -92,7 +93,7 @@ class DearerError(CapacityError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A place that said no `at` some time, and `until` when it is passed over. None in a field means any.
+    """A placement that said no `at` some time, and `until` when it is passed over. None in a field means any.
 
     `usd_per_hour` is the price that it was passed over for: whoever has agreed to about as much is not refused.
     `lacks_capacity`: the provider said that it has no such machine there; false in refusals of earlier versions.
@@ -112,7 +113,7 @@ class Refusal:
     lacks_capacity: bool = False
 
     def covers(self, target: Target) -> bool:
-        # Called for every pair of place and refusal: what tells most of them apart comes first.
+        # Called for every pair of placement and refusal: what tells most of them apart comes first.
         """Whether the refusal holds for this target too."""
         offer = target.offer
         return (
@@ -140,7 +141,7 @@ def above(usd_per_hour: Decimal, shown_usd: Decimal) -> bool:
 
 def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
     """What is remembered of a refused create: a quota holds for family and market, in the region or in all of them, a
-    lack for the place."""
+    lack for the placement."""
     offer = target.offer
     if isinstance(error, QuotaError):
         return Refusal(
@@ -150,14 +151,14 @@ def refusal_of(error: ProviderError, target: Target, now: datetime) -> Refusal:
         )  # fmt: skip
     memory = CAPACITY_MEMORY if isinstance(error, CapacityError) else LOST_MEMORY
     refusal = no_capacity(target, now, error.message, memory)
-    # The place had room: nobody's estimate is to count it as one that lacks machines.
+    # The placement had room: nobody's estimate is to count it as one that lacks machines.
     if isinstance(error, DearerError):
         return replace(refusal, usd_per_hour=error.usd_per_hour, lacks_capacity=False)
     return replace(refusal, lacks_capacity=isinstance(error, CapacityError))
 
 
 def no_capacity(target: Target, now: datetime, why: str, memory: timedelta = LOST_MEMORY) -> Refusal:
-    """The place alone is passed over: this type, in this market, in this zone."""
+    """The placement alone is passed over: this type, in this market, in this zone."""
     offer = target.offer
     return Refusal(
         provider=offer.provider, region=offer.region, zone=target.zone, instance_type=offer.instance_type,

@@ -86,7 +86,7 @@ class Evidence:
         return self.library is Library.DATA_PARALLEL
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """The name of the link and the library whose own spread counts; empty where it does not."""
         return f"{self.link}/{self.library}" if self.key.endswith(f"+{SHARING}") else ""
 
@@ -103,11 +103,11 @@ class Evidence:
         if kind is None:
             # Sharing that no fold tried beside this evidence: its own doubt comes on top.
             sharing = half_widths[f"{Nearness.SAME_SOURCE}+{SHARING}"]
-            return math.hypot(nearest, sharing * sharing_scales.get(self.place, 1.0))
+            return math.hypot(nearest, sharing * sharing_scales.get(self.position, 1.0))
         if self.key == UNSEEN_LIBRARY:
             return max(kind, nearest)
         if self.key != _OTHER_DEPTH_KEY:
-            return kind * sharing_scales.get(self.place, 1.0)
+            return kind * sharing_scales.get(self.position, 1.0)
         # However near its depth, a net is known no better than one of that depth; however far, no worse than from
         # another source.
         return min(max(kind * self.scale, nearest), half_widths[str(Nearness.SAME_DEVICE)])
@@ -156,7 +156,7 @@ def evidence(
     """The evidence for `configuration` among the rows of its device; `architectures` and `libraries` are those with any
     row at all."""
     several = configuration.count > 1
-    places = [_place(configuration, row) for row in rows]
+    positions = [_position(configuration, row) for row in rows]
     sharing = Evidence(
         nearness=Nearness.NONE,
         ids=(),
@@ -166,11 +166,11 @@ def evidence(
         library=configuration.library,
         library_seen=not several or configuration.library in libraries,
     )
-    if not places:
+    if not positions:
         is_known = configuration.architecture in architectures
         return replace(sharing, nearness=Nearness.SAME_ARCHITECTURE if is_known else Nearness.NONE)
-    best = min(places)
-    nearest = [row for row, place in zip(rows, places, strict=True) if place == best]
+    best = min(positions)
+    nearest = [row for row, position in zip(rows, positions, strict=True) if position == best]
     nearest.sort(key=lambda row: (_distance(configuration, row), row.id))
     nearness = _ORDER[best // 2]
     return replace(
@@ -192,7 +192,7 @@ def _depth_gap(configuration: EvidenceRow, rows: Sequence[EvidenceRow]) -> float
     return min(abs(math.log(max(depth, 1) / max(configuration.convolutions, 1))) for depth in depths)
 
 
-def _place(configuration: EvidenceRow, row: EvidenceRow) -> int:
+def _position(configuration: EvidenceRow, row: EvidenceRow) -> int:
     """Twice the place of the nearness, plus one where several devices share the step in another way."""
     shares_alike = (row.link, row.library) == (configuration.link, configuration.library)
     other_sharing = configuration.count > 1 and not shares_alike

@@ -50,10 +50,10 @@ def steady_over_batches(corrections: list[float]) -> list[float]:
     """
     kept = list(corrections)
     for start in range(0, OTHER_START, len(BATCHES)):
-        for place in range(start + _MIDDLE + 1, start + len(BATCHES)):
-            kept[place] = min(kept[place], kept[place - 1] + _RISES[place - start - 1])
-        for place in reversed(range(start, start + _MIDDLE)):
-            kept[place] = max(kept[place], kept[place + 1] - _RISES[place - start])
+        for position in range(start + _MIDDLE + 1, start + len(BATCHES)):
+            kept[position] = min(kept[position], kept[position - 1] + _RISES[position - start - 1])
+        for position in reversed(range(start, start + _MIDDLE)):
+            kept[position] = max(kept[position], kept[position + 1] - _RISES[position - start])
     return kept
 
 
@@ -64,6 +64,6 @@ _RISES = [0.05 * (after - before) for before, after in pairwise(BATCHES)]
 
 def _between(grid: tuple[float, ...], at: float) -> list[Node]:
     value = min(max(at, grid[0]), grid[-1])
-    index = max(place for place in range(len(grid) - 1) if grid[place] <= value)
+    index = max(position for position in range(len(grid) - 1) if grid[position] <= value)
     share = (value - grid[index]) / (grid[index + 1] - grid[index])
     return [(index, 1 - share), (index + 1, share)]

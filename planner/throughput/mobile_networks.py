@@ -73,11 +73,11 @@ def _separable(graph: NetworkBuilder, x: int, channels: int) -> int:
 def densenet161(graph: NetworkBuilder, classes: int) -> None:
     """Huang et al., arXiv:1608.06993, table 1."""
     x = graph.pool(graph.unit(graph.image, 96, 7, 2), Window(3, 2, 1))
-    for place, layers in enumerate((6, 12, 36, 24)):
+    for position, layers in enumerate((6, 12, 36, 24)):
         for _ in range(layers):
             y = graph.unit(_normed(graph, x), 4 * 48, 1)
             x = graph.concat(x, graph.convolution(y, 48, Window(3, 1, 1), bias=False))
-        if place < 3:
+        if position < 3:
             y = graph.convolution(_normed(graph, x), graph.shape(x).channels // 2, 1, bias=False)
             x = graph.pool(y, Window(2, 2, "valid"), average=True)
     graph.classes(_normed(graph, x), classes)
@@ -132,8 +132,8 @@ def repvgg_of(blocks: Sequence[int], widths: Sequence[int], groups: int) -> Buil
 def vovnet(graph: NetworkBuilder, classes: int) -> None:
     """VoVNet-39: Lee et al., arXiv:1904.09730, table 2."""
     x = graph.unit(graph.unit(graph.unit(graph.image, 64, 3, 2), 64, 3), 128, 3, 2)
-    for place, (narrow, wide, blocks) in enumerate(((128, 256, 1), (160, 512, 1), (192, 768, 2), (224, 1024, 2))):
-        x = _shrunk(graph, x) if place else x
+    for position, (narrow, wide, blocks) in enumerate(((128, 256, 1), (160, 512, 1), (192, 768, 2), (224, 1024, 2))):
+        x = _shrunk(graph, x) if position else x
         for block in range(blocks):
             outputs = [x]
             for _ in range(5):

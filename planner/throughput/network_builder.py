@@ -15,7 +15,7 @@ class NetworkBuilder(GraphBuilder):
 
     def unit(
         self,
-        place: int,
+        position: int,
         channels: int,
         kernel: int | tuple[int, int],
         stride: int = 1,
@@ -25,29 +25,29 @@ class NetworkBuilder(GraphBuilder):
     ) -> int:
         """A convolution without bias, batch norm, and ReLU where `active`; the border keeps the image's size at a
         stride of 1 unless it is stated."""
-        x = self.convolution(place, channels, window_of(kernel, stride, border), bias=False)
+        x = self.convolution(position, channels, window_of(kernel, stride, border), bias=False)
         x = self.batch_norm(x)
         return self.activation(x) if active else x
 
-    def grouped(self, place: int, channels: int, window: Window, groups: int, *, active: bool = True) -> int:
+    def grouped(self, position: int, channels: int, window: Window, groups: int, *, active: bool = True) -> int:
         """The same with groups."""
-        x = self.batch_norm(self.convolution(place, channels, window, groups=groups, bias=False))
+        x = self.batch_norm(self.convolution(position, channels, window, groups=groups, bias=False))
         return self.activation(x) if active else x
 
-    def plain(self, place: int, channels: int, kernel: int, stride: int = 1, border: int | None = None) -> int:
+    def plain(self, position: int, channels: int, kernel: int, stride: int = 1, border: int | None = None) -> int:
         """A convolution with a bias, and ReLU."""
-        return self.activation(self.convolution(place, channels, window_of(kernel, stride, border)))
+        return self.activation(self.convolution(position, channels, window_of(kernel, stride, border)))
 
-    def hidden(self, place: int, units: Iterable[int], classes: int) -> int:
+    def hidden(self, position: int, units: Iterable[int], classes: int) -> int:
         """Hidden dense layers over the whole image, and the last one."""
-        x = self.flatten(place)
+        x = self.flatten(position)
         for width in units:
             x = self.activation(self.dense(x, width))
         return self.dense(x, classes)
 
-    def classes(self, place: int, classes: int) -> int:
+    def classes(self, position: int, classes: int) -> int:
         """The average of each channel, and the last dense layer."""
-        return self.dense(self.global_pool(place), classes)
+        return self.dense(self.global_pool(position), classes)
 
 
 def window_of(kernel: int | tuple[int, int], stride: int = 1, border: int | None = None) -> Window:

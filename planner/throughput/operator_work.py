@@ -93,8 +93,8 @@ def work_of(graph: Graph, batch: int, width: int) -> Work:
     """The work of a step over `batch` images, `width` bytes a value."""
     alike = _alike(graph)
     figures = graph.figures
-    passes = [row for places in alike for row in _passes(figures[places[0]], places, batch, width)]
-    elements = [row for places in alike for row in _elements(figures[places[0]], places, batch * width)]
+    passes = [row for positions in alike for row in _passes(figures[positions[0]], positions, batch, width)]
+    elements = [row for positions in alike for row in _elements(figures[positions[0]], positions, batch * width)]
     return Work(
         passes=tuple(passes),
         elements=tuple(elements),
@@ -120,17 +120,17 @@ _TENSORS = {
 def _alike(graph: Graph) -> list[tuple[int, ...]]:
     """The places of the operators that take the same, those of each shape together."""
     found: dict[tuple[object, ...], list[int]] = {}
-    for place, row in enumerate(graph.figures):
+    for position, row in enumerate(graph.figures):
         one = row.operator
         key = (
             *(one.kind, one.shape, row.input_shapes, one.kernel, one.stride, one.dilation, one.groups, one.function),
             *(row.is_trained, row.passes_back),
         )
-        found.setdefault(key, []).append(place)
-    return [tuple(places) for places in found.values()]
+        found.setdefault(key, []).append(position)
+    return [tuple(positions) for positions in found.values()]
 
 
-def _passes(row: OperatorFigures, places: tuple[int, ...], batch: int, width: int) -> Iterator[Pass]:
+def _passes(row: OperatorFigures, alike: tuple[int, ...], batch: int, width: int) -> Iterator[Pass]:
     if row.kind not in MATRIX_KINDS:
         return
     operator, (before,), after = row.operator, row.input_shapes, row.operator.shape
@@ -160,7 +160,7 @@ def _passes(row: OperatorFigures, places: tuple[int, ...], batch: int, width: in
         # Long sums are split among multiprocessors.
         area *= min(max(depth / 1024, 1.0), 64.0) if direction is Direction.WEIGHTS else 1.0
         yield Pass(
-            operators=places,
+            operators=alike,
             matrix=matrix,
             direction=direction,
             is_spatial=kernel > 1,
@@ -224,7 +224,7 @@ _FORWARD_SHARE = 0.4
 """Of the passes, where there is no backward pass."""
 
 
-def _elements(row: OperatorFigures, places: tuple[int, ...], width: int) -> Iterator[Elements]:
+def _elements(row: OperatorFigures, positions: tuple[int, ...], width: int) -> Iterator[Elements]:
     found = _ELEMENTS.get(row.kind)
     if found is None or (row.kind is Kind.ACTIVATION and row.operator.function in ("linear", "")):
         return
@@ -232,7 +232,7 @@ def _elements(row: OperatorFigures, places: tuple[int, ...], width: int) -> Iter
     values = row.output_elements + (row.input_elements if constant == "pool_passes" else 0)
     if not row.has_backward:
         passes *= _FORWARD_SHARE
-    yield Elements(places, constant, is_fused, passes * width * values * len(places))
+    yield Elements(positions, constant, is_fused, passes * width * values * len(positions))
 
 
 def unknown_share(graph: Graph, seconds: tuple[float, ...]) -> float:

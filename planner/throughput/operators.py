@@ -59,9 +59,9 @@ class Share(StrEnum):
 
 
 SHARES = tuple(Share)
-_PLACE = {share: place for place, share in enumerate(SHARES)}
+_POSITION = {share: position for position, share in enumerate(SHARES)}
 _MOVED, _WEIGHTS, _COPIED, _LAUNCHED, _HOST = (
-    _PLACE[share] for share in (Share.MOVED, Share.WEIGHTS, Share.COPIED, Share.LAUNCHED, Share.HOST)
+    _POSITION[share] for share in (Share.MOVED, Share.WEIGHTS, Share.COPIED, Share.LAUNCHED, Share.HOST)
 )
 WHOLE, DOUBLINGS = "whole", "doublings"
 """Effects on the whole step, and on it by the batch's doublings from `BATCH_OF_EFFECTS`."""
@@ -284,15 +284,15 @@ class OperatorModel:
         found = [0.0] * len(graph.operators)
         moved_factor = math.exp(effects.shares[_MOVED])
         for one, row in zip(work.passes, self._prepared(graph, batch, run), strict=True):
-            for place in one.operators:
-                found[place] += _row_seconds(row, run.device, effects.shares, moved_factor) / one.alike
+            for position in one.operators:
+                found[position] += _row_seconds(row, run.device, effects.shares, moved_factor) / one.alike
         per_byte = moved_factor / (run.device.moved * self.constants.bandwidth)
         for kind in work.elements:
             factor = getattr(self.constants, kind.constant) * (
                 self.constants.fused if kind.is_fused and run.xla else 1.0
             )
-            for place in kind.operators:
-                found[place] += kind.moved * factor * per_byte / len(kind.operators)
+            for position in kind.operators:
+                found[position] += kind.moved * factor * per_byte / len(kind.operators)
         seconds = self.seconds(graph, batch, run)
         scale = seconds / max(sum(found), 1e-30)
         return Step(seconds, tuple(scale * one for one in found))
@@ -341,8 +341,8 @@ class OperatorModel:
         narrow, wide = share_of(row)
         flops = row.flops / reached
         return _Row(
-            narrow=_PLACE[narrow],
-            wide=_PLACE[wide],
+            narrow=_POSITION[narrow],
+            wide=_POSITION[wide],
             wideness=wideness(row),
             is_whole=narrow in (Share.FIRST, Share.GROUPED),
             is_plain=is_depthwise,
@@ -414,10 +414,10 @@ def load_operators(path: Path = OPERATORS_FILE) -> OperatorModel:
     values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     sources = values["sources"]
     counts = {
-        (device, network, sources[int(place)]): count
+        (device, network, sources[int(position)]): count
         for device, networks in values["measured"].items()
         for network, by_source in networks.items()
-        for place, count in by_source.items()
+        for position, count in by_source.items()
     }
     return OperatorModel(
         constants=OperatorConstants(**values["constants"]),

@@ -101,7 +101,9 @@ class Orders:
 
         if measured[asked]:
             return fastest(asked, of_measured=True)
-        least = (fastest(place, of_measured=True) for place in range(asked + 1, len(precisions)) if measured[place])
+        least = (
+            fastest(position, of_measured=True) for position in range(asked + 1, len(precisions)) if measured[position]
+        )
         return min(max(fastest(asked, of_measured=False), next(least, 0.0)), fastest(asked, of_measured=True))
 
 

@@ -59,7 +59,7 @@ def _params(job: TrainingJob, receipt: Receipt) -> dict[str, str]:
         "seed": job.seed,
         "job_digest": job.digest(),
         "device": receipt.device,
-        "where": ", ".join(dict.fromkeys(str(place["where"]) for place in receipt.places)),
+        "where": ", ".join(dict.fromkeys(str(one["where"]) for one in receipt.placements)),
         "outcome": receipt.outcome,
         "estimate_basis": receipt.basis,
         "simulated": receipt.simulated,

@@ -193,7 +193,7 @@ def _take(table: _Table, line: bytes, region: str, prices: dict[str, PriceFound]
         return
     name = row["Instance Type"]
     if row["Region Code"] != region or not is_name(name):
-        parsed.skipped[Count.OTHER_PLACE] += 1
+        parsed.skipped[Count.OTHER_PLACEMENT] += 1
         return
     price, hours = usd(row["PricePerUnit"]), hours_in(row["Unit"])
     why = _why_not(row, price is None, hours is None)

@@ -121,7 +121,7 @@ def read_offered(account: AwsClients, regions: Collection[str], now: datetime) -
                 break
             continue
         names.add(region)
-        zones |= {(region, name): places for name, places in entries.items()}
+        zones |= {(region, name): zone_names for name, zone_names in entries.items()}
     return Offered(frozenset(names), zones, now.date())
 
 
@@ -176,7 +176,7 @@ def parse_offered(pages: Iterable[object]) -> dict[str, tuple[str, ...]]:
             name, zone = entry.get("InstanceType"), entry.get("Location")
             if is_name(name) and is_name(zone):
                 zones.setdefault(str(name), set()).add(str(zone))
-    return {name: tuple(sorted(places)) for name, places in zones.items()}
+    return {name: tuple(sorted(zone_names)) for name, zone_names in zones.items()}
 
 
 def _prices(account: AwsClients, region: str) -> Parsed:
@@ -198,11 +198,11 @@ def _product(text: object, region: str) -> PriceFound | Count:
         product = json_object(str(text).encode("utf-8", "replace"), "a product")
     except SourceError:
         return Count.INCOMPLETE
-    name, place = (inside(product, "product", "attributes", key) for key in ("instanceType", "regionCode"))
+    name, region_code = (inside(product, "product", "attributes", key) for key in ("instanceType", "regionCode"))
     if not is_name(name):
         return Count.INCOMPLETE
-    if place != region:
-        return Count.OTHER_PLACE
+    if region_code != region:
+        return Count.OTHER_PLACEMENT
     terms = inside(product, "terms", "OnDemand")
     dimensions = [dimension for term in _values(terms) for dimension in _values(inside(term, "priceDimensions"))]
     if len(dimensions) != 1:
@@ -244,7 +244,7 @@ def _change(entry: object, region: str, now: datetime) -> tuple[str, str, dateti
     if not is_name(name) or not is_name(zone) or not isinstance(since, datetime) or since.tzinfo is None:
         return Count.INCOMPLETE
     if not zone.startswith(region):
-        return Count.OTHER_PLACE
+        return Count.OTHER_PLACEMENT
     price = usd(inside(entry, "SpotPrice"))
     if price is None:
         return Count.NO_PRICE

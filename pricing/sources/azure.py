@@ -78,13 +78,13 @@ def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parse
 
 
 def of_machine(
-    get: Callable[[str], bytes], endpoints: Endpoints, place: tuple[str, str], today: date
+    get: Callable[[str], bytes], endpoints: Endpoints, machine: tuple[str, str], today: date
 ) -> list[PriceFound]:
-    """Both markets of one machine type in one region (`place`: type, region) as listed today; empty where none is.
+    """Both markets of one machine type in one region (`machine`: type, region) as listed today; empty where none is.
 
     Raises SourceError, and whatever `get` raises.
     """
-    name, region = place
+    name, region = machine
     question = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
     price_founds = _all_pages(get, endpoints, question, region, today).prices
     return [price for price in price_founds if price.instance_type == name]
@@ -146,7 +146,7 @@ def _row(item: Any, region: str, today: date) -> Row | Count:
     if not names or not all(isinstance(name, str) and name for name in names) or not is_name(names[0]):
         return Count.INCOMPLETE
     if item.get("armRegionName") != region:
-        return Count.OTHER_PLACE
+        return Count.OTHER_PLACEMENT
     return _other(item, today) or _priced(item, region)
 
 

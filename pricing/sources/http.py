@@ -86,27 +86,27 @@ class UrllibHttp:
         """Raises _AgainError for what may pass, SourceError for the rest."""
         # Not compressed, so that Content-Length tells whether all of it came.
         request_body = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
-        place = where(url)
+        address = where(url)
         try:
             request = urllib.request.Request(url, headers=request_body)
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
                 self._last_modified = response.headers.get("Last-Modified")
-                yield from _whole(response, place, most)
+                yield from _whole(response, address, most)
         # HTTPError is a URLError, and that an OSError: the handlers go from the special to the general.
         except urllib.error.HTTPError as error:
             error.close()
-            raise _status_error(error, place) from None
+            raise _status_error(error, address) from None
         except ssl.SSLCertVerificationError as error:
-            raise _certificate(place, error) from None
+            raise _certificate(address, error) from None
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
-                raise _certificate(place, error.reason) from None
+                raise _certificate(address, error.reason) from None
             reason = error.reason.strerror if isinstance(error.reason, OSError) else None
-            raise _AgainError(f"{place} cannot be reached: {reason or error.reason}", nobody=True) from None
+            raise _AgainError(f"{address} cannot be reached: {reason or error.reason}", nobody=True) from None
         except (ValueError, http.client.InvalidURL) as error:
-            raise SourceError(f"{place} is no address: {error}") from None
+            raise SourceError(f"{address} is no address: {error}") from None
         except (OSError, http.client.HTTPException) as error:
-            raise _AgainError(f"{place}: the connection broke off: {str(error) or type(error).__name__}") from None
+            raise _AgainError(f"{address}: the connection broke off: {str(error) or type(error).__name__}") from None
 
 
 def _http_day(text: str | None) -> date | None:
@@ -152,29 +152,29 @@ class _SameSafety(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]  # as handed in
 
 
-def _whole(response: http.client.HTTPResponse, place: str, most: int | None) -> Iterator[bytes]:
+def _whole(response: http.client.HTTPResponse, address: str, most: int | None) -> Iterator[bytes]:
     declared = response.headers.get("Content-Length", "")
     read = 0
     while piece := response.read(_CHUNK):
         read += len(piece)
         if most is not None and read > most:
-            raise SourceError(f"{place}: more than {most >> 20} MiB came")
+            raise SourceError(f"{address}: more than {most >> 20} MiB came")
         yield piece
     if declared.isdecimal() and read < int(declared):
-        raise _AgainError(f"{place}: cut off after {read:,} of {int(declared):,} bytes")
+        raise _AgainError(f"{address}: cut off after {read:,} of {int(declared):,} bytes")
 
 
-def _status_error(error: urllib.error.HTTPError, place: str) -> Exception:
+def _status_error(error: urllib.error.HTTPError, address: str) -> Exception:
     if error.code in _AGAIN:
         # It may be a date too (RFC 9110, 10.2.3): then our own pause counts.
         question = error.headers.get("Retry-After", "") if error.headers else ""
-        return _AgainError(f"{place} answers {error.code}", float(question) if question.isdecimal() else None)
+        return _AgainError(f"{address} answers {error.code}", float(question) if question.isdecimal() else None)
     hint = "look at the key or the account it was asked with" if error.code in (400, 401, 403) else ""
-    return SourceError(f"{place} answers {error.code}", hint)
+    return SourceError(f"{address} answers {error.code}", hint)
 
 
-def _certificate(place: str, error: ssl.SSLError) -> SourceError:
+def _certificate(address: str, error: ssl.SSLError) -> SourceError:
     return SourceError(
-        f"{place}: its certificate cannot be checked: {getattr(error, 'verify_message', error)}",
+        f"{address}: its certificate cannot be checked: {getattr(error, 'verify_message', error)}",
         "behind a proxy that opens connections, SSL_CERT_FILE names its certificate",
     )

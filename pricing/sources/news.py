@@ -87,10 +87,12 @@ def read_gcp(catalog_state: KnownPrices, asking: Asking) -> News:
     offered = None
     # Without a project there is no list of offerings that could be read.
     if account is not None and account.scope:
-        place = offerings.Endpoints()._replace(
+        offered_at = offerings.Endpoints()._replace(
             google=asking.environment.get("PLAN_GCP_OFFERINGS_URL") or offerings.Endpoints().google
         )
-        offered = _offered(parts, lambda: offerings.read_google(asking.http, place, account, types, asking.now.date()))
+        offered = _offered(
+            parts, lambda: offerings.read_google(asking.http, offered_at, account, types, asking.now.date())
+        )
     return News(parts=parts, offered=offered, on=asking.now.date())
 
 
@@ -102,10 +104,12 @@ def read_azure(catalog_state: KnownPrices, asking: Asking) -> News:
     account = asking.accounts.azure(asking.environment)
     offered = None
     if account is not None:
-        place = offerings.Endpoints()._replace(
+        offered_at = offerings.Endpoints()._replace(
             azure=asking.environment.get("PLAN_AZURE_OFFERINGS_URL") or offerings.Endpoints().azure
         )
-        offered = _offered(parts, lambda: offerings.read_azure(asking.http, place, account, regions, asking.now.date()))
+        offered = _offered(
+            parts, lambda: offerings.read_azure(asking.http, offered_at, account, regions, asking.now.date())
+        )
     return News(parts=parts, offered=offered, on=asking.now.date())
 
 

@@ -84,14 +84,14 @@ def read_azure(http: Http, endpoints: Endpoints, account: BearerToken, regions: 
 def parse_google(page: Mapping[str, object]) -> dict[str, frozenset[str]]:
     """Zones by name, of an aggregated list of machine types or accelerator types."""
     zones: dict[str, set[str]] = {}
-    places = page.get("items")
-    for place, listing in places.items() if isinstance(places, dict) else ():
-        zone = place.removeprefix("zones/")
+    scopes = page.get("items")
+    for scope, listing in scopes.items() if isinstance(scopes, dict) else ():
+        zone = scope.removeprefix("zones/")
         for entry in items(inside(listing, "machineTypes")) + items(inside(listing, "acceleratorTypes")):
             retired = inside(entry, "deprecated", "state") in ("OBSOLETE", "DELETED")
             if is_name(entry.get("name")) and is_name(zone) and not retired:
                 zones.setdefault(entry["name"], set()).add(zone)
-    return {name: frozenset(places) for name, places in zones.items()}
+    return {name: frozenset(names) for name, names in zones.items()}
 
 
 def parse_azure(page: Mapping[str, object], region: str) -> dict[str, tuple[str, ...]]:

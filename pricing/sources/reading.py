@@ -83,7 +83,7 @@ class Count(StrEnum):
     """Why a row of a list was left out."""
 
     OTHER_PRODUCT = "another product (system, tenancy, licence, commitment)"
-    OTHER_PLACE = "another place (Local Zone, Wavelength, government)"
+    OTHER_PLACEMENT = "another placement (Local Zone, Wavelength, government)"
     OTHER_CURRENCY = "another currency than USD"
     OTHER_UNIT = "no price for time"
     TIERS = "a price in tiers"

@@ -119,7 +119,7 @@ def _checked(machine: AgentMachine, file: File, target: Path, opens: web.Opens) 
         yield from web.download(file.uri, target, file.size_bytes, top, opens)
         digest = sha256_of(target) if file.sha256 else ""
     else:
-        store, path = yield from _place(machine, file)
+        store, path = yield from _store_of(machine, file)
         digest = yield from download(store, path, target, file.size_bytes, top)
         if not file.sha256:
             yield from _as_long(store, path, target, file)
@@ -138,13 +138,13 @@ def _as_long(store: Store, path: str, target: Path, file: File) -> Steps[None]:
         raise FetchError(f"{file.uri or file.path} has another size than when it was looked at; launch anew")
 
 
-def _place(machine: AgentMachine, file: File) -> Steps[tuple[Store, str]]:
+def _store_of(machine: AgentMachine, file: File) -> Steps[tuple[Store, str]]:
     if not file.uri:
         return machine.store, file.path
     folder, _, name = file.uri.rpartition("/")
     boot = {**machine.access.boot, "run_uri": folder}
     access = Access(boot, machine.access.send, machine.access.now)
-    if access.scheme == "s3" and access.place != machine.access.place:
+    if access.scheme == "s3" and access.store_name != machine.access.store_name:
         boot["region"] = yield from patiently(partial(_region, machine, access))
     return open_store(Access(boot, machine.access.send, machine.access.now)), name
 
@@ -154,5 +154,5 @@ def _region(machine: AgentMachine, access: Access) -> str:
     try:
         _, headers, _ = access.call("HEAD", access.bucket())
     except (OSError, ValueError, KeyError) as error:
-        raise AwayError(f"{access.place}: {error}") from error
+        raise AwayError(f"{access.store_name}: {error}") from error
     return headers.get("x-amz-bucket-region", str(machine.access.boot["region"]))

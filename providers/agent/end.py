@@ -56,12 +56,12 @@ class End:
         how = {name: quote(value, safe="") for name, value in self.how.items()}
         google = "https://storage.azure.com/"
         if how["kind"] == "gcp_delete":
-            place = self.access.end("compute", "https://compute.googleapis.com")
-            url = f"{place}/compute/v1/projects/{how['project']}/zones/{how['zone']}/instances/{how['name']}"
+            endpoint = self.access.end("compute", "https://compute.googleapis.com")
+            url = f"{endpoint}/compute/v1/projects/{how['project']}/zones/{how['zone']}/instances/{how['name']}"
             return (("DELETE", url, google),)
         if how["kind"] == "tpu_delete":
-            place = self.access.end("tpu", "https://tpu.googleapis.com")
-            home = f"{place}/v2/projects/{how['project']}/locations/{how['zone']}"
+            endpoint = self.access.end("tpu", "https://tpu.googleapis.com")
+            home = f"{endpoint}/v2/projects/{how['project']}/locations/{how['zone']}"
             if "queued_resource" in how:
                 return (("DELETE", f"{home}/queuedResources/{how['queued_resource']}?force=true", google),)
             return (("DELETE", f"{home}/nodes/{how['node']}", google),)

@@ -202,7 +202,7 @@ class Torch:
         self.dtype = getattr(torch, _DTYPES.get(precision, "float32"))
         torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
         torch.backends.cudnn.allow_tf32 = precision != "fp32"
-        self.place = {"gpu": "cuda"}.get(kind, kind)
+        self.device_name = {"gpu": "cuda"}.get(kind, kind)
         # A processor is one device; PyTorch has nothing for TPUs here.
         self.devices = list(range({"gpu": torch.cuda.device_count(), "cpu": 1}.get(kind, 0)))
 
@@ -230,7 +230,7 @@ class Torch:
         return self._sums(weighted, self._of(INPUT, images=True), scale, offset, back=back)
 
     def _of(self, values: Any, dtype: Any = None, *, images: bool = False) -> Any:
-        made = self.torch.tensor(values, dtype=dtype or self.dtype, device=self.place)
+        made = self.torch.tensor(values, dtype=dtype or self.dtype, device=self.device_name)
         made = made.permute(0, 3, 1, 2).contiguous() if images else made
         return made.requires_grad_()
 

@@ -39,7 +39,7 @@ class GcsStore:
     def list(self, prefix: str) -> dict[str, int]:
         root = self._access.prefix.strip("/")
         start = f"{root}/{prefix}".strip("/") + "/"
-        place = self._access.end("gcs", "https://storage.googleapis.com")
+        endpoint = self._access.end("gcs", "https://storage.googleapis.com")
         counts: dict[str, int] = {}
         token = ""
         while True:
@@ -48,7 +48,7 @@ class GcsStore:
                 "fields": "items(name,size),nextPageToken",
                 **({"pageToken": token} if token else {}),
             }
-            url = f"{place}/storage/v1/b/{self._access.place}/o?{urlencode(query, quote_via=quote)}"
+            url = f"{endpoint}/storage/v1/b/{self._access.store_name}/o?{urlencode(query, quote_via=quote)}"
             status, _, body = signed_request(self._access, "GET", url, {})
             raise_for_status(status, body, prefix)
             page = json.loads(body)
@@ -70,10 +70,10 @@ class GcsStore:
         return GcsUpload(self._access, answered["location"], path, size)
 
     def _upload_url(self, path: str, kind: str) -> str:
-        place = self._access.end("gcs", "https://storage.googleapis.com")
+        endpoint = self._access.end("gcs", "https://storage.googleapis.com")
         name = f"{self._access.prefix}/{path}".strip("/")
         query = urlencode({"uploadType": kind, "name": name}, quote_via=quote, safe="")
-        return f"{place}/upload/storage/v1/b/{self._access.place}/o?{query}"
+        return f"{endpoint}/upload/storage/v1/b/{self._access.store_name}/o?{query}"
 
 
 class GcsUpload:

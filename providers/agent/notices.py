@@ -49,9 +49,9 @@ class Notices:
         if notice.event:
             body = json.dumps({"StartRequests": [{"EventId": notice.event}]}).encode()
             headers = {"Metadata": "true", "Content-Type": "application/json"}
-            place = self._access.end("metadata", "http://169.254.169.254")
+            endpoint = self._access.end("metadata", "http://169.254.169.254")
             try:
-                self._access.send("POST", place + _EVENTS, headers, body, timeout=5.0)
+                self._access.send("POST", endpoint + _EVENTS, headers, body, timeout=5.0)
             except OSError:
                 return
 

@@ -70,8 +70,8 @@ def _files(folder: Path) -> list[Path]:
     files: list[Path] = []
     if folder.is_symlink():
         return files
-    for place, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
-        paths = (Path(place) / name for name in names if not name.startswith("."))
+        paths = (Path(root) / name for name in names if not name.startswith("."))
         files += [path for path in paths if path.is_file() and not path.is_symlink()]
     return sorted(path for path in files if path != folder / MANIFEST)

@@ -79,10 +79,10 @@ class Access:
     def __init__(self, boot: dict[str, Any], send: Send = send, now: Callable[[], float] = time.time) -> None:
         self.boot, self.send, self.now = boot, send, now
         self.scheme, _, rest = boot["run_uri"].partition("://")
-        self.place, _, self.prefix = rest.strip("/").partition("/")
+        self.store_name, _, self.prefix = rest.strip("/").partition("/")
         if self.scheme == "azblob":
             box, _, self.prefix = self.prefix.partition("/")
-            self.place += "/" + box
+            self.store_name += "/" + box
         self._tokens: dict[str, tuple[Any, float]] = {}
 
     def end(self, name: str, usual: str) -> str:
@@ -140,19 +140,19 @@ class Access:
         """Where an object of the run directory is."""
         key = urllib.parse.quote(f"{self.prefix}/{path}".strip("/"), safe="/-_.~")
         if self.scheme == "gs":
-            place = self.end("gcs", "https://storage.googleapis.com")
-            return f"{place}/storage/v1/b/{self.place}/o/{key.replace('/', '%2F')}"
+            endpoint = self.end("gcs", "https://storage.googleapis.com")
+            return f"{endpoint}/storage/v1/b/{self.store_name}/o/{key.replace('/', '%2F')}"
         return f"{self.bucket()}/{key}"
 
     def bucket(self) -> str:
         """Where the bucket or container itself is (S3, Azure)."""
-        account, _, box = self.place.partition("/")
+        account, _, box = self.store_name.partition("/")
         if self.scheme == "azblob":
-            place = self.end("blob", "")
-            return f"{place}/{account}/{box}" if place else f"https://{account}.blob.core.windows.net/{box}"
-        place, region = self.end("s3", ""), self.boot["region"]
+            endpoint = self.end("blob", "")
+            return f"{endpoint}/{account}/{box}" if endpoint else f"https://{account}.blob.core.windows.net/{box}"
+        endpoint, region = self.end("s3", ""), self.boot["region"]
         dot_cn = ".cn" if region.startswith("cn-") else ""
-        return f"{place}/{account}" if place else f"https://{account}.s3.{region}.amazonaws.com{dot_cn}"
+        return f"{endpoint}/{account}" if endpoint else f"https://{account}.s3.{region}.amazonaws.com{dot_cn}"
 
     def call(
         self, method: str, url: str, headers: Headers | None = None, body: bytes | None = None, timeout: float = 20.0

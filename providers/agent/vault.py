@@ -36,11 +36,11 @@ class SecretError(Exception):
 
 def is_reference(text: str) -> bool:
     """Whether it is a reference that `resolve` would ask a vendor for."""
-    kind, _, place = text.partition(":")
+    kind, _, address = text.partition(":")
     return (
-        (kind == "aws-sm" and _aws_parts(place) is not None)
-        or (kind == "gcp-sm" and _GOOGLE.fullmatch(place) is not None)
-        or (kind == "akv" and _AZURE.fullmatch(place) is not None)
+        (kind == "aws-sm" and _aws_parts(address) is not None)
+        or (kind == "gcp-sm" and _GOOGLE.fullmatch(address) is not None)
+        or (kind == "akv" and _AZURE.fullmatch(address) is not None)
     )
 
 
@@ -49,12 +49,12 @@ def resolve(access: Access, reference: str) -> str:
 
     Raises SecretError, and OSError where nobody answers.
     """
-    kind, _, place = reference.partition(":")
+    kind, _, address = reference.partition(":")
     ask = {"aws-sm": _from_aws, "gcp-sm": _from_google, "akv": _from_azure}.get(kind)
     if ask is None:
         raise SecretError(f"{reference} is no reference to a secret (aws-sm:, gcp-sm:, akv:)")
     try:
-        return ask(access, place)
+        return ask(access, address)
     except (KeyError, ValueError, TypeError) as error:
         raise SecretError(f"{reference}: the answer has no value ({type(error).__name__})") from error
 
@@ -99,9 +99,9 @@ def _forms(value: str) -> Iterable[str]:
     return (value, plain, json.dumps(plain)[1:-1], quote(plain, safe=""), encoded)
 
 
-def _aws_parts(place: str) -> tuple[str, str, str] | None:
+def _aws_parts(address: str) -> tuple[str, str, str] | None:
     """(secret, region, field); region "" for a name, field "" for the whole value. None for what is neither."""
-    secret, hash_sign, field = place.partition("#")
+    secret, hash_sign, field = address.partition("#")
     if hash_sign and not _AWS_FIELD.fullmatch(field):
         return None
     arn = _ARN.fullmatch(secret)
@@ -113,10 +113,10 @@ def _aws_parts(place: str) -> tuple[str, str, str] | None:
     return secret, arn.group("region"), field
 
 
-def _from_aws(access: Access, place: str) -> str:
-    parts = _aws_parts(place)
+def _from_aws(access: Access, address: str) -> str:
+    parts = _aws_parts(address)
     if parts is None:
-        raise SecretError(f"aws-sm:{place} is neither the name nor the ARN of a secret of Secrets Manager")
+        raise SecretError(f"aws-sm:{address} is neither the name nor the ARN of a secret of Secrets Manager")
     secret, region, field = parts[0], parts[1] or str(access.boot["region"]), parts[2]
     dot_cn = ".cn" if region.startswith("cn-") else ""
     url = access.end("secretsmanager", f"https://secretsmanager.{region}.amazonaws.com{dot_cn}") + "/"
@@ -129,18 +129,18 @@ def _from_aws(access: Access, place: str) -> str:
     return str(json.loads(text)[field]) if field else text
 
 
-def _from_google(access: Access, place: str) -> str:
-    if not _GOOGLE.fullmatch(place):
-        raise SecretError(f"gcp-sm:{place} is not projects/P/secrets/S/versions/V")
-    url = access.end("gcp_secrets", "https://secretmanager.googleapis.com") + f"/v1/{quote(place)}:access"
+def _from_google(access: Access, address: str) -> str:
+    if not _GOOGLE.fullmatch(address):
+        raise SecretError(f"gcp-sm:{address} is not projects/P/secrets/S/versions/V")
+    url = access.end("gcp_secrets", "https://secretmanager.googleapis.com") + f"/v1/{quote(address)}:access"
     document = json.loads(_answered(access, "GET", url, {"authorization": f"Bearer {access.credentials()}"}))
     return base64.b64decode(document["payload"]["data"]).decode()
 
 
-def _from_azure(access: Access, place: str) -> str:
-    parts = _AZURE.fullmatch(place)
+def _from_azure(access: Access, address: str) -> str:
+    parts = _AZURE.fullmatch(address)
     if parts is None:
-        raise SecretError(f"akv:{place} is not the address of a secret in a key vault")
+        raise SecretError(f"akv:{address} is not the address of a secret in a key vault")
     resource = f"https://{parts.group('suffix')}"
     host = f"https://{parts.group('vault')}.{parts.group('suffix')}"
     url = access.end("key_vault", host) + f"{parts.group('path')}?api-version=7.4"

@@ -35,10 +35,10 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     """
     account = at.account
     looks: dict[str, Look] = {
-        "quotas": lambda: quota_check(account, _place(account)),
+        "quotas": lambda: quota_check(account, _placement(account)),
         "identity": lambda: identity(account),
         "regions": lambda: _regions(account),
-        "network": lambda: network(account, _place(account)),
+        "network": lambda: network(account, _placement(account)),
         "listing": lambda: _listing(account),
         "bucket": lambda: _bucket(at),
         "machine role": lambda: _machine_role(at),
@@ -49,7 +49,7 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
     return check_lines(looks, _of_error, limit)
 
 
-def _place(account: AwsAccount) -> str:
+def _placement(account: AwsAccount) -> str:
     """The home region, or the first that may be used where that is another."""
     home, allowed = account.api.home, account.settings.regions
     return home if not allowed or home in allowed else min(allowed)

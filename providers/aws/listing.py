@@ -62,11 +62,9 @@ class Listing:
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
         """All resources of ours, or those of one run. Raises CredentialsError, and IncompleteListingError where a
-        place did not answer.
+        placement did not answer.
         """
-        return whole(
-            (_resources_or_unanswered(place, answer) for place, answer in self._answers(run_id)), "lists of AWS"
-        )
+        return whole((_resources_or_unanswered(what, answer) for what, answer in self._answers(run_id)), "lists of AWS")
 
     def _answers(self, run_id: RunId | None) -> list[tuple[str, Sequence[OwnedResource] | ProviderError]]:
         """The answer of each list of each region, in the order of the lists."""
@@ -87,7 +85,7 @@ class Listing:
         # may hold resources, and a denied list then counts as unanswered.
         closed = {region for region in regions if region not in answered and self.account.is_closed(region)}
         question_answers = zip(questions, answers, strict=True)
-        return [(place, answer) for (region, place, _), answer in question_answers if region not in closed]
+        return [(what, answer) for (region, what, _), answer in question_answers if region not in closed]
 
     def _resources_of(self, region: str, listing: _List, run_id: RunId | None) -> Sequence[OwnedResource]:
         mine = (
@@ -127,10 +125,10 @@ def _try_look(look: Callable[[], Sequence[OwnedResource]]) -> Sequence[OwnedReso
         return error
 
 
-def _resources_or_unanswered(place: str, answer: Sequence[OwnedResource] | ProviderError) -> ListedResources:
+def _resources_or_unanswered(what: str, answer: Sequence[OwnedResource] | ProviderError) -> ListedResources:
     """Raises CredentialsError."""
     if isinstance(answer, CredentialsError):
         raise answer
     if isinstance(answer, ProviderError):
-        return ListedResources(unanswered=(f"{place}: {answer.message}",))
+        return ListedResources(unanswered=(f"{what}: {answer.message}",))
     return ListedResources(tuple(answer))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
+from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
 from providers.aws.account import AwsAccount
-from providers.cloud.obtainability import place_of
+from providers.cloud.obtainability import placement_of
 from providers.errors import CredentialsError, ProviderError
 
 LIKELY, UNLIKELY = 7, 3
@@ -36,7 +36,7 @@ class PlacementScores:
     now: Callable[[], datetime]
     spot_offers: Callable[[], Sequence[Offer]]
 
-    def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:
+    def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
         """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: a request for each type and ten regions,
         since EC2 limits how many different ones it answers in a day."""
         regions_of_type: dict[str, list[str]] = {}
@@ -45,11 +45,11 @@ class PlacementScores:
             if offer.market is Market.SPOT and offer.region in open_regions:
                 regions_of_type.setdefault(offer.instance_type, []).append(offer.region)
         everything = self.spot_offers() if regions_of_type else ()
-        result: dict[MachinePlace, Obtainability] = {}
+        result: dict[MachinePlacement, Obtainability] = {}
         failure: ProviderError | None = None
         for name, regions in regions_of_type.items():
             types = types_with(name, everything)
-            places = {offer.region: place_of(offer) for offer in offers if offer.instance_type == name}
+            placements = {offer.region: placement_of(offer) for offer in offers if offer.instance_type == name}
             try:
                 rows = self._scores(types, list(dict.fromkeys(regions))) if types else ()
             except CredentialsError:
@@ -58,9 +58,9 @@ class PlacementScores:
                 failure = error
                 continue
             for row in rows:
-                if row.get("Region") in places:
-                    place = places[row["Region"]]._replace(market=Market.SPOT)
-                    result[place] = self._obtainability(int(row["Score"]), types)
+                if row.get("Region") in placements:
+                    placement = placements[row["Region"]]._replace(market=Market.SPOT)
+                    result[placement] = self._obtainability(int(row["Score"]), types)
         if failure is not None and not result:
             raise failure
         return result

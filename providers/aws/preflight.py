@@ -46,11 +46,11 @@ def identity(account: AwsAccount) -> Check:
 
 def network(account: AwsAccount, region: str) -> Check:
     """The default network of a region."""
-    place = account.network(region)
-    if not place.subnets:
+    network = account.network(region)
+    if not network.subnets:
         fix = f"aws ec2 create-default-subnet --availability-zone ZONE --region {region}"
         return refused("network", f"the default network of {region} has no subnet", fix)
-    return ok("network", f"{region}: {place.vpc}, {len(place.subnets)} zones")
+    return ok("network", f"{region}: {network.vpc}, {len(network.subnets)} zones")
 
 
 def standing_check(at: StandingResources) -> Check:
@@ -86,16 +86,16 @@ def quota(account: AwsAccount, offer: Offer) -> Check:
 
 def permission(account: AwsAccount, offer: Offer) -> Check:
     """The create of a machine, only tried (DryRun), as a launch would send it but for what names the run."""
-    place = account.network(offer.region)
+    network = account.network(offer.region)
     zones = account.zones(offer.region, offer.instance_type)
     host = host_image(hardware(offer))
     image = account.image(offer.region, host.image)
-    zone = next((zone for zone in zones if zone in place.subnets), next(iter(place.subnets), ""))
+    zone = next((zone for zone in zones if zone in network.subnets), next(iter(network.subnets), ""))
     machine = Machine(
         instance_type=offer.instance_type,
         spot=offer.market is Market.SPOT,
-        subnet=place.subnets[zone],
-        security_group=place.security_group,
+        subnet=network.subnets[zone],
+        security_group=network.security_group,
         image=image.id,
         root_device=image.root_device,
         root_gib=max(image.root_gib, host.least_disk_gib),
@@ -108,10 +108,10 @@ def permission(account: AwsAccount, offer: Offer) -> Check:
         if is_about_the_profile(error) and account.has_instance_profile():
             detail = f"EC2 does not know the instance profile {account.settings.instance_profile} yet; a launch waits"
             return unknown("permission", detail, "look again in two minutes")
-        if not isinstance(error, PermissionDeniedError) or place.security_group or is_about_the_profile(error):
+        if not isinstance(error, PermissionDeniedError) or network.security_group or is_about_the_profile(error):
             raise
         # Without a group EC2 asks for the default one, which a policy that allows ours alone refuses.
-        _passes(account, offer.region, create_security_group(offer.region, place.vpc))
+        _passes(account, offer.region, create_security_group(offer.region, network.vpc))
         detail = f"RunInstances in {offer.region} can be tried once the first launch has made our security group there"
         return unknown("permission", f"{detail}, which it may")
     if not passes:

@@ -60,7 +60,7 @@ from providers.stores.patience import Patience
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlace, Obtainability
+    from pricing.obtainability import MachinePlacement, Obtainability
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
 
@@ -241,7 +241,7 @@ class AwsProvider:
         """What AWS's placement score hints (providers.base.SpotScout)."""
         return self._placement_scores().has_spot(offer, zone)
 
-    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
         """Return obtainability by placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
         return self._placement_scores().of(offers)
 

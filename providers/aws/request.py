@@ -189,6 +189,6 @@ def schedule_name(request: LaunchRequest) -> str:
 def filled(parameters: Mapping[str, object], entries: Mapping[str, str]) -> dict[str, Any]:
     """The parameters with each placeholder replaced by the id that an earlier call of the launch returned."""
     text = json.dumps(parameters)
-    for place, value in entries.items():
-        text = text.replace(place, value)
+    for placeholder, value in entries.items():
+        text = text.replace(placeholder, value)
     return dict(json.loads(text))

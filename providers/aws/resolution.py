@@ -86,7 +86,7 @@ def _zone(request: LaunchRequest, account: AwsAccount, subnets: Mapping[str, str
     raise CapacityError(
         f"{request.zone or offer.region} does not have {offer.instance_type}",
         elsewhere=tuple(zone for zone in zones if zone in subnets),
-        hint=f"use {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another place or machine",
+        hint=f"use {offer.lifecycle.successor}" if offer.lifecycle.successor else "choose another placement or machine",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from providers.cloud.launch import known_options
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
-from providers.stores.places import DEFAULT_REGIONS
+from providers.stores.regions import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 class Size(NamedTuple):
-    """A size at a place: `refusal` says in Azure's words why the subscription does not get it, "" where it does."""
+    """A size at a placement: `refusal` says in Azure's words why the subscription does not get it, "" where it does."""
 
     family: str
     zones: tuple[str, ...]
@@ -107,15 +107,15 @@ class AzureAccount(Answers):
     def is_timed(self, region: str) -> bool:
         """Whether ComputeSchedule is offered in a region: in one that any of its resource types lists, or where it
         lists none (then nobody knows)."""
-        places = set(self.regions_of(SCHEDULER))
-        return not places or region in places
+        regions = set(self.regions_of(SCHEDULER))
+        return not regions or region in regions
 
     def regions_of(self, namespace: str, kind: str = "") -> Sequence[str]:
         """The regions that have a type of a resource provider, or any of its types, in alphabetical order."""
         kinds = self._namespace(namespace).get("resourceTypes") or ()
         items = [row for row in kinds if not kind or str(row.get("resourceType", "")).lower() == kind.lower()]
-        places = {_region(str(place)) for row in items for place in row.get("locations") or ()}
-        return sorted(places - {"global"})
+        regions = {_region(str(region)) for row in items for region in row.get("locations") or ()}
+        return sorted(regions - {"global"})
 
     def _namespace(self, namespace: str) -> Mapping[str, Any]:
         return self.once(f"provider {namespace}", lambda: self.get(f"{self.home}/providers/{namespace}", "resources"))
@@ -147,7 +147,7 @@ class AzureAccount(Answers):
         return self.once("role", self._role)
 
     def size(self, region: str, name: str) -> Size | None:
-        """The size at the place, None where Azure does not have it there."""
+        """The size at the placement, None where Azure does not have it there."""
         return self.once(f"sizes in {region}", lambda: self._sizes(region)).get(name.lower())
 
     def quotas(self, region: str) -> Mapping[str, Quota]:
@@ -238,7 +238,7 @@ def _size(row: Mapping[str, Any]) -> Size:
         if limit.get("type") == "Zone"
         for zone in (limit.get("restrictionInfo") or {}).get("zones", ())
     }
-    zones = {zone for place in row.get("locationInfo") or () for zone in place.get("zones") or ()}
+    zones = {zone for region in row.get("locationInfo") or () for zone in region.get("zones") or ()}
     return Size(
         family=str(row.get("family", "")),
         zones=tuple(sorted(zones - closed)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlace, Obtainability, ObtainabilityGrade
+from pricing.obtainability import MachinePlacement, Obtainability, ObtainabilityGrade
 from pricing.offers import Market, Offer
 from providers.azure.account import AzureAccount
 from providers.azure.api import Call
@@ -37,22 +37,22 @@ class PlacementScores:
     account: AzureAccount
     now: Callable[[], datetime]
 
-    def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:
+    def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
         """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: each request is about every size in every
         region of it, so that few are sent."""
         spot = [offer for offer in offers if offer.market is Market.SPOT]
-        asked_places = {(offer.instance_type.lower(), offer.region): offer for offer in spot}
-        result: dict[MachinePlace, Obtainability] = {}
+        asked_placements = {(offer.instance_type.lower(), offer.region): offer for offer in spot}
+        result: dict[MachinePlacement, Obtainability] = {}
         for sizes in _parts(list(dict.fromkeys(offer.instance_type for offer in spot)), MOST_SIZES):
             regions = list(dict.fromkeys(offer.region for offer in spot if offer.instance_type in sizes))
             for some_regions in _parts(regions, MOST_REGIONS):
                 for row in self._scores(sizes, some_regions):
                     region = str(row.get("region", "")).replace(" ", "").lower()
-                    offer = asked_places.get((str(row.get("sku", "")).lower(), region))
+                    offer = asked_placements.get((str(row.get("sku", "")).lower(), region))
                     grade = GRADES.get(str(row.get("score", "")))
                     if offer is not None and grade is not None:
-                        place = MachinePlace(PROVIDER, offer.region, offer.instance_type, Market.SPOT)
-                        result[place] = self._obtainability(grade, row)
+                        placement = MachinePlacement(PROVIDER, offer.region, offer.instance_type, Market.SPOT)
+                        result[placement] = self._obtainability(grade, row)
         return result
 
     def _scores(self, sizes: Sequence[str], regions: Sequence[str]) -> Sequence[dict[str, Any]]:

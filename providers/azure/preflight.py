@@ -28,8 +28,8 @@ REGISTERING = "registering"
 
 
 def checks(account: AzureAccount, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
-    """What every launch needs, then whether the subscription gets this size at this place, and how many cores it may
-    have: in parallel, each line by itself."""
+    """What every launch needs, then whether the subscription gets this size at this placement, and how many cores it
+    may have: in parallel, each line by itself."""
     looks: dict[str, Look] = {name: partial(look, account) for name, look in ACCOUNT_CHECKS.items()}
     looks["region"] = lambda: _region(account, offer)
     looks["offered here"] = lambda: _offered(account, offer)

@@ -20,7 +20,7 @@ from providers.azure.names import PROVIDER
 from providers.errors import TransientError
 
 if TYPE_CHECKING:
-    from pricing.cost import PlaceRates
+    from pricing.cost import RegionRates
 
 
 _SOURCE = "Azure Retail Prices API"
@@ -49,9 +49,9 @@ class Live:
         """Unchanged where no spot price is listed, or one that is Azure's floor rather than a price."""
         if offer.market is not Market.SPOT:
             return offer
-        today, place = self.now().date(), (offer.instance_type, offer.region)
+        today, machine = self.now().date(), (offer.instance_type, offer.region)
         try:
-            prices = of_machine(self.account.arm.fetch, endpoints, place, today)
+            prices = of_machine(self.account.arm.fetch, endpoints, machine, today)
         except SourceError as error:
             raise TransientError(error.message, hint=error.hint) from error
         spot = next((one for one in prices if one.market is Market.SPOT and one.source == LIST_ID), None)
@@ -71,7 +71,7 @@ class Live:
 
 
 @cache
-def rates_at(region: str, home: Path | None) -> PlaceRates | None:
+def rates_at(region: str, home: Path | None) -> RegionRates | None:
     """The rates of a region, as the catalog of the state folder has them; None where it cannot be read: a list is not
     lost for want of a price."""
     try:

@@ -44,7 +44,7 @@ from providers.cloud.server_time import ServerClock
 from providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlace, Obtainability
+    from pricing.obtainability import MachinePlacement, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.azure.setup import AzureSetUp
     from providers.cloud.alarm import Alarm
@@ -147,7 +147,7 @@ class AzureProvider:
 
         return Live(self.account, self.now).refined(offers)
 
-    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
         """Return obtainability by spot placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
         return PlacementScores(self.account, self.now).of(offers)
 

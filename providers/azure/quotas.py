@@ -112,7 +112,7 @@ def _families(account: AzureAccount, offers: Sequence[Offer]) -> Mapping[str, st
         if sizes is None:
             break
         entries |= sizes
-        pairs = [(size, place) for size, place in pairs if size not in entries and place != region]
+        pairs = [(size, location) for size, location in pairs if size not in entries and location != region]
     return entries
 
 
@@ -200,7 +200,7 @@ def _limits(rows: Sequence[Mapping[str, Any]]) -> Iterator[frozenset[str]]:
         for name, text_value in (properties.get("parameters") or {}).items():
             value = (text_value or {}).get("value")
             if name.lower() == LOCATIONS and isinstance(value, list):
-                yield frozenset(str(place).replace(" ", "").lower() for place in value)
+                yield frozenset(str(location).replace(" ", "").lower() for location in value)
 
 
 def _answer(account: AzureAccount, region: str) -> str:

@@ -25,7 +25,7 @@ from providers.base import (
 from providers.cloud.labels import instant, labels_of, number
 
 if TYPE_CHECKING:
-    from pricing.cost import PlaceRates
+    from pricing.cost import RegionRates
 
 PRICE, DISK = "trainplan-usd-per-hour", "trainplan-disk-gib"
 KINDS: Mapping[str, str] = {
@@ -116,7 +116,7 @@ def failure_of(reply: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def owned(
-    reply: Mapping[str, Any], group: Mapping[str, Any], rates: Callable[[str], PlaceRates | None] = lambda _: None
+    reply: Mapping[str, Any], group: Mapping[str, Any], rates: Callable[[str], RegionRates | None] = lambda _: None
 ) -> OwnedResource | None:
     """Something in a group of ours; the group's tags tell whose it is. None for a group that is none of ours.
 
@@ -145,7 +145,7 @@ def owned(
     )
 
 
-def _price(kind: str, tags: Mapping[str, str], rates: PlaceRates | None) -> Decimal | None:
+def _price(kind: str, tags: Mapping[str, str], rates: RegionRates | None) -> Decimal | None:
     """USD per hour from the tags of the group: lists of resources have neither a machine's price nor a disk's size."""
     if kind == "machine":
         return _decimal(tags.get(PRICE))

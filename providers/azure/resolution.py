@@ -50,7 +50,7 @@ class Image(NamedTuple):
 def image_for(account: AzureAccount, offer: Offer, host: HostImage) -> Image:
     """The newest version of the host's image, or the person's own image as it is, of which nobody here knows more.
 
-    Raises CapacityError where the region has no such size: another place of the plan may; BadRequestError where the
+    Raises CapacityError where the region has no such size: another placement of the plan may; BadRequestError where the
     size cannot boot the image.
     """
     size = account.size(offer.region, offer.instance_type)

@@ -12,7 +12,8 @@ Answer = TypeVar("Answer")
 
 KEPT_REFUSALS = (BadRequestError, InstanceNotFoundError, PermissionDeniedError)
 """Refusals that say something about the account: the same question gets the same one until somebody changes it. No
-answer, a full place, a sign-in that has ended and an unknown code may be another the next time, and are asked again."""
+answer, a full placement, a sign-in that has ended and an unknown code may be another the next time, and are asked
+again."""
 
 
 class Answers:

@@ -17,7 +17,7 @@ from providers.errors import BadRequestError
 from providers.stores.bucket import DATA, Bucket, Entry
 from providers.stores.patience import Patience
 from providers.stores.store import ObjectStore
-from providers.stores.urls import BucketAddress, entries, opened, place, size_bytes
+from providers.stores.urls import BucketAddress, bucket_address, entries, opened, size_bytes
 from workloads.addresses import shown_address
 from workloads.job import DataName, DataSpec, TrainingJob
 from workloads.pretrained import weights_address
@@ -59,7 +59,7 @@ def data_files(
         return ()
     if urlsplit(data.url).scheme == "https":
         return (_of_the_web(data.url, size_bytes(data.url, settings, patience)),)
-    there = place(data.url)
+    there = bucket_address(data.url)
     if there.provider != cloud:
         raise BadRequestError(
             f"a machine of {cloud} cannot read {shown_address(data.url)}: its identity counts at {cloud} alone",

@@ -153,7 +153,7 @@ class Rented:
         resolution = resolution_of(request, MachineResolution)
         part = self.launchable(request)
         job = job_on_the_machine(request.job, part, request.data)
-        place = CloudContext(
+        context = CloudContext(
             cloud=self.cloud,
             run_uri=resolution.run_uri,
             region=resolution.run_region,
@@ -166,7 +166,7 @@ class Rented:
             identity=identity,
             data_disk_gib=data_disk_gib,
         )
-        return machine_part(replace(request, job=job), part, place)
+        return machine_part(replace(request, job=job), part, context)
 
     def puts(self, part: MachinePart) -> tuple[VendorRequest, ...]:
         """The calls that write the part's objects, in order. They precede the create, since the machine reads them at

@@ -10,7 +10,7 @@ from typing import TypeVar
 from providers.base import OwnedResource
 from providers.errors import IncompleteListingError
 
-Place = TypeVar("Place")
+Part = TypeVar("Part")
 Answer = TypeVar("Answer")
 
 
@@ -22,13 +22,13 @@ class ListedResources:
     unanswered: tuple[str, ...] = ()
 
 
-def look_at_all(look: Callable[[Place], Answer], places: Sequence[Place], threads: int) -> list[Answer]:
-    """What each place told, in their order, so many at a time; one after the other with one thread. Raises what the
+def look_at_all(look: Callable[[Part], Answer], parts: Sequence[Part], threads: int) -> list[Answer]:
+    """What each part told, in their order, so many at a time; one after the other with one thread. Raises what the
     first of them raised."""
-    if threads == 1 or len(places) < 2:
-        return [look(place) for place in places]
-    with ThreadPoolExecutor(min(threads, len(places))) as pool:
-        return list(pool.map(look, places))
+    if threads == 1 or len(parts) < 2:
+        return [look(part) for part in parts]
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        return list(pool.map(look, parts))
 
 
 def whole(lists: Iterable[ListedResources], what: str) -> list[OwnedResource]:

@@ -94,7 +94,7 @@ class MachinePart:
         return start_up(self.boot)
 
 
-def machine_part(request: LaunchRequest, launchable: Launchable, place: CloudContext) -> MachinePart:
+def machine_part(request: LaunchRequest, launchable: Launchable, context: CloudContext) -> MachinePart:
     """Pure: the same request gives the same bytes. Nothing secret is in any of them.
 
     Raises BadRequestError for an image without its digest, for a secret that is no reference, and for whatever the
@@ -103,21 +103,23 @@ def machine_part(request: LaunchRequest, launchable: Launchable, place: CloudCon
     ends = own_ends(request)
     job = StoredObject(path="job.json", data=request.job.to_json().encode())
     stored_objects = _trainer_objects(request, launchable.software)
-    spec = StoredObject(path=_path(request, SPEC), data=_spec_bytes(request, launchable, place, (job, *stored_objects)))
+    spec = StoredObject(
+        path=_path(request, SPEC), data=_spec_bytes(request, launchable, context, (job, *stored_objects))
+    )
     agent = StoredObject(path=_path(request, AGENT), data=agent_bytes())
     boot = Boot(
-        cloud=place.cloud,
-        run_uri=place.run_uri,
+        cloud=context.cloud,
+        run_uri=context.run_uri,
         attempt=request.attempt,
         deadline=ends.timer,
-        boot_deadline=min(place.boot_deadline, ends.timer),
+        boot_deadline=min(context.boot_deadline, ends.timer),
         agent_sha256=agent.sha256,
         spec_sha256=spec.sha256,
-        region=place.region,
+        region=context.region,
         driver=launchable.host.driver if launchable.host.installs_driver else "",
-        endpoints=place.endpoints,
-        identity=place.identity,
-        data_disk_gib=place.data_disk_gib,
+        endpoints=context.endpoints,
+        identity=context.identity,
+        data_disk_gib=context.data_disk_gib,
         run_key=request.run_key,
     )
     return MachinePart(boot=boot, objects=(job, *stored_objects, agent, spec))
@@ -159,14 +161,14 @@ def _path(request: LaunchRequest, name: str) -> str:
 
 
 def _spec_bytes(
-    request: LaunchRequest, launchable: Launchable, place: CloudContext, objects: tuple[StoredObject, ...]
+    request: LaunchRequest, launchable: Launchable, context: CloudContext, objects: tuple[StoredObject, ...]
 ) -> bytes:
     job, *stored_objects = objects
     values = {
         **_of_the_image(request, launchable),
         "run_id": request.run_id,
         "attempt": request.attempt,
-        "images": images_by_digest(launchable, place.image_digest),
+        "images": images_by_digest(launchable, context.image_digest),
         "job_sha256": job.sha256,
         "framework": launchable.framework,
         "precision": request.job.precision,
@@ -176,14 +178,14 @@ def _spec_bytes(
             "count": max(1, request.offer.device_count),
         },
         "deadline": _instant(own_ends(request).trainer),
-        "boot_deadline": _instant(min(place.boot_deadline, own_ends(request).timer)),
-        "secrets": dict(checked_references(place.secrets)),
-        "files": [*map(_machine_file, stored_objects), *map(_file, place.data)],
+        "boot_deadline": _instant(min(context.boot_deadline, own_ends(request).timer)),
+        "secrets": dict(checked_references(context.secrets)),
+        "files": [*map(_machine_file, stored_objects), *map(_file, context.data)],
         "memory_gib": request.memory_gib,
         "shm_gib": _shm_gib(request.offer.memory_gib),
-        "refused_seconds": machine_patience_seconds(place.cloud),
+        "refused_seconds": machine_patience_seconds(context.cloud),
         "privileged": launchable.hardware.kind == "tpu",
-        "end": dict(place.end),
+        "end": dict(context.end),
     }
     text = json.dumps(values, sort_keys=True, indent=1)
     try:
@@ -238,9 +240,9 @@ def _machine_file(stored: StoredObject) -> dict[str, object]:
 
 
 def _file(file: File) -> dict[str, object]:
-    place = {"uri": file.uri} if file.uri else {"path": file.path}
+    source = {"uri": file.uri} if file.uri else {"path": file.path}
     archive = {"unpack": True} if file.unpack else {}
-    return {**place, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes, **archive}
+    return {**source, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes, **archive}
 
 
 def _shm_gib(memory_gib: float | None) -> int:

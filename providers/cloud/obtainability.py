@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from pricing.obtainability import MachinePlace, Obtainability
+from pricing.obtainability import MachinePlacement, Obtainability
 
 if TYPE_CHECKING:
     from pricing.offers import Offer
@@ -16,7 +16,7 @@ class ObtainabilityTeller(Protocol):
     """What some providers can do besides: tell how likely offers are obtained, as their vendor scores it for the
     account."""
 
-    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
         """The offers that the vendor scores; others are left out. Creates nothing.
 
         Raises ProviderError where it answers about none of them.
@@ -24,6 +24,6 @@ class ObtainabilityTeller(Protocol):
         ...
 
 
-def place_of(offer: Offer) -> MachinePlace:
+def placement_of(offer: Offer) -> MachinePlacement:
     """What a create request for an offer asks for, but for the zone."""
-    return MachinePlace(offer.provider, offer.region, offer.instance_type, offer.market)
+    return MachinePlacement(offer.provider, offer.region, offer.instance_type, offer.market)

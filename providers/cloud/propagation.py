@@ -2,7 +2,7 @@
 
 Each row of `PAIRS` has two contract tests (tests/contract/test_not_there_yet.py): the double does not know the thing
 for as long as the source allows, and the command succeeds; the double never knows it, and the command ends as refused
-within `MOST_SECONDS`, without a create in another place.
+within `MOST_SECONDS`, without a create in another placement.
 """
 
 from __future__ import annotations

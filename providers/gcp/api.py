@@ -50,7 +50,7 @@ class Api(Protocol):
         """What is left of the first serial port's output."""
         ...
 
-    def delete(self, kind: str, project: str, place: str, name: str) -> Json:
+    def delete(self, kind: str, project: str, location: str, name: str) -> Json:
         """The operation that ends something: `kind` is instances, disks (in a zone) or addresses (in a region)."""
         ...
 
@@ -124,10 +124,10 @@ class GoogleApi:
             reply = self._client("Instances").get_serial_port_output(request, retry=None, timeout=_SECONDS)
             return str(reply.contents)
 
-    def delete(self, kind: str, project: str, place: str, name: str) -> Json:
+    def delete(self, kind: str, project: str, location: str, name: str) -> Json:
         service, field, scope = _DELETES[kind]
         with translated(f"compute/{kind}.delete"):
-            request = {"project": project, scope: place, field: name}
+            request = {"project": project, scope: location, field: name}
             return _json(self._client(service).delete_unary(request, retry=None, timeout=_SECONDS))
 
     def everywhere(self, kind: str, project: str, matching: str, page: str) -> Json:

@@ -105,7 +105,7 @@ class Billed:
     def _everywhere(
         self, project: str, kind: str, show: Callable[[str, Mapping[str, Any]], Iterator[BilledThing]]
     ) -> Iterator[BilledThing]:
-        """Raises BadRequestError where the list says that a place is missing from it."""
+        """Raises BadRequestError where the list says that a placement is missing from it."""
         for reply in self._pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
             for scope, rows in (reply.get("items") or {}).items():
                 for row in rows.get(kind) or ():
@@ -152,7 +152,7 @@ class Billed:
     def _in_locations(self, project: str, unread: list[str]) -> list[tuple[str, Look]]:
         """What the Cloud TPU API has, location by location: nodes, and what waits in a queue."""
         try:
-            places = [
+            locations = [
                 str(row["locationId"])
                 for reply in self._pages("tpu", f"/v2/projects/{project}/locations")
                 for row in reply.get("locations") or ()
@@ -163,18 +163,18 @@ class Billed:
             if error.code not in OFF:
                 unread.append(f"TPUs: {error.message}")
             return []
-        return [(f"TPUs in {place}", lambda at=place: self._tpus(project, at)) for place in places]  # type: ignore[misc]
+        return [(f"TPUs in {location}", lambda at=location: self._tpus(project, at)) for location in locations]  # type: ignore[misc]
 
-    def _tpus(self, project: str, place: str) -> Iterator[BilledThing]:
-        home = f"/v2/projects/{project}/locations/{place}"
+    def _tpus(self, project: str, location: str) -> Iterator[BilledThing]:
+        home = f"/v2/projects/{project}/locations/{location}"
         for reply in self._pages("tpu", f"{home}/nodes"):
             for row in reply.get("nodes") or ():
                 spot = (row.get("schedulingConfig") or {}).get("spot") is True
                 kind = str(row.get("acceleratorType", ""))
-                price = hourly(self._tpu_usd_per_hour(kind, place, spot=spot), "catalog")
+                price = hourly(self._tpu_usd_per_hour(kind, location, spot=spot), "catalog")
                 what = f"{kind} {'spot' if spot else 'on demand'}, {row.get('state')}"
                 document = {**row, "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime")}
-                yield _thing(TPU, place, document, what, price)
+                yield _thing(TPU, location, document, what, price)
         for reply in self._pages("tpu", f"{home}/queuedResources"):
             for row in reply.get("queuedResources") or ():
                 state = str((row.get("state") or {}).get("state", ""))
@@ -184,12 +184,12 @@ class Billed:
                     "labels": nodes.get("labels") or {},
                 }  # fmt: skip
                 free = MonthlyPrice(Decimal(0), "a queued request bills nothing until its node is there")
-                yield _thing(REQUEST, place, document, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
+                yield _thing(REQUEST, location, document, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
 
-    def _tpu_usd_per_hour(self, kind: str, place: str, *, spot: bool) -> Decimal | None:
+    def _tpu_usd_per_hour(self, kind: str, location: str, *, spot: bool) -> Decimal | None:
         query = OfferQuery(
             providers=frozenset({PROVIDER}),
-            regions=frozenset({region_of(place)}),
+            regions=frozenset({region_of(location)}),
             instance_types=frozenset({f"tpu-{kind}"}),
             markets=frozenset({str(Market.SPOT if spot else Market.ON_DEMAND)}),
             include_retired=True,
@@ -206,23 +206,23 @@ def _disk(tariff: Tariff, zone: str, row: Mapping[str, Any]) -> Iterator[BilledT
     yield _thing(DISK, zone, row, f"{kind} {size} GiB, {state}", tariff.price(kind, region_in(zone), size))
 
 
-def _address(tariff: Tariff, place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+def _address(tariff: Tariff, location: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
     """Reserved ones; inside networks they are free."""
     if row.get("addressType") == "INTERNAL":
         return
     used = row.get("status") == "IN_USE"
     if not used:  # one in use is shown with its machine
-        yield _thing(ADDRESS, place, row, "reserved and unused", tariff.price(ADDRESS, region_in(place)))
+        yield _thing(ADDRESS, location, row, "reserved and unused", tariff.price(ADDRESS, region_in(location)))
 
 
-def _rule(tariff: Tariff, place: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
-    yield _thing(LOAD_BALANCER, place, row, "forwarding rule", tariff.price(LOAD_BALANCER, region_in(place)))
+def _rule(tariff: Tariff, location: str, row: Mapping[str, Any]) -> Iterator[BilledThing]:
+    yield _thing(LOAD_BALANCER, location, row, "forwarding rule", tariff.price(LOAD_BALANCER, region_in(location)))
 
 
-def _thing(kind: str, place: str, row: Mapping[str, Any], what: str, price: MonthlyPrice) -> BilledThing:
+def _thing(kind: str, location: str, row: Mapping[str, Any], what: str, price: MonthlyPrice) -> BilledThing:
     return BilledThing(
         provider=PROVIDER,
-        region=place,
+        region=location,
         kind=kind,
         id=str(row["name"]),
         what=what,

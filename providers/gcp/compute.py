@@ -122,10 +122,10 @@ class Machines:
         return self._make(request, reply.id_of("instances", zone, name))
 
     def get(self, ref: InstanceRef) -> Instance:
-        place = reply.parts_of(ref.id)
-        if place is None or place[0] != "instances":
+        parts = reply.parts_of(ref.id)
+        if parts is None or parts[0] != "instances":
             raise InstanceNotFoundError(f"{ref.id!r} is no machine of Compute Engine")
-        project, (_, zone, name) = self.account.project, place
+        project, (_, zone, name) = self.account.project, parts
         try:
             reply_body = self.api.instance(project, zone, name)
         except InstanceNotFoundError:
@@ -139,10 +139,10 @@ class Machines:
         return self._lists.owned(run_id)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
-        place = reply.parts_of(ref.id)
-        if place is None:
+        parts = reply.parts_of(ref.id)
+        if parts is None:
             return
-        kind, where, name = place
+        kind, where, name = parts
         try:
             self.api.delete(kind, self.account.project, where, name)
         except InstanceNotFoundError:
@@ -157,10 +157,10 @@ class Machines:
             self.rented.ask_to_stop(self.get(ref).run_id)
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
-        place = reply.parts_of(ref.id)
-        if place is None or place[0] != "instances":
+        parts = reply.parts_of(ref.id)
+        if parts is None or parts[0] != "instances":
             raise InstanceNotFoundError(f"{ref.id!r} is no machine of Compute Engine")
-        _, zone, name = place
+        _, zone, name = parts
         yield from self.api.console(self.account.project, zone, name).splitlines()[-_LOG_LINES:]
 
     @property

@@ -119,10 +119,12 @@ def _regions(at: StandingResources) -> Check:
 
 
 def _silent_regions(reply: Mapping[str, Any]) -> frozenset[str]:
-    """The regions of a list's places that could not be reached."""
-    warned = [place for place, rows in reply.get("items", {}).items() if _is_unreached(rows.get("warning") or {})]
-    places = [place.rpartition("/")[2] for place in (*warned, *reply.get("unreachables", ()))]
-    return frozenset(place.rpartition("-")[0] if re.search(r"-[a-z]$", place) else place for place in places)
+    """The regions of a list's placements that could not be reached."""
+    warned = [location for location, rows in reply.get("items", {}).items() if _is_unreached(rows.get("warning") or {})]
+    locations = [location.rpartition("/")[2] for location in (*warned, *reply.get("unreachables", ()))]
+    return frozenset(
+        location.rpartition("-")[0] if re.search(r"-[a-z]$", location) else location for location in locations
+    )
 
 
 def _is_unreached(warning: Mapping[str, Any]) -> bool:
@@ -187,7 +189,7 @@ def _scope(at: StandingResources) -> Check:
     """Whether the project is for these runs alone: Google has no condition for TPUs and tasks (docs/permissions)."""
     path = f"/compute/v1/projects/{at.project}/aggregated/instances"
     reply = at.account.ask("GET", "compute", path, {"maxResults": "500"})
-    rows = [row for place in reply.get("items", {}).values() for row in place.get("instances", ())]
+    rows = [row for scope in reply.get("items", {}).values() for row in scope.get("instances", ())]
     others = [row for row in rows if (row.get("labels") or {}).get(LABEL_OURS) != OURS]
     if not others:
         detail = "the project holds no machines but those of runs"

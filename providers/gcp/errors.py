@@ -116,8 +116,8 @@ _STATUSES: Mapping[int, Reaction] = {
     504: CODES["backendError"],
 }
 LOCATION_POLICY = re.compile(r"constraints/gcp\.resourceLocations")
-"""Of the refusal by an organisation's policy on places: 412 conditionNotMet, "Location ZONE:… violates constraint …"
-(cloudfoundry/bosh-bootloader issue 513, GoogleCloudPlatform/oss-test-infra pull request 2703)."""
+"""Of the refusal by an organisation's policy on placements: 412 conditionNotMet, "Location ZONE:… violates constraint
+…" (cloudfoundry/bosh-bootloader issue 513, GoogleCloudPlatform/oss-test-infra pull request 2703)."""
 # What a code that says too little is about: only of refusals, whose code says no more than their status.
 _REACTIONS_BY_TEXT: Sequence[tuple[re.Pattern[str], Reaction]] = (
     (
@@ -126,7 +126,7 @@ _REACTIONS_BY_TEXT: Sequence[tuple[re.Pattern[str], Reaction]] = (
     ),
     (
         LOCATION_POLICY,
-        Reaction(CapacityError, "a policy of the organisation closes this place; another may be open"),
+        Reaction(CapacityError, "a policy of the organisation closes this placement; another may be open"),
     ),
     (
         re.compile(r"does not exist in zone"),

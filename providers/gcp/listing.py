@@ -37,13 +37,13 @@ class Lists:
     def zones(self, offer: Offer) -> tuple[str, ...]:
         """The zones of the offer's region with its machine type and accelerator, sorted. Raises ProviderError."""
         kind = kind_of(offer)
-        places = self._having("machineTypes", kind.machine_type)
+        locations = self._having("machineTypes", kind.machine_type)
         if kind.accelerator is not None:
-            places &= self._having("acceleratorTypes", kind.accelerator)
-        return tuple(sorted(zone for zone in places if zone.startswith(f"{offer.region}-")))
+            locations &= self._having("acceleratorTypes", kind.accelerator)
+        return tuple(sorted(zone for zone in locations if zone.startswith(f"{offer.region}-")))
 
     def owned(self, run_id: RunId | None) -> Sequence[OwnedResource]:
-        """Everything with our label. Raises IncompleteListingError where a place has not answered."""
+        """Everything with our label. Raises IncompleteListingError where a placement has not answered."""
         label, value = (LABEL_OURS, OURS) if run_id is None else (LABEL_RUN, label_text(run_id))
         project = self.account.project  # without one there is nothing to list
         lists: list[ListedResources] = []
@@ -59,10 +59,10 @@ class Lists:
         resources: list[OwnedResource] = []
         unanswered: list[str] = []
         try:
-            for place, replies, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
+            for location, replies, warned in self._everything(kind, project, f'labels.{label}="{value}"'):
                 unanswered += warned
                 resources += [
-                    owned_of(kind, place, row, usd_per_hour_of(kind, place, row, self.account.settings.home))
+                    owned_of(kind, location, row, usd_per_hour_of(kind, location, row, self.account.settings.home))
                     for row in replies
                     if (row.get("labels") or {}).get(label) == value
                 ]
@@ -77,7 +77,9 @@ class Lists:
     def _having(self, kind: str, name: str) -> frozenset[str]:
         def look() -> frozenset[str]:
             rows = self._everything(kind, self.account.project, f'name="{name}"')
-            return frozenset(place for place, replies, _ in rows if any(row.get("name") == name for row in replies))
+            return frozenset(
+                location for location, replies, _ in rows if any(row.get("name") == name for row in replies)
+            )
 
         return frozenset(self.account.once(f"{kind}/{name}", look))
 
@@ -88,11 +90,11 @@ class Lists:
         page = ""
         while True:
             reply = self.api.everywhere(kind, project, matching, page)
-            missing_names = [f"{kind} in {place}" for place in reply.get("unreachables", ())]
+            missing_names = [f"{kind} in {location}" for location in reply.get("unreachables", ())]
             missing_names += _warned(reply, f"{kind} everywhere")
             for scope, rows in (reply.get("items") or {}).items():
-                place = scope.rpartition("/")[2]
-                yield place, list(rows.get(kind) or ()), _warned(rows, f"{kind} in {place}")
+                location = scope.rpartition("/")[2]
+                yield location, list(rows.get(kind) or ()), _warned(rows, f"{kind} in {location}")
             if missing_names:
                 yield "", [], missing_names
             following = str(reply.get("nextPageToken") or "")

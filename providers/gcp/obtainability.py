@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlace, Obtainability, grade_of_score
+from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
-from providers.cloud.obtainability import place_of
+from providers.cloud.obtainability import placement_of
 from providers.errors import ProviderError
 from providers.gcp.account import GcpAccount
 from providers.gcp.kinds import TPU_API, kind_of
@@ -35,18 +35,20 @@ class CapacityAdvice:
     account: GcpAccount
     now: Callable[[], datetime]
 
-    def of(self, offers: Sequence[Offer]) -> dict[MachinePlace, Obtainability]:
+    def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
         """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: one request for each machine type and
         region, several at a time."""
         spot = {
-            place_of(offer): offer
+            placement_of(offer): offer
             for offer in offers
             if offer.market is Market.SPOT and not offer.instance_type.startswith(TPU_API)
         }
         with ThreadPoolExecutor(_THREADS) as threads:
             answers = list(threads.map(self._advice, spot.values()))
         result = {
-            place: answer for place, answer in zip(spot, answers, strict=True) if isinstance(answer, Obtainability)
+            placement: answer
+            for placement, answer in zip(spot, answers, strict=True)
+            if isinstance(answer, Obtainability)
         }
         failures = [answer for answer in answers if isinstance(answer, ProviderError)]
         if failures and not result:

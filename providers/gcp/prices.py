@@ -19,11 +19,11 @@ from providers.gcp.reply import last_of, region_in, region_of
 from providers.gcp.settings import PROVIDER
 
 
-def usd_per_hour_of(kind: str, place: str, reply: Mapping[str, Any], home: Path | None = None) -> Decimal | None:
+def usd_per_hour_of(kind: str, location: str, reply: Mapping[str, Any], home: Path | None = None) -> Decimal | None:
     """As the catalog of the state folder has it, None where it does not tell, or cannot be read: a list is not lost for
     want of a price. What has stopped bills no hours of its machine."""
     with contextlib.suppress(CatalogError), Catalog.open(current_catalog(home)) as catalog:
-        rates = catalog.rates[PROVIDER].at(region_in(place))
+        rates = catalog.rates[PROVIDER].at(region_in(location))
         if kind == "disks":
             return Decimal(reply.get("sizeGb") or 0) * rates.disk.usd / HOURS_PER_MONTH
         if kind == "addresses":
@@ -34,7 +34,7 @@ def usd_per_hour_of(kind: str, place: str, reply: Mapping[str, Any], home: Path 
         market = Market.SPOT if spot else Market.ON_DEMAND
         query = OfferQuery(
             providers=frozenset({PROVIDER}),
-            regions=frozenset({region_of(place)}),
+            regions=frozenset({region_of(location)}),
             instance_types=frozenset({_instance_type(reply)}),
             markets=frozenset({str(market)}),
             include_retired=True,

@@ -48,7 +48,7 @@ from providers.stores.settings import StoreSettings
 from providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlace, Obtainability
+    from pricing.obtainability import MachinePlacement, Obtainability
     from pricing.offers import Offer, OfferQuery
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
@@ -121,7 +121,7 @@ class GcpProvider:
         with_zones = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
         return [replace(offer, zones=zones) for offer, zones in with_zones if zones]
 
-    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
         """Return obtainability by Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""
         return CapacityAdvice(self.account, self.now).of(offers)
 

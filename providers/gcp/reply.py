@@ -59,17 +59,17 @@ _WHY = {
 _DONE_STATUS = "DONE"
 
 
-def id_of(kind: str, place: str, name: str) -> str:
-    """`kind` is the API's; `place` a zone, or a region."""
-    return f"{KINDS[kind][0]}/{place}/{name}"
+def id_of(kind: str, location: str, name: str) -> str:
+    """`kind` is the API's; `location` a zone, or a region."""
+    return f"{KINDS[kind][0]}/{location}/{name}"
 
 
 def parts_of(identity: str) -> tuple[str, str, str] | None:
-    """Kind, place and name of an id; None for what is no id of Compute Engine's."""
+    """Kind, placement and name of an id; None for what is no id of Compute Engine's."""
     word, _, rest = identity.partition("/")
-    place, _, name = rest.partition("/")
+    location, _, name = rest.partition("/")
     kind = WORDS.get(word)
-    return (kind, place, name) if kind and place and name and "/" not in name else None
+    return (kind, location, name) if kind and location and name and "/" not in name else None
 
 
 def region_of(zone: str) -> str:
@@ -77,9 +77,9 @@ def region_of(zone: str) -> str:
     return zone.rpartition("-")[0]
 
 
-def region_in(place: str) -> str:
+def region_in(location: str) -> str:
     """The region of a zone (`us-central1-a`) or of a region."""
-    return region_of(place) if len(place.rpartition("-")[2]) == 1 else place
+    return region_of(location) if len(location.rpartition("-")[2]) == 1 else location
 
 
 def last_of(link: str) -> str:
@@ -140,14 +140,14 @@ def is_done(operation: Mapping[str, Any]) -> bool:
     return operation.get("status") == _DONE_STATUS
 
 
-def owned_of(kind: str, place: str, reply: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:
+def owned_of(kind: str, location: str, reply: Mapping[str, Any], usd_per_hour: Decimal | None) -> OwnedResource:
     """Something of ours in a list of that kind."""
     labels = reply.get("labels") or {}
     return OwnedResource(
         provider=PROVIDER,
-        region=place if kind == "addresses" else region_of(place),
+        region=location if kind == "addresses" else region_of(location),
         kind=KINDS[kind][1],
-        id=id_of(kind, place, str(reply["name"])),
+        id=id_of(kind, location, str(reply["name"])),
         run_id=RunId(labels.get(LABEL_RUN, "")),
         created_at=instant(reply.get("creationTimestamp")),
         usd_per_hour=usd_per_hour,

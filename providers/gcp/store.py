@@ -22,7 +22,7 @@ from providers.errors import (
     UnrecognizedError,
 )
 from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, ObjectPart, Page, UploadLostError
-from providers.stores.places import DEFAULT_REGIONS
+from providers.stores.regions import DEFAULT_REGIONS
 from providers.stores.settings import StoreSettings
 from workloads.extras import install_hint
 

@@ -12,7 +12,7 @@ from providers.errors import InstanceNotFoundError, MachineError
 from providers.local.api import Container, ContainerSpec, ContainerStatus, Engine
 from providers.local.here import LOG_LINES, Here, LocalResource, room_checks
 from providers.local.image import LEAST_CAPABILITY_OF_NEW_CUDNN, Accelerator, TrainerImage, choose_base, ensure
-from providers.local.records import AttemptPlace, attempt_key
+from providers.local.records import AttemptLocation, attempt_key
 from providers.local.translate import (
     container_spec,
     deadline_of,
@@ -79,26 +79,26 @@ class ContainerHost:
         )
 
     def launch(self, request: LaunchRequest) -> Instance:
-        place = AttemptPlace(host=self.name, key=attempt_key(request.run_id, request.attempt))
-        container = self._ours(place) or self._created(request, place)
+        location = AttemptLocation(host=self.name, key=attempt_key(request.run_id, request.attempt))
+        container = self._ours(location) or self._created(request, location)
         if container.status is ContainerStatus.CREATED:
             self.engine.start(container.name)
-        return self.get(place)
+        return self.get(location)
 
-    def get(self, place: AttemptPlace) -> Instance:
-        container = self._ours(place)
+    def get(self, location: AttemptLocation) -> Instance:
+        container = self._ours(location)
         if container is None:
-            raise InstanceNotFoundError(f"{self.name} has no container {place.key.name}")
-        return instance(place, container, asked_to_stop=self.here.records.asked_to_stop(place.key))
+            raise InstanceNotFoundError(f"{self.name} has no container {location.key.name}")
+        return instance(location, container, asked_to_stop=self.here.records.asked_to_stop(location.key))
 
     def list_resources(self) -> Iterator[LocalResource]:
         """The containers of runs on this machine. Raises MachineError."""
         for container in self.engine.containers(LABEL_RUN):
             if key := is_ours(container):
                 running = container.status is ContainerStatus.RUNNING
-                place = AttemptPlace(host=self.name, key=key)
+                location = AttemptLocation(host=self.name, key=key)
                 yield LocalResource(
-                    place=place,
+                    location=location,
                     kind="container",
                     created_at=container.created_at,
                     running=running,
@@ -106,27 +106,27 @@ class ContainerHost:
                     deadline=deadline_of(container),
                 )
 
-    def stop(self, place: AttemptPlace) -> None:
-        container = self._ours(place)
-        was_asked = self.here.records.asked_to_stop(place.key)
+    def stop(self, location: AttemptLocation) -> None:
+        container = self._ours(location)
+        was_asked = self.here.records.asked_to_stop(location.key)
         if container is None or container.status is not ContainerStatus.RUNNING or was_asked:
             return
         self.engine.signal(container.name, "TERM")
-        self.here.records.ask_to_stop(place.key)
+        self.here.records.ask_to_stop(location.key)
 
-    def delete(self, place: AttemptPlace) -> None:
-        if self._ours(place) is not None:
-            self.engine.remove(place.key.name)
-        self.here.records.forget(place.key)
+    def delete(self, location: AttemptLocation) -> None:
+        if self._ours(location) is not None:
+            self.engine.remove(location.key.name)
+        self.here.records.forget(location.key)
 
-    def logs(self, place: AttemptPlace) -> Sequence[str]:
-        return self.engine.logs(place.key.name, LOG_LINES)
+    def logs(self, location: AttemptLocation) -> Sequence[str]:
+        return self.engine.logs(location.key.name, LOG_LINES)
 
-    def _ours(self, place: AttemptPlace) -> Container | None:
-        container = self.engine.container(place.key.name)
-        return container if container is not None and is_ours(container) == place.key else None
+    def _ours(self, location: AttemptLocation) -> Container | None:
+        container = self.engine.container(location.key.name)
+        return container if container is not None and is_ours(container) == location.key else None
 
-    def _created(self, request: LaunchRequest, place: AttemptPlace) -> Container:
+    def _created(self, request: LaunchRequest, location: AttemptLocation) -> Container:
         spec = self._spec(request)
         if not self.engine.has_image(spec.image):
             raise MachineError(f"the image {spec.image} is not there", hint=_MISSING_HINT)
@@ -134,11 +134,11 @@ class ContainerHost:
         try:
             self.engine.create(spec)
         except MachineError:
-            container = self._ours(place)  # somebody else may have been faster with the same attempt
+            container = self._ours(location)  # somebody else may have been faster with the same attempt
             if container is None:
                 raise
             return container
-        container = self._ours(place)
+        container = self._ours(location)
         if container is None:
             raise MachineError(f"{self.name} made {spec.name}, and it is gone again", hint="launch it again")
         return container

@@ -14,7 +14,7 @@ from providers.errors import BadRequestError, MachineError
 from providers.hardware import GIB, HostHardware
 from providers.local.inside import make_folder
 from providers.local.offers import gpu_indices
-from providers.local.records import AttemptPlace, Records
+from providers.local.records import AttemptLocation, Records
 from providers.local.settings import LocalSettings
 from providers.local.store import FolderStore
 from providers.local.translate import Folders, image_folder
@@ -40,7 +40,7 @@ _COPIES, _SLOTS, _BYTES_PER_VALUE = 4, 3, 4
 class LocalResource:
     """Something of ours that exists: an attempt's container or process. `client` is the label of who made it."""
 
-    place: AttemptPlace
+    location: AttemptLocation
     kind: str
     created_at: datetime | None
     running: bool
@@ -70,7 +70,7 @@ class Host(Protocol):
         """Start the attempt, once for each token. Raises ProviderError."""
         ...
 
-    def get(self, place: AttemptPlace) -> Instance:
+    def get(self, location: AttemptLocation) -> Instance:
         """The attempt as it is now. Raises MachineError."""
         ...
 
@@ -78,13 +78,13 @@ class Host(Protocol):
         """What runs have on this machine. Raises MachineError."""
         ...
 
-    def stop(self, place: AttemptPlace) -> None:
+    def stop(self, location: AttemptLocation) -> None:
         """Ask the trainer to save a checkpoint and end."""
 
-    def delete(self, place: AttemptPlace) -> None:
+    def delete(self, location: AttemptLocation) -> None:
         """End the attempt, if it still runs, and remove what it left but the run directory."""
 
-    def logs(self, place: AttemptPlace) -> Sequence[str]:
+    def logs(self, location: AttemptLocation) -> Sequence[str]:
         """The last lines of its output."""
         ...
 

@@ -20,7 +20,7 @@ from providers.errors import InstanceNotFoundError, MachineError, TransientError
 from providers.local.here import LOG_BYTES, LOG_LINES, Here, LocalResource, room_checks
 from providers.local.inside import open_inside
 from providers.local.pids import Process
-from providers.local.records import PROCESS, AttemptPlace, attempt_key
+from providers.local.records import PROCESS, AttemptLocation, attempt_key
 from providers.local.store import write_whole
 from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
 from providers.local.translate import own_trainer, process_request
@@ -70,28 +70,28 @@ class ProcessHost:
         return (VendorRequest(service=PROCESS, operation="start", parameters=self._record_of(request)),)
 
     def launch(self, request: LaunchRequest) -> Instance:
-        place = AttemptPlace(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
-        folder = self.here.records.folder(place.key)
+        location = AttemptLocation(host=PROCESS, key=attempt_key(request.run_id, request.attempt))
+        folder = self.here.records.folder(location.key)
         if not (folder / SUPERVISOR).exists():
             self._start(request, folder)
-        return self.get(place)
+        return self.get(location)
 
-    def get(self, place: AttemptPlace) -> Instance:
-        folder = self.here.records.folder(place.key)
-        if self.here.records.host_of(place.key) != PROCESS:
-            raise InstanceNotFoundError(f"there is no process {place.key.name}")
+    def get(self, location: AttemptLocation) -> Instance:
+        folder = self.here.records.folder(location.key)
+        if self.here.records.host_of(location.key) != PROCESS:
+            raise InstanceNotFoundError(f"there is no process {location.key.name}")
         observation = _look(folder)
         alive = Instance(
-            ref=place.ref,
+            ref=location.ref,
             state=observation.state,
-            run_id=place.key.run_id,
-            attempt=place.key.attempt,
+            run_id=location.key.run_id,
+            attempt=location.key.attempt,
             launched_at=_written_at(folder / "host"),
         )
         if (
             observation.state is InstanceState.RUNNING
             and observation.supervised
-            and self.here.records.asked_to_stop(place.key)
+            and self.here.records.asked_to_stop(location.key)
         ):
             return replace(alive, state=InstanceState.STOPPING)
         if observation.state is not InstanceState.ENDED:
@@ -101,34 +101,34 @@ class ProcessHost:
 
     def list_resources(self) -> Iterator[LocalResource]:
         """The attempts whose trainer is a process of this machine."""
-        for place in self.here.records.places():
-            if place.host == PROCESS:
-                folder = self.here.records.folder(place.key)
+        for location in self.here.records.locations():
+            if location.host == PROCESS:
+                folder = self.here.records.folder(location.key)
                 running = _look(folder).state is not InstanceState.ENDED
                 yield LocalResource(
-                    place=place, kind="process", created_at=_written_at(folder / "host"), running=running
+                    location=location, kind="process", created_at=_written_at(folder / "host"), running=running
                 )
 
-    def stop(self, place: AttemptPlace) -> None:
+    def stop(self, location: AttemptLocation) -> None:
         """The supervisor passes it on, once. Without one the trainer is told here, and `get` says RUNNING until it
         follows, so that whoever asked asks again."""
-        self.here.records.ask_to_stop(place.key)
-        folder = self.here.records.folder(place.key)
+        self.here.records.ask_to_stop(location.key)
+        folder = self.here.records.folder(location.key)
         supervisor, trainer = _process(folder / SUPERVISOR), _process(folder / TRAINER)
         if trainer and not (supervisor and supervisor.alive):
             trainer.signal(signal.SIGTERM)
 
-    def delete(self, place: AttemptPlace) -> None:
-        folder = self.here.records.folder(place.key)
+    def delete(self, location: AttemptLocation) -> None:
+        folder = self.here.records.folder(location.key)
         for name in (TRAINER, SUPERVISOR):
             if process := _process(folder / name):
                 process.kill()
-        self.here.records.forget(place.key)
+        self.here.records.forget(location.key)
 
-    def logs(self, place: AttemptPlace) -> Sequence[str]:
-        run_dir = self.here.folders(place.key.run_id).run_dir
+    def logs(self, location: AttemptLocation) -> Sequence[str]:
+        run_dir = self.here.folders(location.key.run_id).run_dir
         try:
-            with open_inside(run_dir, run_dir / "attempts" / str(place.key.attempt) / "log" / "trainer.log") as log:
+            with open_inside(run_dir, run_dir / "attempts" / str(location.key.attempt) / "log" / "trainer.log") as log:
                 size = os.fstat(log.fileno()).st_size
                 log.seek(max(0, size - LOG_BYTES))
                 text = log.read(LOG_BYTES).decode("utf-8", "replace")

@@ -40,7 +40,7 @@ from providers.local.engine import CliEngine, probe
 from providers.local.here import Here, Host, LocalResource, free_bytes
 from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
 from providers.local.process import ProcessHost
-from providers.local.records import PROCESS, AttemptPlace, attempt_key, place_of
+from providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
 from providers.local.settings import EngineChoice, parse_settings
 
 if TYPE_CHECKING:
@@ -157,18 +157,18 @@ class LocalProvider:
 
     def launch(self, request: LaunchRequest) -> Instance:
         host = self._host_of(request)
-        place = AttemptPlace(host=host.name, key=attempt_key(request.run_id, request.attempt))
-        self.here.records.keep(place)
+        location = AttemptLocation(host=host.name, key=attempt_key(request.run_id, request.attempt))
+        self.here.records.keep(location)
         try:
             return host.launch(request)
         except (MachineError, BadRequestError):
             with contextlib.suppress(ProviderError):
-                host.delete(place)  # what was half made is of no use, and nobody would look for it
+                host.delete(location)  # what was half made is of no use, and nobody would look for it
             raise
 
     def get(self, ref: InstanceRef) -> Instance:
-        place = place_of(ref.id)
-        return self._at(place).get(place)
+        location = location_of(ref.id)
+        return self._at(location).get(location)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         resources: list[OwnedResource] = []
@@ -178,7 +178,7 @@ class LocalProvider:
                 resources += [
                     self._owned(holder)
                     for holder in find().list_resources()
-                    if run_id in (None, holder.place.key.run_id)
+                    if run_id in (None, holder.location.key.run_id)
                 ]
             except TransientError as error:
                 silent.append(error)
@@ -192,19 +192,19 @@ class LocalProvider:
         return resources
 
     def stop(self, ref: InstanceRef) -> None:
-        place = place_of(ref.id)
-        self._at(place).stop(place)
+        location = location_of(ref.id)
+        self._at(location).stop(location)
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         try:
-            place = place_of(ref.id)
+            location = location_of(ref.id)
         except InstanceNotFoundError:
             return
-        self._at(place).delete(place)
+        self._at(location).delete(location)
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
-        place = place_of(ref.id)
-        yield from self._at(place).logs(place)
+        location = location_of(ref.id)
+        yield from self._at(location).logs(location)
 
     def store(self, run_id: RunId) -> RunStore:
         return self.here.store(run_id)
@@ -213,7 +213,7 @@ class LocalProvider:
         """Where the attempt already is, so that it never runs twice; else where the settings put it."""
         key = attempt_key(request.run_id, request.attempt)
         text = self.here.records.host_of(key)
-        return self._at(AttemptPlace(host=text, key=key)) if text else self._host_of_launches()
+        return self._at(AttemptLocation(host=text, key=key)) if text else self._host_of_launches()
 
     def _host_of_launches(self) -> Host:
         choice = self.here.settings.engine
@@ -227,13 +227,14 @@ class LocalProvider:
             return self.process
         raise MachineError(f"{choice} does not answer", hint=f"see `{choice} info`, or set engine to auto or process")
 
-    def _at(self, place: AttemptPlace) -> Host:
-        if place.host == PROCESS:
+    def _at(self, location: AttemptLocation) -> Host:
+        if location.host == PROCESS:
             return self.process
-        engine = self.find_engine(EngineName(place.host))
+        engine = self.find_engine(EngineName(location.host))
         if engine is None:
             raise TransientError(
-                f"{place.host}, which runs {place.key.name}, does not answer", hint=f"start it: `{place.host} info`"
+                f"{location.host}, which runs {location.key.name}, does not answer",
+                hint=f"start it: `{location.host} info`",
             )
         return self._containers(engine)
 
@@ -241,13 +242,13 @@ class LocalProvider:
         """Finds each host that there is, or that an attempt of ours is in: then it raises TransientError where that
         one does not answer."""
         yield lambda: self.process
-        places = {place.host: place for place in self.here.records.places()}
+        locations = {location.host: location for location in self.here.records.locations()}
         for name in EngineName:
             engine = self.find_engine(name)
             if engine is not None and engine.name is name:
                 yield partial(self._containers, engine)
-            elif name in places:
-                yield partial(self._at, places[name])
+            elif name in locations:
+                yield partial(self._at, locations[name])
 
     def _containers(self, engine: Engine) -> ContainerHost:
         return ContainerHost(here=self.here, engine=engine, image=self.image)
@@ -257,11 +258,11 @@ class LocalProvider:
             provider=PROVIDER,
             region=REGION,
             kind=holder.kind,
-            id=holder.place.ref.id,
-            run_id=holder.place.key.run_id,
+            id=holder.location.ref.id,
+            run_id=holder.location.key.run_id,
             created_at=holder.created_at,
             usd_per_hour=self.here.settings.usd_per_hour if holder.running else None,
-            attempt=holder.place.key.attempt,
+            attempt=holder.location.key.attempt,
             client=holder.client,
             deadline=holder.deadline,
         )

@@ -36,7 +36,7 @@ class AttemptKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptPlace:
+class AttemptLocation:
     """An attempt, and what it runs in: `docker`, `podman` or `process`."""
 
     host: str
@@ -55,13 +55,13 @@ def attempt_key(run_id: RunId, attempt: int) -> AttemptKey:
     return AttemptKey(run_id=run_id, attempt=attempt)
 
 
-def place_of(provider_id: str) -> AttemptPlace:
-    """The place that `Place.ref` made this id of. Raises InstanceNotFoundError for any other id."""
+def location_of(provider_id: str) -> AttemptLocation:
+    """What `AttemptLocation.ref` made this id of. Raises InstanceNotFoundError for any other id."""
     host, _, name = provider_id.partition(":")
     run_id, _, attempt = name.removeprefix(_PREFIX).rpartition("-")
     if host not in HOSTS or not name.startswith(_PREFIX) or not run_id or not attempt.isdigit():
         raise InstanceNotFoundError(f"this machine never had an instance {provider_id!r}")
-    return AttemptPlace(host=host, key=AttemptKey(run_id=RunId(run_id), attempt=int(attempt)))
+    return AttemptLocation(host=host, key=AttemptKey(run_id=RunId(run_id), attempt=int(attempt)))
 
 
 class Records:
@@ -81,12 +81,12 @@ class Records:
         except OSError:
             return None
 
-    def keep(self, place: AttemptPlace) -> None:
+    def keep(self, location: AttemptLocation) -> None:
         """Written before anything is asked for. Raises MachineError where the disk does not take it."""
-        folder = self.folder(place.key)
+        folder = self.folder(location.key)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(folder / "host", place.host.encode())
+            write_whole(folder / "host", location.host.encode())
         except OSError as error:
             raise MachineError(f"{folder}: {error.strerror}", hint="free some space; nothing was started") from error
 
@@ -108,10 +108,10 @@ class Records:
         ):
             self.folder(key).rename(Path(text) / key.name)
 
-    def places(self) -> Iterator[AttemptPlace]:
+    def locations(self) -> Iterator[AttemptLocation]:
         """Every attempt that was started and not deleted."""
         for folder in sorted(self._root.glob(f"{_PREFIX}*-*")):
             run_id, _, attempt = folder.name.removeprefix(_PREFIX).rpartition("-")
             key = AttemptKey(run_id=RunId(run_id), attempt=int(attempt) if attempt.isdigit() else 0)
             if host := self.host_of(key):
-                yield AttemptPlace(host=host, key=key)
+                yield AttemptLocation(host=host, key=key)

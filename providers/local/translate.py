@@ -21,7 +21,7 @@ from providers.base import (
 from providers.cloud.exit_codes import how_it_ended
 from providers.cloud.labels import project_of
 from providers.local.api import Container, ContainerSpec, ContainerStatus, Mount
-from providers.local.records import AttemptKey, AttemptPlace
+from providers.local.records import AttemptKey, AttemptLocation
 from workloads.pretrained import published_weights
 
 if TYPE_CHECKING:
@@ -126,13 +126,13 @@ def image_folder(request: LaunchRequest) -> Path | None:
     return None if path is None else Path(path)
 
 
-def instance(place: AttemptPlace, container: Container, *, asked_to_stop: bool) -> Instance:
+def instance(location: AttemptLocation, container: Container, *, asked_to_stop: bool) -> Instance:
     """The instance that a container is."""
     alive = Instance(
-        ref=place.ref,
+        ref=location.ref,
         state=_state(container.status, asked_to_stop=asked_to_stop),
-        run_id=place.key.run_id,
-        attempt=place.key.attempt,
+        run_id=location.key.run_id,
+        attempt=location.key.attempt,
         launched_at=container.created_at,
     )
     return alive if alive.state is not InstanceState.ENDED else ended_instance(alive, container)

@@ -41,7 +41,7 @@ def _faulty(world: World, fault: Fault, operation: str, parameters: Mapping[str,
             **result,
             "items": [],
             "nextPageToken": None,
-            "warnings": [f"some places did not answer ({fault.id})"],
+            "warnings": [f"some placements did not answer ({fault.id})"],
         }
     world.advance(world.now + timedelta(seconds=fault.seconds))
     return result

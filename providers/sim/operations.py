@@ -83,12 +83,12 @@ class Operations:
         """Whether spot capacity is available now. Like a vendor's placement score, the answer is no promise."""
         world, region = self._world, _region(request)
         zones = (str(request["zone"]),) if request.get("zone") else ZONES[region]
-        places = [
+        placements = [
             Spot(region=region, zone=zone, instance_type=str(request["instanceType"]), market=Market.SPOT)
             for zone in zones
         ]
         machines = world.state.machines.values()
-        return {"likely": has_room(world.scenario, places, machines, world.age)}
+        return {"likely": has_room(world.scenario, placements, machines, world.age)}
 
     def _run_instance(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Create a machine. The same token gives the same machine, dead or alive, until the cloud forgets the token.
@@ -103,7 +103,7 @@ class Operations:
             if instance.fingerprint != fingerprint:
                 raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
             return _description_of(instance)
-        machine = self._new_machine(name, fingerprint, request, self._place(request, region))
+        machine = self._new_machine(name, fingerprint, request, self._placement(request, region))
         world.put(machine)
         for kind, rate in ((Kind.DISK, DISK_USD_PER_HOUR), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
             thing = f"{kind}-{machine.id[2:]}"
@@ -113,11 +113,12 @@ class Operations:
             )  # fmt: skip
         return _description_of(machine)
 
-    def _named_by(self, place: str, token: str) -> tuple[str, SimMachine | None]:
-        """The id and the machine of a token in a place; the machine is None if the next create is to get this id."""
+    def _named_by(self, placement: str, token: str) -> tuple[str, SimMachine | None]:
+        """The id and the machine of a token in a placement; the machine is None if the next create is to get this
+        id."""
         world, number = self._world, 0
         while True:
-            name = f"i-{_digest(place, token, *([str(number)] if number else []))[:16]}"
+            name = f"i-{_digest(placement, token, *([str(number)] if number else []))[:16]}"
             machine = world.state.machines.get(name)
             # A forgotten token creates another machine, which needs another id: the number of the try is part of it.
             is_gone = machine is not None and machine.state is MachineState.TERMINATED
@@ -129,34 +130,34 @@ class Operations:
                 return name, machine
             number += 1
 
-    def _place(self, request: Mapping[str, Any], region: str) -> Spot:
+    def _placement(self, request: Mapping[str, Any], region: str) -> Spot:
         """Choose the zone of a new machine. Raises CloudError if a quota is exceeded or no zone has capacity."""
         world, name, market = self._world, str(request["instanceType"]), Market(request["market"]).value
         zones = ZONES[region] if request.get("zone") is None else (str(request["zone"]),)
         if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(request["image"]).startswith("img-"):
             raise CloudError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {request['image']!r}")
-        places = [Spot(region=region, zone=zone, instance_type=name, market=market) for zone in zones]
-        check_quota(world.scenario, places[0], world.state.machines.values())
-        return choose_zone(world.scenario, places, world.state.machines.values(), world.age)
+        placements = [Spot(region=region, zone=zone, instance_type=name, market=market) for zone in zones]
+        check_quota(world.scenario, placements[0], world.state.machines.values())
+        return choose_zone(world.scenario, placements, world.state.machines.values(), world.age)
 
-    def _new_machine(self, name: str, fingerprint: str, request: Mapping[str, Any], place: Spot) -> SimMachine:
+    def _new_machine(self, name: str, fingerprint: str, request: Mapping[str, Any], placement: Spot) -> SimMachine:
         world, rules = self._world, self._world.scenario
         labels = {str(key): str(value) for key, value in request["labels"].items()}
         user_data = {str(key): str(value) for key, value in request["userData"].items()}
         low, high = (part.total_seconds() for part in rules.boot)
-        boot = between(rules.seed, low, high, "boot", request["clientToken"], place.zone)
+        boot = between(rules.seed, low, high, "boot", request["clientToken"], placement.zone)
         reaped = instant(labels.get(LABEL_DEADLINE)) if rules.standing_reaper else None
         return SimMachine(
             id=name,
-            region=place.region,
-            zone=place.zone,
-            instance_type=place.instance_type,
-            market=place.market,
+            region=placement.region,
+            zone=placement.zone,
+            instance_type=placement.instance_type,
+            market=placement.market,
             labels=labels,
             token=str(request["clientToken"]),
             fingerprint=fingerprint,
             user_data=user_data,
-            usd_per_hour=TYPES[place.instance_type].usd_per_hour(place.region, place.market),
+            usd_per_hour=TYPES[placement.instance_type].usd_per_hour(placement.region, placement.market),
             created_at=world.now,
             shown_from=self._shown_from(name),
             boots_at=world.now + timedelta(seconds=boot),

@@ -24,8 +24,8 @@ def _between(low: int, high: int) -> Range:
     return timedelta(seconds=low), timedelta(seconds=high)
 
 
-class PlaceRule(Value):
-    """Stock and reclaim rate of some places; None means any, and the last rule that fits counts.
+class PlacementRule(Value):
+    """Stock and reclaim rate of some placements; None means any, and the last rule that fits counts.
 
     `start` and `end` bound the time, from the beginning of the world.
     """
@@ -120,7 +120,7 @@ class Scenario(Script):
     quota: Count = 32
     """Devices of a family and market in a region."""
     reclaims_per_hour: Annotated[float, Field(ge=0)] = 0.05
-    places: tuple[PlaceRule, ...] = ()
+    placements: tuple[PlacementRule, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
 
 

@@ -11,7 +11,7 @@ from providers.sim.catalogue import TYPES, ZONES
 from providers.sim.values import CloudError, Code, SimMachine
 
 if TYPE_CHECKING:
-    from providers.sim.scenario import PlaceRule, QuotaRule, Scenario
+    from providers.sim.scenario import PlacementRule, QuotaRule, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,27 +24,29 @@ class Spot:
     market: str
 
 
-def stock_of(scenario: Scenario, place: Spot, age: timedelta) -> int:
+def stock_of(scenario: Scenario, placement: Spot, age: timedelta) -> int:
     """How many machines the zone holds of it, rented ones included, when the world is so old."""
-    stocks = [rule.stock for rule in scenario.places if rule.stock is not None and _fits(rule, place, age)]
+    stocks = [rule.stock for rule in scenario.placements if rule.stock is not None and _fits(rule, placement, age)]
     return stocks[-1] if stocks else scenario.stock
 
 
-def reclaims_per_hour(scenario: Scenario, place: Spot, age: timedelta) -> float:
-    """How often spot machines are taken back at a place, by the last rule of the scenario that fits."""
-    values = [rule.reclaims_per_hour for rule in scenario.places if _fits(rule, place, age)]
+def reclaims_per_hour(scenario: Scenario, placement: Spot, age: timedelta) -> float:
+    """How often spot machines are taken back at a placement, by the last rule of the scenario that fits."""
+    values = [rule.reclaims_per_hour for rule in scenario.placements if _fits(rule, placement, age)]
     settings = [rate for rate in values if rate is not None]
     return settings[-1] if settings else scenario.reclaims_per_hour
 
 
-def check_quota(scenario: Scenario, place: Spot, machines: Iterable[SimMachine]) -> None:
+def check_quota(scenario: Scenario, placement: Spot, machines: Iterable[SimMachine]) -> None:
     """Raises CloudError where one more machine would be over the account's quota."""
-    machine_type = TYPES[place.instance_type]
-    limit = quota_of(scenario, place.region, machine_type.family, place.market)
-    used = devices_used(machines, place.region, machine_type.family, place.market)
+    machine_type = TYPES[placement.instance_type]
+    limit = quota_of(scenario, placement.region, machine_type.family, placement.market)
+    used = devices_used(machines, placement.region, machine_type.family, placement.market)
     if used + machine_type.device_count > limit:
-        name = quota_name(place.region, machine_type.family, place.market)
-        message = f"{used} of {limit} {machine_type.family} devices ({place.market}) are in use in {place.region}"
+        name = quota_name(placement.region, machine_type.family, placement.market)
+        message = (
+            f"{used} of {limit} {machine_type.family} devices ({placement.market}) are in use in {placement.region}"
+        )
         raise CloudError(Code.QUOTA, message, {"quota": name})
 
 
@@ -69,44 +71,44 @@ def quota_name(region: str, family: str, market: str) -> str:
     return f"{family}-{market}-devices/{region}"
 
 
-def choose_zone(scenario: Scenario, places: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> Spot:
-    """The first of these places that has one left. Raises CloudError, naming zones of the region that have."""
+def choose_zone(scenario: Scenario, placements: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> Spot:
+    """The first of these placements that has one left. Raises CloudError, naming zones of the region that have."""
     live = [machine for machine in machines if machine.live]
-    spots = tuple(places)
-    for place in spots:
-        if _has_stock(scenario, place, live, age):
-            return place
+    spots = tuple(placements)
+    for placement in spots:
+        if _has_stock(scenario, placement, live, age):
+            return placement
     first = spots[0]
     others = [
         Spot(region=first.region, zone=zone, instance_type=first.instance_type, market=first.market)
         for zone in ZONES[first.region]
     ]
-    elsewhere = [place.zone for place in others if _has_stock(scenario, place, live, age)]
+    elsewhere = [placement.zone for placement in others if _has_stock(scenario, placement, live, age)]
     where = first.zone if len(spots) == 1 else first.region
     message = f"there is no {first.instance_type} ({first.market}) left in {where}"
     raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
 
 
-def has_room(scenario: Scenario, places: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> bool:
-    """Whether one of these places has one left now."""
+def has_room(scenario: Scenario, placements: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> bool:
+    """Whether one of these placements has one left now."""
     live = [machine for machine in machines if machine.live]
-    return any(_has_stock(scenario, place, live, age) for place in places)
+    return any(_has_stock(scenario, placement, live, age) for placement in placements)
 
 
-def _has_stock(scenario: Scenario, place: Spot, live: Iterable[SimMachine], age: timedelta) -> bool:
-    key = (place.zone, place.instance_type, place.market)
+def _has_stock(scenario: Scenario, placement: Spot, live: Iterable[SimMachine], age: timedelta) -> bool:
+    key = (placement.zone, placement.instance_type, placement.market)
     used = sum((machine.zone, machine.instance_type, machine.market) == key for machine in live)
-    return used < stock_of(scenario, place, age)
+    return used < stock_of(scenario, placement, age)
 
 
-def _fits(rule: PlaceRule, place: Spot, age: timedelta) -> bool:
+def _fits(rule: PlacementRule, placement: Spot, age: timedelta) -> bool:
     if age < rule.start or (rule.end is not None and age >= rule.end):
         return False
     pairs = (
-        (rule.region, place.region),
-        (rule.zone, place.zone),
-        (rule.instance_type, place.instance_type),
-        (rule.market, place.market),
+        (rule.region, placement.region),
+        (rule.zone, placement.zone),
+        (rule.instance_type, placement.instance_type),
+        (rule.market, placement.market),
     )
     return all(name is None or name == value for name, value in pairs)
 

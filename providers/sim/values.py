@@ -21,7 +21,7 @@ class Code(StrEnum):
     EXPIRED = "ExpiredCredentials"
     DENIED = "AccessDenied"
     INTERNAL = "InternalError"
-    UNAVAILABLE = "PlaceUnavailable"
+    UNAVAILABLE = "PlacementUnavailable"
     NO_INSTANCE = "InstanceNotFound"
     NO_OBJECT = "NoSuchKey"
     IN_USE = "ResourceInUse"

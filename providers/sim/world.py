@@ -176,10 +176,10 @@ class World:
 
     def _made_rules(self) -> Rules:
         def rate(machine: SimMachine) -> float:
-            place = Spot(
+            placement = Spot(
                 region=machine.region, zone=machine.zone, instance_type=machine.instance_type, market=machine.market
             )
-            return reclaims_per_hour(self.scenario, place, self.age)
+            return reclaims_per_hour(self.scenario, placement, self.age)
 
         return Rules(
             scenario=self.scenario,

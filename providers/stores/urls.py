@@ -35,7 +35,7 @@ class BucketAddress:
     account: str = ""
 
 
-def place(url: str) -> BucketAddress:
+def bucket_address(url: str) -> BucketAddress:
     """`s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`. Raises BadRequestError."""
     parts = urlsplit(url)
     path = parts.path.strip("/")
@@ -60,7 +60,7 @@ def size_bytes(url: str, settings: ProviderSettings, patience: Patience | None =
     patience = patience or Patience()
     if urlsplit(url).scheme in ("https", "http"):
         return patience(lambda: _web_bytes(url))
-    there = place(url)
+    there = bucket_address(url)
     with opened(there, settings) as bucket:
         total = sum(entry.size_bytes for entry in entries(bucket, there.prefix, patience))
     if not total:

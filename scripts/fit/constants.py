@@ -92,14 +92,14 @@ class Fitted:
         speeds: dict[Link, float] = {
             link: float(1 / value) for link, value in zip(LINKS, self.link_coefficients, strict=True)
         }
-        places = enumerate(LIBRARIES)
+        positions = enumerate(LIBRARIES)
         libraries = {
             library: LibraryConstants(
-                reach=float(1 / self.library_coefficients[place]),
-                hop_seconds=float(self.hop_seconds[place]),
-                jitter=float(self.jitter[place]),
+                reach=float(1 / self.library_coefficients[position]),
+                hop_seconds=float(self.hop_seconds[position]),
+                jitter=float(self.jitter[position]),
             )
-            for place, library in places
+            for position, library in positions
         }
         libraries[Library.ONE] = LibraryConstants(reach=1.0, hop_seconds=0.0, jitter=0.0)
         return LinkConstants(bytes_per_second={Link.ONE: float("1e30"), **speeds}, libraries=libraries)
@@ -120,7 +120,7 @@ class _Problem:
         )
         levels = ("architecture_precision", "series")
         self.architectures, self.series = (
-            _places([group[1:] for row in data.rows for group in row.setup.groups if group[0] == level])
+            _numbers([group[1:] for row in data.rows for group in row.setup.groups if group[0] == level])
             for level in levels
         )
         self.sums = data.nodes.sum(axis=1)
@@ -225,6 +225,6 @@ def _unpacked(values: Floats) -> Fitted:
     )
 
 
-def _places(keys: list[tuple[str, ...]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _numbers(keys: list[tuple[str, ...]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     numbers = {key: number for number, key in enumerate(sorted(set(keys)))}
     return np.array([numbers[key] for key in keys])

@@ -73,7 +73,7 @@ def fit(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays) -> tuple[M
 def run_fold(data: Arithmetic, pairs: Sequence[Pair], others: OtherArrays, fold: Fold) -> list[Tested]:
     """Fitted on the fold's training rows alone, and on the pairs that go with them: constants, variances and
     corrections."""
-    train = data.take([place for place, row in enumerate(data.rows) if row.measurement.id in fold.trained])
+    train = data.take([position for position, row in enumerate(data.rows) if row.measurement.id in fold.trained])
     others_of_fold = others.take(trained_others(fold, data.rows, others.others))
     model, _ = fit(train, trained_pairs(fold, data.rows, pairs), others_of_fold)
     return [_tested(fold, row, model, train.rows) for row in data.rows if row.measurement.id in fold.tested]

@@ -91,8 +91,8 @@ def trained_others(fold: Fold, rows: Sequence[Row], others: Sequence[Other]) -> 
     precisions = _keys_left_out(fold, rows, lambda row: (row.setup.device, row.setup.precision))
     alone = _keys_left_out(fold, rows, lambda row: (_source(row), row.setup.device, row.setup.count > 1))
     return [
-        place
-        for place, other in enumerate(others)
+        position
+        for position, other in enumerate(others)
         if other.source not in sources
         and other.setup.device not in devices
         and (other.setup.device, other.setup.precision) not in precisions

@@ -93,11 +93,11 @@ class OtherArrays:
         sums = np.add.reduceat(off, self.starts)
         return np.asarray(sums / [len(other.rows) for other in self.others])
 
-    def take(self, places: Sequence[int]) -> OtherArrays:
+    def take(self, positions: Sequence[int]) -> OtherArrays:
         """Some of them."""
         ends = [*self.starts[1:], len(self.data.rows)]
-        rows = [row for place in places for row in range(self.starts[place], ends[place])]
-        others = [self.others[place] for place in places]
+        rows = [row for position in positions for row in range(self.starts[position], ends[position])]
+        others = [self.others[position] for position in positions]
         return OtherArrays(others=others, data=self.data.take(rows), starts=_starts(others))
 
 
@@ -109,4 +109,4 @@ def other_arrays(others: Sequence[Other]) -> OtherArrays:
 
 def _starts(others: Sequence[Other]) -> list[int]:
     lengths = [len(other.rows) for other in others]
-    return [sum(lengths[:place]) for place in range(len(lengths))]
+    return [sum(lengths[:position]) for position in range(len(lengths))]

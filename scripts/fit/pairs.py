@@ -84,11 +84,11 @@ def read_pairs() -> list[Pair]:
                 *(stated.framework, stated.framework_version, stated.layout),
             )
             seconds = setup.batch * setup.count / stated.images_per_second
-            place = (setup.count, setup.link, setup.library)
-            steps[key][place].append((stated.id, seconds))
+            setting = (setup.count, setup.link, setup.library)
+            steps[key][setting].append((stated.id, seconds))
             sent = MILLION_WEIGHTS[stated.model] * 1e6 * setup.gradient_bytes
-            volumes[*key, place] = volume(setup, sent, setup.count)
-    return [pair for key, by_place in steps.items() for pair in _pairs(key, by_place, volumes)]
+            volumes[*key, setting] = volume(setup, sent, setup.count)
+    return [pair for key, by_setting in steps.items() for pair in _pairs(key, by_setting, volumes)]
 
 
 def _is_usable(stated: Measurement) -> bool:
@@ -109,14 +109,14 @@ _ANY_NET = _known_net("vgg16", 224)
 
 def _pairs(
     key: tuple[object, ...],
-    by_place: dict[tuple[int, Link, Library], list[tuple[str, float]]],
+    by_setting: dict[tuple[int, Link, Library], list[tuple[str, float]]],
     volumes: dict[tuple[object, ...], float],
 ) -> Iterable[Pair]:
-    alone = by_place.get((1, Link.ONE, Library.ONE))
+    alone = by_setting.get((1, Link.ONE, Library.ONE))
     if alone is None:
         return
-    for place, several in by_place.items():
-        count, link, library = place
+    for setting, several in by_setting.items():
+        count, link, library = setting
         if count > 1:
             yield Pair(
                 id=several[0][0],
@@ -127,7 +127,7 @@ def _pairs(
                 count=count,
                 alone_seconds=mean(seconds for _, seconds in alone),
                 seconds=mean(seconds for _, seconds in several),
-                volume=volumes[*key, place],
+                volume=volumes[*key, setting],
             )
 
 
@@ -135,8 +135,8 @@ def pair_arrays(pairs: Sequence[Pair], spread: float) -> PairArrays:
     """`spread` is one standard deviation of a pair that counts whole."""
     crowds = Counter((pair.source, pair.device, pair.link) for pair in pairs)
     volumes = np.zeros((len(pairs), len(LINKS)))
-    for place, pair in enumerate(pairs):
-        volumes[place, LINKS.index(pair.link)] = pair.volume
+    for setting, pair in enumerate(pairs):
+        volumes[setting, LINKS.index(pair.link)] = pair.volume
     shares = [min(1.0, _COUNTED_ROWS / crowds[pair.source, pair.device, pair.link]) for pair in pairs]
     return PairArrays(
         alone=np.array([pair.alone_seconds for pair in pairs]),

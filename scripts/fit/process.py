@@ -121,10 +121,10 @@ def at_corrections(prepared: Prepared, corrections: Mapping[Group, Correction]) 
     rows = prepared.count
     nodes, delays = np.zeros((rows, NODE_COUNT)), np.zeros((rows, 1))
     for level in dict.fromkeys(level for level, _ in TERMS):
-        for place, group in enumerate(prepared.groups[level][:rows]):
+        for position, group in enumerate(prepared.groups[level][:rows]):
             correction = corrections.get(group, Correction())
-            nodes[place] += correction.nodes or 0.0
-            delays[place] += correction.waiting
+            nodes[position] += correction.nodes or 0.0
+            delays[position] += correction.waiting
     parts, waiting = prepared.features["nodes"].copy(), prepared.features["waiting"].copy()
     parts[:rows] *= np.exp(nodes)
     whole = (parts.sum(axis=1, keepdims=True) + waiting)[:rows]
@@ -212,15 +212,15 @@ def _kernels(prepared: Prepared) -> Floats:
         kind: (feature @ prior if kind == "nodes" else feature) @ feature.T
         for kind, feature in prepared.features.items()
     }
-    for place, (level, kind) in enumerate(TERMS):
-        kernels[place] = (products[kind] * _same(prepared.groups[level])).ravel()
+    for position, (level, kind) in enumerate(TERMS):
+        kernels[position] = (products[kind] * _same(prepared.groups[level])).ravel()
     return kernels
 
 
 def _same(groups: Sequence[Group]) -> Floats:
     numbers = {group: number for number, group in enumerate(set(groups))}
-    places = np.array([numbers[group] for group in groups])
-    return np.asarray(places[:, None] == places[None, :], dtype=np.float64)
+    positions = np.array([numbers[group] for group in groups])
+    return np.asarray(positions[:, None] == positions[None, :], dtype=np.float64)
 
 
 def _inverse(kernels: Floats, values: Floats, noise: NDArray[np.int64]) -> tuple[float, Floats]:

@@ -116,7 +116,7 @@ a step, which alone is above 2.0. What an estimate counts, and from where:
 | validation, or tests between epochs | each image a third of a training step; between epochs as often as the trainer does | `EVALUATION_SPEEDUP`; the four logs above have a quarter |
 | input | the slower of decoding, copying and computing; files that fit memory are decoded in the first epoch only | `planner/forecast/feeding.py`, `benchmarks/feeding.py` of 2026-11-21 |
 | checkpoints | one after each interval, at a disk's speed | `planner/forecast/spot.py` `checkpoint_seconds` |
-| restarts | on spot, by the place's rate of interruption; none on demand, where nobody publishes one (assumed) | `planner/forecast/spot.py` `spot_rate` |
+| restarts | on spot, by the placement's rate of interruption; none on demand, where nobody publishes one (assumed) | `planner/forecast/spot.py` `spot_rate` |
 """
 
 SHORTFALLS = """- A step of several devices repeats itself within 13 % only, and the model is nearer to the next one (8 %) than the

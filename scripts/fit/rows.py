@@ -132,10 +132,10 @@ class Arithmetic:
     pressure: Floats
     noise: NDArray[np.int64]
 
-    def take(self, places: Sequence[int]) -> Arithmetic:
-        at = np.asarray(places, dtype=np.int64)
+    def take(self, positions: Sequence[int]) -> Arithmetic:
+        at = np.asarray(positions, dtype=np.int64)
         return Arithmetic(
-            rows=[self.rows[place] for place in places],
+            rows=[self.rows[position] for position in positions],
             log_seconds=self.log_seconds[at],
             nodes=self.nodes[at],
             volume=self.volume[at],
@@ -160,16 +160,16 @@ def arithmetic(rows: Sequence[Row]) -> Arithmetic:
     silent = LinkConstants(bytes_per_second=dict.fromkeys(Link, np.inf), libraries=dict.fromkeys(Library, whole))
     for column, name in enumerate(CONSTANTS):
         constants = _only(name)
-        for place, row in enumerate(rows):
+        for position, row in enumerate(rows):
             physical = step(row.setup, constants, silent)
-            pressure[place] = physical.memory_pressure
+            pressure[position] = physical.memory_pressure
             for node, seconds in physical.parts:
-                nodes[place, node, column] += seconds
+                nodes[position, node, column] += seconds
     unit = replace(silent, bytes_per_second=dict.fromkeys(Link, 1.0))
     nothing = _only("")
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         if row.setup.count > 1:
-            volume[place, LINKS.index(row.setup.link)] = step(row.setup, nothing, unit).seconds
+            volume[position, LINKS.index(row.setup.link)] = step(row.setup, nothing, unit).seconds
     return Arithmetic(
         rows=rows,
         log_seconds=np.log([row.seconds for row in rows]),

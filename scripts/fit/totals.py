@@ -85,11 +85,11 @@ def predict_totals(rows: Sequence[Row], pairs: Sequence[Pair], others: OtherArra
     def model_without(source: str) -> Model:
         key = source if any(row.measurement.source == source for row in rows) else ""
         if key not in models:
-            places = [place for place, row in enumerate(rows) if row.measurement.source != key]
-            trained = frozenset(rows[place].measurement.id for place in places)
+            positions = [position for position, row in enumerate(rows) if row.measurement.source != key]
+            trained = frozenset(rows[position].measurement.id for position in positions)
             fold = Fold(test="whole_runs", name=key, tested=frozenset(), trained=trained)
             known = others.take(trained_others(fold, rows, others.others))
-            models[key] = fit(data.take(places), trained_pairs(fold, rows, pairs), known)[0]
+            models[key] = fit(data.take(positions), trained_pairs(fold, rows, pairs), known)[0]
         return models[key]
 
     return [_predicted(cells, rows, model_without) for cells in read_totals()]

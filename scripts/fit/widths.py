@@ -39,17 +39,18 @@ def sharing_scales(tested: Sequence[Tested]) -> dict[str, float]:
     all are: the root of the mean square over folds, drawn towards that of all folds."""
     squares: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in tested:
-        if row.test == SHARED_TEST and row.near.place:
-            squares[row.near.place][row.fold].append(row.off**2)
+        if row.test == SHARED_TEST and row.near.position:
+            squares[row.near.position][row.fold].append(row.off**2)
     by_fold = {
-        place: [mean(values) for values in squares_of_place.values()] for place, squares_of_place in squares.items()
+        position: [mean(values) for values in squares_of_position.values()]
+        for position, squares_of_position in squares.items()
     }
     if not by_fold:
         return {}
     whole = mean(value for values in by_fold.values() for value in values)
     return {
-        place: math.sqrt((sum(values) / whole + _FOLDS_OF_ALL) / (len(values) + _FOLDS_OF_ALL))
-        for place, values in sorted(by_fold.items())
+        position: math.sqrt((sum(values) / whole + _FOLDS_OF_ALL) / (len(values) + _FOLDS_OF_ALL))
+        for position, values in sorted(by_fold.items())
     }
 
 
@@ -88,7 +89,7 @@ def _half_width(rows: Sequence[Tested], scales: Mapping[str, float]) -> float:
     sizes = Counter((row.test, row.fold) for row in rows)
     by_fold = rows[0].evidence in _BY_FOLD
     weights = [1 / sizes[row.test, row.fold] if by_fold else 1.0 for row in rows]
-    return quantile([abs(row.off) / row.near.scale / scales.get(row.near.place, 1.0) for row in rows], weights)
+    return quantile([abs(row.off) / row.near.scale / scales.get(row.near.position, 1.0) for row in rows], weights)
 
 
 def version_shift(rows: Sequence[Row]) -> float:
@@ -111,5 +112,5 @@ def version_shift(rows: Sequence[Row]) -> float:
     shifts = []
     for by_version in groups.values():
         means = [sum(values) / len(values) for values in by_version.values()]
-        shifts += [abs(first - second) for place, first in enumerate(means) for second in means[:place]]
+        shifts += [abs(first - second) for position, first in enumerate(means) for second in means[:position]]
     return quantile(shifts)

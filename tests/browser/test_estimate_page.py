@@ -52,7 +52,7 @@ class Made(NamedTuple):
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("page")
     settings, job = load_settings({"PLAN_HOME": str(folder / "home")}), read_job(EXAMPLE)
-    query = PlanQuery(every_place=True, limit=0, prices=True)
+    query = PlanQuery(every_placement=True, limit=0, prices=True)
 
     def plan_of(changed: TrainingJob, nodes: Any) -> Plan:
         return make_plan(changed, query._replace(nodes=tuple(nodes)), settings, NOW)
@@ -96,7 +96,7 @@ class Setting(NamedTuple):
     @property
     def query(self) -> PlanQuery:
         names = [(name,) if name else () for name in (self.provider, self.device, self.market)]
-        return PlanQuery(providers=names[0], devices=names[1], markets=names[2], every_place=self.every, limit=0)
+        return PlanQuery(providers=names[0], devices=names[1], markets=names[2], every_placement=self.every, limit=0)
 
 
 def drawn(draw: random.Random, rows: list[dict[str, Any]]) -> Setting:
@@ -123,7 +123,7 @@ def test_two_hundred_settings_of_the_filters_show_what_the_options_show(opener: 
         setting.type_into(page)
         plan = made.planned(setting.query, setting.deadline, setting.budget)
         expected = [
-            (one.estimate.rental.provider, one.place.region, one.estimate.rental.instance_type, one.cost_micro_usd)
+            (one.estimate.rental.provider, one.placement.region, one.estimate.rental.instance_type, one.cost_micro_usd)
             for one in plan.ranking
         ]
         shown = [rows[rank - 1] for rank in page.evaluate(SHOWN)]
@@ -228,8 +228,8 @@ def test_the_whole_page_can_be_used_with_the_keyboard(opener: Opener, made: Made
 def test_a_point_under_the_pointer_tells_its_row(opener: Opener, made: Made) -> None:
     page = opener.open(made.file)
     page.locator(".spot.front circle").first.hover()
-    (place,) = page.evaluate("[...document.querySelectorAll('.spot.chosen')].map(spot => Number(spot.dataset.row))")
-    row = made.document["candidates"][place]
+    (index,) = page.evaluate("[...document.querySelectorAll('.spot.chosen')].map(spot => Number(spot.dataset.row))")
+    row = made.document["candidates"][index]
     told = page.inner_text(".tip")
     assert told.startswith(f"row {row['rank']}: {row['provider']} {row['region']}; ")
     assert f" {format_duration(timedelta(seconds=row['total_seconds']))} (" in told

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DIGEST = f"sha256:{'5' * 64}"
 HOME = "us-east-1"
 OFFER = "g4dn.xlarge"
-PLACES = {r"sg-[0-9a-f]{17}": GROUP_ID, r"\bi-[0-9a-f]{17}": INSTANCE_ID}
+PLACEMENTS = {r"sg-[0-9a-f]{17}": GROUP_ID, r"\bi-[0-9a-f]{17}": INSTANCE_ID}
 CREATES = ("CreateSecurityGroup", "RunInstances", "CreateScheduleGroup", "CreateSchedule")
 
 
@@ -145,8 +145,8 @@ class AwsHarness:
 
     def sent(self) -> Sequence[VendorRequest]:
         """A call that repeats another one makes nothing new: its token or its name says so. Ids that a call gets from
-        the one before are shown as the places that they were put into."""
-        made = [replace(request, parameters=self._with_places(request.parameters)) for request in self._sent]
+        the one before are shown as the placements that they were put into."""
+        made = [replace(request, parameters=self._with_placements(request.parameters)) for request in self._sent]
         return [request for number, request in enumerate(made) if request not in made[:number]]
 
     def break_launch(self) -> None:
@@ -165,8 +165,8 @@ class AwsHarness:
             made.close()
         assert self.double.ask("unpermitted") == [], "docs/permissions/aws/client.json lacks what the adapter calls"
 
-    def _with_places(self, parameters: Mapping[str, object]) -> dict[str, Any]:
+    def _with_placements(self, parameters: Mapping[str, object]) -> dict[str, Any]:
         text = json.dumps(parameters)
-        for pattern, place in PLACES.items():
-            text = re.sub(pattern, place, text)
+        for pattern, placement in PLACEMENTS.items():
+            text = re.sub(pattern, placement, text)
         return dict(json.loads(text))

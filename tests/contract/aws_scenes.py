@@ -73,7 +73,7 @@ class AwsScene:
     def refused_at(self) -> Sequence[datetime]:
         return [datetime.fromisoformat(text) for text in self._double.ask("unmet")]
 
-    def places_asked(self) -> Sequence[str]:
+    def placements_asked(self) -> Sequence[str]:
         return [call["region"] for call in self._double.ask("calls") if call["operation"] == "RunInstances"]
 
     def remaining(self) -> Sequence[str]:

@@ -58,7 +58,7 @@ class AzureScene:
     def refused_at(self) -> Sequence[datetime]:
         return [datetime.fromisoformat(text) for text in self._double.control("unmet")]
 
-    def places_asked(self) -> Sequence[str]:
+    def placements_asked(self) -> Sequence[str]:
         return [create["location"] for create in machines_asked_for(self._double)]
 
     def remaining(self) -> Sequence[str]:

@@ -142,7 +142,7 @@ class GcpHarness:
 
     def break_listing(self) -> None:
         listing = "compute.instances.aggregatedList"
-        self.google.script(FaultRule(operation=listing, effect="warning", place="us-east1-b", times=None))
+        self.google.script(FaultRule(operation=listing, effect="warning", placement="us-east1-b", times=None))
 
     def lose_reply(self) -> None:
         self.google.script(FaultRule(operation="compute.instances.insert", effect="lost_reply"))

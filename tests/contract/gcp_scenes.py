@@ -75,7 +75,7 @@ class GcpScene:
     def refused_at(self) -> Sequence[datetime]:
         return [datetime.fromisoformat(text) for text in self._google.control("unmet")["at"]]
 
-    def places_asked(self) -> Sequence[str]:
+    def placements_asked(self) -> Sequence[str]:
         calls = self._google.control("calls")["calls"]
         return [call["path"][_CREATES[call["method"]]] for call in calls if call["method"] in _CREATES]
 

@@ -61,7 +61,7 @@ class Harness(Protocol):
         """From now on nothing can be launched."""
 
     def break_listing(self) -> None:
-        """From now on one of the places where something may be does not answer."""
+        """From now on one of the placements where something may be does not answer."""
 
     def lose_reply(self) -> None:
         """The first launch of the provider made next takes effect, and its answer is lost."""
@@ -120,7 +120,7 @@ def launched(provider: Provider, run: LaunchRequest) -> Instance:
 
 
 def owned_resources(provider: Provider, run_id: str | None = None) -> Sequence[OwnedResource]:
-    """What is there, as far as the places that answer know."""
+    """What is there, as far as the placements that answer know."""
     try:
         return provider.list_owned(None if run_id is None else RunId(run_id))
     except IncompleteListingError as error:

@@ -21,7 +21,7 @@ from providers.local.here import Here
 from providers.local.image import LOCAL_BASE, PUBLIC_BASE
 from providers.local.process import ProcessHost
 from providers.local.provider import LocalProvider
-from providers.local.records import AttemptPlace, attempt_key
+from providers.local.records import AttemptLocation, attempt_key
 from providers.local.settings import EngineChoice, LocalSettings
 from tests.contract.harness import owned_resources
 from tests.doubles import engine as engine_double
@@ -233,16 +233,16 @@ def build_tiny_image(engine: Engine, context: Path) -> None:
     engine.build(BuildSpec(tag=TINY_IMAGE, context=context, labels={"trainplan-image": "tests"}), lambda _: None)
 
 
-def _leave_record(place: Here, engine: EngineName) -> None:
+def _leave_record(location: Here, engine: EngineName) -> None:
     """An attempt in an engine that does not answer here."""
-    place.records.keep(AttemptPlace(host=engine, key=attempt_key(RunId("elsewhere"), 1)))
+    location.records.keep(AttemptLocation(host=engine, key=attempt_key(RunId("elsewhere"), 1)))
 
 
-def _over(place: Here, engine: object, image: str) -> LocalProvider:
+def _over(location: Here, engine: object, image: str) -> LocalProvider:
     def find(name: EngineName) -> Engine | None:
         return engine if name is engine.name else None  # type: ignore[attr-defined, return-value]
 
-    return LocalProvider(place, ProcessHost(here=place), find, now, image)
+    return LocalProvider(location, ProcessHost(here=location), find, now, image)
 
 
 def _request(words: Sequence[str], service: str = EngineName.PODMAN) -> VendorRequest:

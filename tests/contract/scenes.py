@@ -18,7 +18,7 @@ class Scene(Protocol):
         that needs it does not find it for so many seconds after that; None: it never does."""
 
     def command(self, pair: Pair) -> Sequence[str]:
-        """The words behind `plan` with which both happen: a launch with two places to go to, or a set-up."""
+        """The words behind `plan` with which both happen: a launch with two placements to go to, or a set-up."""
         ...
 
     def now(self) -> datetime: ...
@@ -27,7 +27,7 @@ class Scene(Protocol):
         """The instants at which the double answered that it does not find it."""
         ...
 
-    def places_asked(self) -> Sequence[str]:
+    def placements_asked(self) -> Sequence[str]:
         """Where a machine was asked for, one entry for each create, repeats included."""
         ...
 

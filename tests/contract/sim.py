@@ -140,7 +140,7 @@ class SimHarness:
         self.script(operation="RunInstance", code="InsufficientCapacity", times=None)
 
     def break_listing(self) -> None:
-        self.script(operation="ListInstances", where={"region": "sim-west"}, code="PlaceUnavailable", times=None)
+        self.script(operation="ListInstances", where={"region": "sim-west"}, code="PlacementUnavailable", times=None)
 
     def lose_reply(self) -> None:
         self.script(operation="RunInstance", effect="lost_reply")

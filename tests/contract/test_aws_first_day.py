@@ -59,7 +59,7 @@ SCENES = (
         ("doctor", "aws", JOB),
         ExitCode.OK,
     ),
-    Scene("The first launch", "The cheapest place within the quotas is a small machine.", LAUNCH, ExitCode.OK),
+    Scene("The first launch", "The cheapest placement within the quotas is a small machine.", LAUNCH, ExitCode.OK),
     Scene(
         "A GPU on the first day",
         "Nothing is created where the quota is known to be too small.",

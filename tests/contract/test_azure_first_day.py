@@ -60,7 +60,7 @@ SCENES = (
         ("doctor", "azure"),
         ExitCode.OK,
     ),
-    Scene("The first launch", "The cheapest place is a machine of 2 cores.", LAUNCH, ExitCode.OK),
+    Scene("The first launch", "The cheapest placement is a machine of 2 cores.", LAUNCH, ExitCode.OK),
     Scene(
         "A GPU on the first day",
         "Nothing is created where the quota is known to be too small; `plan doctor azure` says where to ask for more.",

@@ -37,7 +37,7 @@ SECTIONS = (
     ("Before the set-up", "Quotas come first, since they take longest.", DOCTOR),
     ("The set-up", "What an owner of the project does once.", SET_UP),
     ("After the set-up", "What can be launched while the request for GPUs is under way.", DOCTOR),
-    ("The first launch", "One machine is asked for, and no place whose quota is too small.", LAUNCH),
+    ("The first launch", "One machine is asked for, and no placement whose quota is too small.", LAUNCH),
 )
 TAKES = "hours to days"
 LINK = "https://console.cloud.google.com/iam-admin/quotas?project=a-project"

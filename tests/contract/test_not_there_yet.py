@@ -40,7 +40,7 @@ def test_it_is_waited_for_as_long_as_its_source_says(pair: Pair, scene: Scene) -
     assert said.code == ExitCode.OK, said.err
     refused = scene.refused_at()
     assert refused, f"nothing asked for the new {pair.resource} before it was known"
-    assert len(set(scene.places_asked())) <= 1
+    assert len(set(scene.placements_asked())) <= 1
     assert scene.remaining() == []
 
 
@@ -52,7 +52,7 @@ def test_what_never_comes_is_refused_within_five_minutes_and_not_tried_elsewhere
     assert said.error
     assert said.hint
     assert scene.now() - scene.refused_at()[0] <= timedelta(seconds=pair.most_seconds)
-    assert len(set(scene.places_asked())) <= 1
+    assert len(set(scene.placements_asked())) <= 1
     assert scene.remaining() == []
 
 

@@ -100,7 +100,7 @@ class TpuHarness(GcpHarness):
         self.google.script(FaultRule(operation=CREATE, status=429, message=NO_CAPACITY, times=None))
 
     def break_listing(self) -> None:
-        self.google.script(FaultRule(operation=LIST, effect="warning", place="us-central1-a", times=None))
+        self.google.script(FaultRule(operation=LIST, effect="warning", placement="us-central1-a", times=None))
 
     def lose_reply(self) -> None:
         self.google.script(FaultRule(operation=CREATE, effect="lost_reply"))

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from pricing.obtainability import MachinePlace, Obtainability
+from pricing.obtainability import MachinePlacement, Obtainability
 from pricing.offers import Offer, PriceGrade
 from providers.base import Check, Preflight, PreflightState, ProviderSettings, SetupStep, VendorRequest
-from providers.cloud.obtainability import place_of
+from providers.cloud.obtainability import placement_of
 from tests.doubles.fake_provider import FakeProvider
 
 IDENTITY = Check(name="identity", state=PreflightState.OK, detail="account 123456789012")
@@ -70,9 +70,9 @@ class FakeCloud(FakeProvider):
             else:
                 self.finished_steps.append(step.name)
 
-    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlace, Obtainability]:
+    def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
         with self._call("obtainability", f"{len(offers)}"):
-            return {place_of(offer): score for offer in offers if (score := self.score(offer)) is not None}
+            return {placement_of(offer): score for offer in offers if (score := self.score(offer)) is not None}
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         with self._call("refine", f"{len(offers)}"):

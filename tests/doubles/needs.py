@@ -33,7 +33,7 @@ RESOURCE_TAGS = "tags of the resource"
 """A context that the caller of `needs` looks up."""
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _LITERAL = re.compile(r"'[^']*'|`[^`]*`")
-_PLACE = re.compile(r"\{([^}]+)\}")
+_PLACEMENT = re.compile(r"\{([^}]+)\}")
 
 
 class UnknownCallError(Exception):
@@ -119,7 +119,7 @@ def _parameters(cloud: str, call: str) -> frozenset[str]:
         if not row.permission:
             names.update(row.when.split())
             continue
-        read = [row.when, *_PLACE.findall(row.on), *(part.partition("=")[2] for part in row.context.split(";"))]
+        read = [row.when, *_PLACEMENT.findall(row.on), *(part.partition("=")[2] for part in row.context.split(";"))]
         names.update(name for text in read for name in _NAME.findall(_LITERAL.sub("", text)))
     return frozenset(names)
 
@@ -134,7 +134,7 @@ def _of_row(row: Row, seen: Mapping[str, Any], tags: Callable[[str], Mapping[str
 
 def _filled(template: str, seen: Mapping[str, Any]) -> list[str]:
     """The template with each expression replaced by what it finds."""
-    found = _PLACE.search(template)
+    found = _PLACEMENT.search(template)
     if found is None:
         return [template]
     value = _search(found[1], seen)

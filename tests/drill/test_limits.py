@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits
-from planner.drill.places import targets
+from planner.drill.placements import targets
 from planner.drill.result import DrillResult, Verdict
 from planner.drill.steps import MACHINES, PROBES, PROVES, Step
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud

@@ -52,7 +52,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
     "late replay": {},
     "failover": {
-        "places": [{"region": _FIRST, "stock": 0}],
+        "placements": [{"region": _FIRST, "stock": 0}],
         "quotas": [{"region": "us-west-2", "code": "L-DB2E81BA", "vcpus": 0}],
     },
     "reclaim": {
@@ -110,7 +110,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         ],
         "disks_stay": True,
     },
-    "silent place": {
+    "silent placement": {
         "faults": [
             {"operation": "DescribeInstances", "region": _FIRST, **_AWAY, "start": 15, "end": 300, "times": None},
         ],

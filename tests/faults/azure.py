@@ -128,7 +128,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         ),
         "forgets_delete_option": True,
     },
-    "silent place": {
+    "silent placement": {
         "faults": (
             {"operation": "GET resources", "code": "InternalServerError", "start": "15s", "end": "300s", "times": None},
         ),

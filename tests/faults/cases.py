@@ -78,7 +78,7 @@ CASES = (
     Case(name="unclear", budget_usd="0.15", machines=2, unheard=1, answers=False),
     Case(name="dead replay", then=(Then.STATUS, Then.ATTACH), machines=2, answers=False),
     Case(name="expired", answers=False),
-    Case(name="silent place", answers=False),
+    Case(name="silent placement", answers=False),
     Case(name="machine's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="cloud's timer", then=(Then.NEVER,), market="spot", budget_usd="0.12", most_points=50),
     # What a machine may cost at the price of spot and at that of on demand, at which its budget is counted, differ.

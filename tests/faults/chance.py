@@ -53,8 +53,8 @@ class Befall:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
     """A world. Durations in seconds. `standing`: the cloud's timer is armed without a call of its own; `stay`: what
-    comes with a machine does not go with it. `full` are places by number that have no room, `narrow` those that have a
-    quota, and for how many machines."""
+    comes with a machine does not go with it. `full` are placements by number that have no room, `narrow` those that
+    have a quota, and for how many machines."""
 
     seed: int
     hung: bool
@@ -77,7 +77,7 @@ class Drawn:
 def a_world(chance: Random, kinds: Sequence[Kind], events: Sequence[str], *, never_back: bool) -> Drawn:
     """At least one timer works in it. `events` are those that may befall a machine."""
     machine_timer = chance.random() < 0.7
-    places = range(3)
+    placements = range(3)
     return Drawn(
         seed=chance.randrange(2**31),
         hung=chance.random() < 0.2,
@@ -91,8 +91,8 @@ def a_world(chance: Random, kinds: Sequence[Kind], events: Sequence[str], *, nev
         cloud_timer=not machine_timer or chance.random() < 0.7,
         stay=not never_back and chance.random() < 0.5,
         stock=chance.choice((1, 1, 2, 8)),
-        full=tuple(place for place in places if chance.random() < 0.25),
-        narrow={place: chance.choice((0, 1)) for place in places if chance.random() < 0.1},
+        full=tuple(placement for placement in placements if chance.random() < 0.25),
+        narrow={placement: chance.choice((0, 1)) for placement in placements if chance.random() < 0.1},
         befalls=tuple(_befall(chance, events) for _ in range(chance.choice((0, 0, 1, 2)))),
         troubles=tuple(a_trouble(chance, kinds) for _ in range(chance.randrange(4))),
     )

@@ -89,8 +89,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [
             {"operation": _INSERT, "effect": "lost_reply"},
             {"operation": _FIND, "skip": 1, "times": 4},
-            {"operation": _LIST, "effect": "warning", "place": _FIRST, "times": None, "until": 200},
-            {"operation": _DISKS, "effect": "warning", "place": _FIRST, "times": None, "chance": 0.3},
+            {"operation": _LIST, "effect": "warning", "placement": _FIRST, "times": None, "until": 200},
+            {"operation": _DISKS, "effect": "warning", "placement": _FIRST, "times": None, "chance": 0.3},
         ],
     },
     # The answer comes back for a machine whose host has failed meanwhile.
@@ -103,9 +103,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [{"status": 401, "code": "authError", "after": 30, "until": 150, "times": None}],
         "disks_stay": True,
     },
-    "silent place": {
+    "silent placement": {
         "faults": [
-            {"operation": _LIST, "effect": "warning", "place": _FIRST, "after": 15, "until": 300, "times": None}
+            {"operation": _LIST, "effect": "warning", "placement": _FIRST, "after": 15, "until": 300, "times": None}
         ],
     },
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},

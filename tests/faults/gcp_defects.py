@@ -97,8 +97,8 @@ def _() -> None:
     real = lists.Lists._everything
 
     def told(self: Any, *given: Any) -> Any:
-        for place, rows, warned in real(self, *given):
-            yield place, [row for row in rows if row.get("status") != "TERMINATED"], warned
+        for placement, rows, warned in real(self, *given):
+            yield placement, [row for row in rows if row.get("status") != "TERMINATED"], warned
 
     lists.Lists._everything = told
 
@@ -115,7 +115,7 @@ def _() -> None:
     lists.Lists._everything = told
 
 
-@defect("a place that did not answer is taken as empty")
+@defect("a placement that did not answer is taken as empty")
 def _() -> None:
     lists._warned = lambda *_: []
 

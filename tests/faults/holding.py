@@ -155,9 +155,9 @@ class Holding:
 
     def _within_budget(self, machines: list[Lived], limits: Limits, budget_usd: Decimal) -> None:
         """What all machines of a run cost together, at the price of on demand for the time that timers may take."""
-        places = [self._target(row, limits) for row in machines]
-        spent = sum((_usd(row, place) for row, place in zip(machines, places, strict=True)), Decimal(0))
-        dearest = max(place.ceiling_usd_per_hour for place in places)
+        placements = [self._target(row, limits) for row in machines]
+        spent = sum((_usd(row, placement) for row, placement in zip(machines, placements, strict=True)), Decimal(0))
+        dearest = max(placement.ceiling_usd_per_hour for placement in placements)
         most = budget_usd + dearest * _hours(self.cloud.timer_grace + SLACK) + _DISK_AND_TRANSFER
         assert spent <= most, f"${spent} were spent of a budget of ${budget_usd}"
 
@@ -169,9 +169,9 @@ class Holding:
         return [row for row in self.cloud.ledger() if row.ours]
 
 
-def _usd(row: Lived, place: Target) -> Decimal:
+def _usd(row: Lived, placement: Target) -> Decimal:
     assert row.ended_at is not None
-    return place.offer.usd_per_hour * _hours(row.ended_at - row.created_at)
+    return placement.offer.usd_per_hour * _hours(row.ended_at - row.created_at)
 
 
 def _hours(span: timedelta) -> Decimal:

@@ -48,13 +48,13 @@ def _() -> None:
 
 @defect("retry begins at the top")
 def _() -> None:
-    """Only the memory of full places holds it back, of a quarter of an hour."""
+    """Only the memory of full placements holds it back, of a quarter of an hour."""
     next_action.search = lambda *_, **__: Search()
 
 
-@defect("a refused place is asked for ever")
+@defect("a refused placement is asked for ever")
 def _() -> None:
-    """Neither the memory of full places nor the order of passes holds it back."""
+    """Neither the memory of full placements nor the order of passes holds it back."""
     next_action.search = lambda *_, **__: Search()
     Recorder.remember = lambda *_: None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from planner.forecast.pilots import Choice
 from planner.runs.pilot import pilot_of
-from planner.runs.proposal.pilots import PilotPlace, limit_within
+from planner.runs.proposal.pilots import PilotPlacement, limit_within
 from tests.builders import a_throughput
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ STEPS = 300
 
 
 def as_pilot(draft: Run, cap_usd: Decimal = CAP_USD, seconds: float = SECONDS) -> Run | None:
-    """The draft as a pilot in the zones of its first place; None where the cap is too small for one."""
+    """The draft as a pilot in the zones of its first placement; None where the cap is too small for one."""
     first = draft.targets[0].offer
     zones = tuple(target for target in draft.targets if target.offer == first)
-    place = _place(zones, seconds)
-    limit = limit_within(place, cap_usd)
-    return None if limit is None else pilot_of(_there(draft, zones), place, limit)
+    placement = _placement(zones, seconds)
+    limit = limit_within(placement, cap_usd)
+    return None if limit is None else pilot_of(_there(draft, zones), placement, limit)
 
 
 def _there(draft: Run, zones: tuple[Target, ...]) -> Run:
     return replace(draft, targets=zones)
 
 
-def _place(zones: tuple[Target, ...], seconds: float) -> PilotPlace:
+def _placement(zones: tuple[Target, ...], seconds: float) -> PilotPlacement:
     zero = Decimal(0)
-    return PilotPlace(
+    return PilotPlacement(
         rank=1, targets=zones, choice=Choice(1.0, 0.0, 0.3, 0.1), throughput=a_throughput(), usd=(zero, zero, zero),
         seconds=seconds, pilot_usd=zero, steps=STEPS,
     )  # fmt: skip

@@ -110,8 +110,8 @@ def _wrong(change: Change) -> str:
 
 
 def _calls(signature: inspect.Signature) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """How a function may be called: with what it needs, with everything by its place, and with what has a default by
-    its name."""
+    """How a function may be called: with what it needs, with everything by its position, and with what has a default
+    by its name."""
     given = [one for one in signature.parameters.values() if one.kind in _BY_NAME or one.kind is one.POSITIONAL_ONLY]
     placed = [one for one in given if one.kind is not one.KEYWORD_ONLY]
     needed = [one for one in given if one.default is one.empty]

@@ -26,7 +26,7 @@ _ANYWHERE = frozenset(
         "second launch ignores a live run",
         "a question holds the lock",
         "same client id in two homes",
-        "a refused place is asked for ever",
+        "a refused placement is asked for ever",
         "a wish to stop has no limit",
     }
 )

@@ -90,10 +90,10 @@ class RandomAws(AwsCloud):
 
 
 def _scenario(drawn: Drawn) -> dict[str, Any]:
-    places = [{"region": _REGIONS[place], "stock": 0} for place in drawn.full]
+    placements = [{"region": _REGIONS[placement], "stock": 0} for placement in drawn.full]
     quotas = [
-        {"region": _REGIONS[place], "code": code, "vcpus": count * _VCPUS}
-        for place, count in drawn.narrow.items()
+        {"region": _REGIONS[placement], "code": code, "vcpus": count * _VCPUS}
+        for placement, count in drawn.narrow.items()
         for code in _QUOTAS
     ]
     return {
@@ -109,7 +109,7 @@ def _scenario(drawn: Drawn) -> dict[str, Any]:
         "cloud_timer_works": drawn.cloud_timer,
         "disks_stay": drawn.stay,
         "stock": drawn.stock,
-        "places": places,
+        "placements": placements,
         "quotas": quotas,
         "incidents": [{"event": one.event, "attempt": one.attempt, "after": one.after} for one in drawn.befalls],
         "faults": [_fault(trouble, 0.0) for trouble in drawn.troubles],

@@ -100,11 +100,11 @@ def _rules(drawn: Drawn, refuses: str) -> Rules:
         deletion=timedelta(seconds=3 * drawn.deletion),
         notice=timedelta(seconds=drawn.notice),
         page_size=drawn.page_size,
-        full=tuple((REGIONS[place], TYPE, "*") for place in drawn.full),
+        full=tuple((REGIONS[placement], TYPE, "*") for placement in drawn.full),
         refuses=refuses,
         limits={
-            (REGIONS[place], name): count * _CORES
-            for place, count in drawn.narrow.items()
+            (REGIONS[placement], name): count * _CORES
+            for placement, count in drawn.narrow.items()
             for name in ("standardNCASv3_T4Family", "lowPriorityCores")
         },
         forgets_delete_option=drawn.stay,

@@ -53,7 +53,7 @@ KINDS = (
     Kind(calls=ANY, how=(EXPIRED,), lasts=True),
     Kind(
         calls=_LISTS[:2],
-        how=tuple({"effect": "warning", "place": zone} for zones in REGIONS.values() for zone in zones),
+        how=tuple({"effect": "warning", "placement": zone} for zones in REGIONS.values() for zone in zones),
         lasts=True,
     ),
 )
@@ -74,7 +74,7 @@ class RandomGcp(GcpCloud):
         events = ENDING if never_back else (*ENDING, *STOPPED)
         drawn = a_world(chance, self.kinds, events, never_back=never_back)
         self.google = Google(server().url)  # type: ignore[assignment]
-        self.google.reset(Scenario.model_validate({**scenario(drawn), **self.places(drawn)}))
+        self.google.reset(Scenario.model_validate({**scenario(drawn), **self.placements(drawn)}))
         self.make_ready()
         for trouble in drawn.troubles:
             self.google.script(_rule(trouble, 0.0))
@@ -83,10 +83,10 @@ class RandomGcp(GcpCloud):
     def make_ready(self) -> None:
         """What `plan setup` makes beforehand: for machines nothing."""
 
-    def places(self, drawn: Drawn) -> dict[str, Any]:
+    def placements(self, drawn: Drawn) -> dict[str, Any]:
         """Stock and quotas: of Compute Engine by region."""
-        full = {region: 0 if place in drawn.full else drawn.stock for place, region in enumerate(_REGIONS)}
-        quotas = {_REGIONS[place]: dict.fromkeys(_QUOTAS, count) for place, count in drawn.narrow.items()}
+        full = {region: 0 if placement in drawn.full else drawn.stock for placement, region in enumerate(_REGIONS)}
+        quotas = {_REGIONS[placement]: dict.fromkeys(_QUOTAS, count) for placement, count in drawn.narrow.items()}
         return {"stock": full, "quotas": quotas}
 
     def plant(self) -> None:
@@ -111,7 +111,7 @@ class RandomGcp(GcpCloud):
 
 
 def scenario(drawn: Drawn) -> dict[str, Any]:
-    """All of a world but its places and its troubles."""
+    """All of a world but its placements and its troubles."""
     return {
         "began": NOON,
         "seed": drawn.seed,

@@ -104,7 +104,7 @@ def a_scenario(chance: Random, *, leaves_disks: bool) -> Scenario:
         addresses_stay=leaves_disks and chance.random() < 0.5,
         stock=chance.choice((1, 1, 2, 8)),
         reclaims_per_hour=chance.choice((0.0, 0.0, 5.0, 30.0)),
-        places=tuple({"region": region, "stock": 0} for region in REGIONS if chance.random() < 0.25),
+        placements=tuple({"region": region, "stock": 0} for region in REGIONS if chance.random() < 0.25),
         quotas=tuple(
             {"region": region, "devices": chance.choice((0, 1))} for region in REGIONS if chance.random() < 0.1
         ),
@@ -137,7 +137,7 @@ def _fault(chance: Random) -> dict[str, Any]:
         return {"code": "ExpiredCredentials", "times": None, "start": f"{begin}s", "end": f"{begin + 90}s"}
     if kind < 0.3:
         where = {"region": chance.choice(REGIONS)}
-        wrong = {"effect": "warning"} if chance.random() < 0.5 else {"code": "PlaceUnavailable"}
+        wrong = {"effect": "warning"} if chance.random() < 0.5 else {"code": "PlacementUnavailable"}
         return {"operation": chance.choice(_LISTS), "where": where, "times": None, "end": "150s", **wrong}
     how: dict[str, Any] = chance.choice((
         {"code": "Throttled"},

@@ -50,7 +50,7 @@ KINDS = (
     Kind(calls=(*_CALLS, *STORAGE), how=({"effect": "lost_reply"},), often=2),
     Kind(calls=_CREATES, how=({"effect": "lost_reply"},)),
     Kind(calls=ANY, how=(EXPIRED,), lasts=True),
-    Kind(calls=_LISTS, how=tuple({"effect": "warning", "place": zone} for zone in ZONES), lasts=True),
+    Kind(calls=_LISTS, how=tuple({"effect": "warning", "placement": zone} for zone in ZONES), lasts=True),
 )
 _DISK = COMPUTE_KINDS["disks"][0]
 _INSERT, _LIST_DISKS = "compute.disks.insert", "compute.disks.aggregatedList"
@@ -69,7 +69,7 @@ DISK_KINDS = (
         often=2,
     ),
     Kind(calls=_DISK_CALLS, how=({"effect": "lost_request"}, {"effect": "lost_reply"}), often=2),
-    Kind(calls=(_LIST_DISKS,), how=tuple({"effect": "warning", "place": zone} for zone in ZONES), lasts=True),
+    Kind(calls=(_LIST_DISKS,), how=tuple({"effect": "warning", "placement": zone} for zone in ZONES), lasts=True),
 )
 """Where jobs need disks, what befalls those comes on top."""
 WITH_DISKS = 0.5
@@ -87,11 +87,11 @@ class RandomTpu(TpuCloud, RandomGcp):
     def make_ready(self) -> None:
         make_ready(TpuClient(self.google, Path()))
 
-    def places(self, drawn: Drawn) -> dict[str, Any]:
+    def placements(self, drawn: Drawn) -> dict[str, Any]:
         """Stock by zone, quotas by region: of two zones that are one's, the last counts."""
         self._cloud_timer = drawn.cloud_timer
-        stock = {zone: 0 if place in drawn.full else drawn.stock for place, zone in enumerate(ZONES)}
-        quotas = {ZONES[place].rpartition("-")[0]: {"TPUS": count} for place, count in drawn.narrow.items()}
+        stock = {zone: 0 if placement in drawn.full else drawn.stock for placement, zone in enumerate(ZONES)}
+        quotas = {ZONES[placement].rpartition("-")[0]: {"TPUS": count} for placement, count in drawn.narrow.items()}
         return {"stock": stock, "quotas": quotas, "closed_zones": _CLOSED}
 
     def plant(self) -> None:

@@ -46,12 +46,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "plain": {},
     "late replay": {},
     "failover": {
-        "places": [{"region": "sim-east", "stock": 0}],
+        "placements": [{"region": "sim-east", "stock": 0}],
         "quotas": [{"region": "sim-west", "devices": 0}],
     },
-    # Room in the last place alone, and asking all of them takes longer than a full place is remembered.
+    # Room in the last placement alone, and asking all of them takes longer than a full placement is remembered.
     "tail": {
-        "places": [
+        "placements": [
             *({"region": region, "stock": 0} for region in REGIONS[:-1]),
             *({"region": REGIONS[-1], "zone": zone, "stock": 0} for zone in ZONES[REGIONS[-1]][:-1]),
         ],
@@ -105,10 +105,10 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [{"code": "ExpiredCredentials", "start": "30s", "end": "150s", "times": None}],
         "disks_stay": True,
     },
-    "silent place": {
+    "silent placement": {
         "faults": [
-            {"operation": "ListInstances", "where": {"region": "sim-east"}, "code": "PlaceUnavailable", "start": "15s",
-             "end": "300s", "times": None},
+            {"operation": "ListInstances", "where": {"region": "sim-east"}, "code": "PlacementUnavailable",
+             "start": "15s", "end": "300s", "times": None},
         ],
     },
     "machine's timer": {"cloud_timer_works": False},

@@ -59,7 +59,7 @@ SCENARIOS: dict[str, Rules] = {
             Fault(operation="put", effect="lost_reply", times=None, chance=0.2),
         )
     ),
-    # A submission without an answer; then its job cannot be looked up until the place is given up.
+    # A submission without an answer; then its job cannot be looked up until the placement is given up.
     "unclear": Rules(
         faults=(Fault(operation="sbatch", effect="lost_reply"), Fault(operation="squeue", skip=1, times=7))
     ),
@@ -73,7 +73,7 @@ SCENARIOS: dict[str, Rules] = {
     # For two minutes no ssh connection can be made.
     "expired": Rules(faults=(Fault(effect="denied", after=30, until=150, times=None),)),
     # The controller does not answer for five minutes; files can be read.
-    "silent place": Rules(faults=(Fault(operation="slurm", after=15, until=300, times=None),)),
+    "silent placement": Rules(faults=(Fault(operation="slurm", after=15, until=300, times=None),)),
     "machine's timer": Rules(time_limit_works=False, trainer=Hung()),
     "cloud's timer": Rules(script_timer_works=False, trainer=Hung()),
     # It waits longer than anybody who has stopped it would wait for its end.

@@ -24,7 +24,7 @@ SLURM = of_the_engine(
     "a request is built anew for its replay",
     "a create that was cut off is never adopted",
     "a run is called done before it is torn down",
-    "a refused place is asked for ever",
+    "a refused placement is asked for ever",
 )
 defect = planting("slurm", SLURM)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
-    from planner.runs.proposal.pilots import PilotPlace
+    from planner.runs.proposal.pilots import PilotPlacement
 
 SEQUENCES = 200
 MOST_TRIED = 400
@@ -41,8 +41,8 @@ def test_no_sequence_passes_its_cap_or_forgets_anything(empty: Path) -> None:
 def test_a_pilot_that_does_not_keep_to_its_cap_is_noticed(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = pilots.limit_within
 
-    def generous(place: PilotPlace, left_usd: Decimal) -> timedelta | None:
-        return real(place, left_usd * 20)
+    def generous(placement: PilotPlacement, left_usd: Decimal) -> timedelta | None:
+        return real(placement, left_usd * 20)
 
     monkeypatch.setattr(pilots, "limit_within", generous)
     with pytest.raises(AssertionError, match="were spent of a cap of"):

@@ -93,8 +93,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [
             {"operation": CREATE, "effect": "lost_reply"},
             {"operation": _GET, "skip": 1, "times": 4},
-            {"operation": _LIST, "effect": "warning", "place": ZONES[0], "times": 2},
-            {"operation": _NODES, "effect": "warning", "place": ZONES[0], "times": None, "chance": 0.3},
+            {"operation": _LIST, "effect": "warning", "placement": ZONES[0], "times": 2},
+            {"operation": _NODES, "effect": "warning", "placement": ZONES[0], "times": None, "chance": 0.3},
         ],
     },
     # The answer comes back for a node that Google repairs by then.
@@ -108,9 +108,9 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "faults": [{"status": 401, "code": "authError", "after": 30, "until": 150, "times": None}],
         "disks_stay": True,
     },
-    "silent place": {
+    "silent placement": {
         "faults": [
-            {"operation": _LIST, "effect": "warning", "place": ZONES[0], "after": 15, "until": 300, "times": None}
+            {"operation": _LIST, "effect": "warning", "placement": ZONES[0], "after": 15, "until": 300, "times": None}
         ],
     },
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},

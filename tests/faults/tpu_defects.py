@@ -64,7 +64,7 @@ def _() -> None:
 defect("the machine only powers off")(only_powers_off)
 
 
-@defect("a place that refuses keeps its timers")
+@defect("a placement that refuses keeps its timers")
 def _() -> None:
     TpuMachines._disarm = lambda *_: None
 
@@ -123,11 +123,11 @@ def _() -> None:
 def _() -> None:
     real = TpuMachines._delete
 
-    def deleted(self: Any, place: Any, word: str) -> None:
+    def deleted(self: Any, location: Any, word: str) -> None:
         calls = self.tpu
         self.tpu = _WithoutForce(calls)
         try:
-            real(self, place, word)
+            real(self, location, word)
         finally:
             self.tpu = calls
 

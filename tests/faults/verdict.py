@@ -117,7 +117,7 @@ def at_once(machines: Sequence[Lived]) -> int:
 
 @contextlib.contextmanager
 def a_home() -> Iterator[Path]:
-    """A state folder, in memory where the system has such a place: it is not what is tried here."""
+    """A state folder, in memory where the system has such a folder: it is not what is tried here."""
     memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="plan-faults-", dir=memory if memory.is_dir() else None))
     try:

@@ -208,15 +208,18 @@ def _refuse_absurd(
 
     One that replaces a price without a date keeps its own, of 2019: it is stale, and planned as such.
     """
-    known, undated = prices_of(before), {place[:3] for place, one in entries_of(before).items() if not one.price.as_of}
+    known, undated = (
+        prices_of(before),
+        {placement[:3] for placement, one in entries_of(before).items() if not one.price.as_of},
+    )
     absurd = {(one.region, one.instance_type, one.market): to_micro(one.usd_per_hour) for one in planted}
     for key, micro_usd in prices_of(after).items():
-        place = (key.region, key.instance_type, Market(key.market))
+        placement = (key.region, key.instance_type, Market(key.market))
         if key not in known or micro_usd == known[key]:
             continue
         if not known[key] / 5.001 <= micro_usd <= known[key] * 5.001:
             raise Crash(f"{seed}: {key} went from {known[key]} to {micro_usd} and was not held")
-        if absurd.get(place) == micro_usd and place not in undated:
+        if absurd.get(placement) == micro_usd and placement not in undated:
             raise Crash(f"{seed}: the planted price of {key} is used")
 
 

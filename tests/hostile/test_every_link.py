@@ -24,7 +24,7 @@ from providers.cloud.machine import SPEC, MachinePart
 from providers.cloud.trainer_wheel import WHEEL
 from providers.errors import BadRequestError
 from tests.unit.providers.agent.machine import Rented
-from tests.unit.providers.cloud.test_machine import a_place, part, spec_of
+from tests.unit.providers.cloud.test_machine import a_placement, part, spec_of
 
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "swapped": lambda data: bytes(len(data)),
@@ -150,4 +150,4 @@ def test_an_image_is_named_by_its_digest_or_not_at_all(tmp_path: Path, image: st
 @pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "A" * 64, "latest"])
 def test_no_image_is_launched_whose_digest_nobody_knows(digest: str) -> None:
     with pytest.raises(BadRequestError, match="the digest of"):
-        part(place=a_place(image_digest=digest))
+        part(placement=a_placement(image_digest=digest))

@@ -232,7 +232,7 @@ def test_many_connections_leave_the_server_standing(visitor: Visitor) -> None:
         assert one_more.recv(1) == b""
     for connection in idle:
         connection.close()
-    # Each place is free as soon as its thread has noticed.
+    # Each placement is free as soon as its thread has noticed.
     assert 403 in (visitor.get("/").status for _ in range(1_000))
     visitor.enter()
 

@@ -138,7 +138,7 @@ def test_five_changes_are_one_comment(checkout: Checkout, github: GitHub, golden
     assert "untouched" not in comment["body"]
     assert "values.yaml" not in comment["body"]
     assert not list(checkout.folder.glob("jobs/tmp*")), "the old file is taken away again"
-    # Figures are of today's prices: their places are compared. What the rows of the new job say depends on the day.
+    # Figures are of today's prices: their placements are compared. What the rows of the new job say depends on the day.
     text = re.sub(r"\d[\d,.]*", "N", comment["body"])
     rows = [line for line in text.split("\n") if re.match(r"\| N \|", line)]
     assert len(rows) == 5
@@ -274,7 +274,7 @@ def test_a_comment_is_no_longer_than_github_takes(cost: ModuleType) -> None:
     assert len(cost.comment([part], None)) <= 65_536
 
 
-def test_names_and_messages_cannot_leave_their_place(cost: ModuleType) -> None:
+def test_names_and_messages_cannot_leave_their_placement(cost: ModuleType) -> None:
     assert cost.as_code("a`<b>\n::set-output::x") == "`a??b??::set-output::x`"
     assert cost.as_block("```\n<img>\x1b[0m") == "    \n    ```\n    <img>?[0m\n    "
 

@@ -16,7 +16,7 @@ ACCOUNT = {"account": "123456789012", "region": "us-east-1"}
 MACHINE: dict[str, Any] = {"ImageId": "ami-1", "InstanceType": "c5.large", "MinCount": 1, "MaxCount": 1}
 
 
-def test_every_row_has_a_ground_with_its_place_and_date() -> None:
+def test_every_row_has_a_ground_with_its_placement_and_date() -> None:
     assert {row.ground for row in needs.rows()} == set(needs.grounds())
     for name, ground in needs.grounds().items():
         assert ground["what"], name

@@ -53,9 +53,9 @@ def _of(samples: list[Sample]) -> Counts:
 def is_quick(folder: Path) -> bool:
     """Whether counting takes about a second: up to 50,000 files and 2 GB. Raises OSError."""
     files = total = 0
-    for place, _, names in os.walk(folder):
+    for root, _, names in os.walk(folder):
         files += len(names)
-        total += sum(os.lstat(os.path.join(place, name)).st_size for name in names)  # noqa: PTH118
+        total += sum(os.lstat(os.path.join(root, name)).st_size for name in names)  # noqa: PTH118
         if files > _MOST_FILES or total > _MOST_BYTES:
             return False
     return True

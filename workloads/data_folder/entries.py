@@ -37,9 +37,9 @@ class Tally:
 
     def add_loose(self, path: Path) -> None:
         """Count an image that lies in no class folder, by the folder that it lies in."""
-        place = path.parent.relative_to(self._folder).as_posix()
-        name = "the data folder itself" if place == "." else f"{place}/"
-        reason = f"move each into the sub-folder of its class, {'' if place == '.' else name}CLASS/"
+        root = path.parent.relative_to(self._folder).as_posix()
+        name = "the data folder itself" if root == "." else f"{root}/"
+        reason = f"move each into the sub-folder of its class, {'' if root == '.' else name}CLASS/"
         self._loose[reason] = name
         self.add(reason, path)
 
@@ -82,11 +82,11 @@ def files_in(folder: Path, tally: Tally) -> list[Path]:
 def files_below(folder: Path, tally: Tally) -> list[Path]:
     """Every regular file below it, by path; links to files count, links to folders below it do not."""
     paths: list[Path] = []
-    for place, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder):
         for name in filter(is_hidden, folders):
-            tally.add(HIDDEN, Path(place) / name)
+            tally.add(HIDDEN, Path(root) / name)
         folders[:] = [name for name in folders if not is_hidden(name)]
-        paths += _regular((Path(place) / name for name in names), tally)
+        paths += _regular((Path(root) / name for name in names), tally)
     return sorted(paths)
 
 

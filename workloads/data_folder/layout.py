@@ -140,8 +140,8 @@ def _labelled(root: Path, names: tuple[str, ...], classes: _Classes, tally: Tall
     """(path below root, label) of every image."""
     labelled = []
     for label, name in enumerate(names):
-        for place in classes.get(name, ()):
-            for path in files_below(place, tally):
+        for below in classes.get(name, ()):
+            for path in files_below(below, tally):
                 if path.suffix.lower() in IMAGE_SUFFIXES:
                     labelled.append((path.relative_to(root).as_posix(), label))
                 else:

@@ -39,10 +39,10 @@ def nothing_text(folder: Path) -> str:
     kinds = [_kind(suffix, count) for suffix, count in ordered[:_KINDS_SHOWN]]
     more = f" and {len(ordered) - _KINDS_SHOWN} other kinds of files" if len(ordered) > _KINDS_SHOWN else ""
     remedies = list(dict.fromkeys(_REMEDIES[suffix] for suffix, _ in ordered if suffix in _REMEDIES))
-    place = ", none of them in a sub-folder of a class" if any(suffix in IMAGE_SUFFIXES for suffix in suffixes) else ""
+    flat = ", none of them in a sub-folder of a class" if any(suffix in IMAGE_SUFFIXES for suffix in suffixes) else ""
     todo = f": {'; '.join(remedies[:2])}" if remedies else ""
     there = f"{', '.join(kinds)}{more}" if more else " and ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
-    return f"{folder} holds {there}{place}, and nothing that can be trained on{todo}; {READ}"
+    return f"{folder} holds {there}{flat}, and nothing that can be trained on{todo}; {READ}"
 
 
 def _suffixes(folder: Path) -> Counter[str]:

@@ -107,11 +107,11 @@ def write_images(layout: ParquetLayout, folder: Path) -> None:
     """
     rows = rows_of(layout)
     for number, sample in enumerate(rows.samples):
-        place = folder / ("val" if sample.held_out else "train") / rows.class_names[sample.label]
-        place.mkdir(parents=True, exist_ok=True)
+        target = folder / ("val" if sample.held_out else "train") / rows.class_names[sample.label]
+        target.mkdir(parents=True, exist_ok=True)
         data = sample.read()
         suffix = next((suffix for begin, suffix in _SIGNATURES if data.startswith(begin)), ".png")
-        (place / f"{number:08}{suffix}").write_bytes(data)
+        (target / f"{number:08}{suffix}").write_bytes(data)
 
 
 # --- files --------------------------------------------------------------------------------------------------------
@@ -242,9 +242,9 @@ def _image(cell: Any, file: Path, number: int) -> bytes:
         return data
     path = cell.get("path") if isinstance(cell, dict) else None
     if isinstance(path, str) and path:
-        place = os.path.realpath(file.parent / path)
-        if place.startswith(os.path.realpath(file.parent) + os.sep) and os.path.isfile(place):  # noqa: PTH113
-            with open(place, "rb") as opened:  # noqa: PTH123
+        target = os.path.realpath(file.parent / path)
+        if target.startswith(os.path.realpath(file.parent) + os.sep) and os.path.isfile(target):  # noqa: PTH113
+            with open(target, "rb") as opened:  # noqa: PTH123
                 return opened.read()
     more = f" and no file {path}" if path else ""
     raise DataFolderError(

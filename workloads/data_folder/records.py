@@ -254,7 +254,7 @@ def _image(data: mmap.mmap | bytes, feature: _Field) -> _Field | None:
 
 def _label(data: mmap.mmap | bytes, feature: _Field) -> int | None:
     """A signed 64-bit number, packed or not."""
-    pairs = [place for number, place in _fields(data, *feature) if number == _INT64_LIST]
+    pairs = [pair for number, pair in _fields(data, *feature) if number == _INT64_LIST]
     if len(pairs) != 1:
         return None
     begin, end = pairs[0]

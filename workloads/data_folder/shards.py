@@ -126,8 +126,8 @@ def _missing_text(folder: Path, parent: Path, number: str, missing: int, example
         if match is None
         else f"{match['before']}{number.zfill(len(match['number']))}{match['of']}{match['total']}"
     )
-    place = parent.relative_to(folder).as_posix()
-    where = "" if place == "." else f"{place}/"
+    relative = parent.relative_to(folder).as_posix()
+    where = "" if relative == "." else f"{relative}/"
     total = "" if match is None else f" of {int(match['total']):,}"
     more = f" and {missing - 1:,} more are" if missing > 1 else " is"
     return (

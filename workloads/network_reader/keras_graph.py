@@ -104,10 +104,10 @@ def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> d
             "the trainer trains classifiers: end with pooling or Flatten and Dense(classes)",
         )
     builder = GraphBuilder(name, Shape(size, size, channels))
-    places = {id(image): builder.image}
+    positions = {id(image): builder.image}
     for step in traced.steps:
-        add_operation(builder, step, places)
-    _check_output(builder, traced.steps, places[id(output)])
+        add_operation(builder, step, positions)
+    _check_output(builder, traced.steps, positions[id(output)])
     return {"graph": graph_json(builder.graph()), "own": traced.own}
 
 

@@ -55,26 +55,26 @@ Adds = Callable[["GraphBuilder", Step, "list[int]"], "int | None"]
 """Adds the operators of a step to the builder; None where the step does something that no operator here does."""
 
 
-def add_operation(builder: GraphBuilder, step: Step, places: dict[int, int]) -> None:
-    """Add the operators of one step, and note in `places` where its outputs are. What no operator here does, or has
+def add_operation(builder: GraphBuilder, step: Step, positions: dict[int, int]) -> None:
+    """Add the operators of one step, and note in `positions` where its outputs are. What no operator here does, or has
     weights of which none is known, is added as unknown, with its weights and bytes. Raises UnreadableError, GraphError.
     """
-    inputs = [places[id(tensor)] for tensor in step.inputs]
+    inputs = [positions[id(tensor)] for tensor in step.inputs]
     before = len(builder.operators)
     weights = weights_of(step.operation)
     builder.freeze(frozen=bool(weights) and not _trainable(step.operation))
-    place = _known(builder, step, inputs)
-    if place is None or _count(builder, before) != _elements(weights):
+    position = _known(builder, step, inputs)
+    if position is None or _count(builder, before) != _elements(weights):
         del builder.operators[before:]
-        place = _unknown(builder, step, inputs, step.outputs[0])
-    elif tuple(builder.shape(place)) != tuple(_shape(step, step.outputs[0])):
+        position = _unknown(builder, step, inputs, step.outputs[0])
+    elif tuple(builder.shape(position)) != tuple(_shape(step, step.outputs[0])):
         raise UnreadableError(f"{step.name} ({step.kind}) gives {step.outputs[0].shape}, which was not foreseen")
     # By the layer's own name, which the person knows.
     builder.operators[before:] = [replace(one, name=step.name) for one in builder.operators[before:]]
-    places[id(step.outputs[0])] = place
+    positions[id(step.outputs[0])] = position
     for tensor in step.outputs[1:]:
-        places[id(tensor)] = builder.add_operator(
-            Kind.UNKNOWN, place, shape=_shape(step, tensor), name=step.name, function=step.kind
+        positions[id(tensor)] = builder.add_operator(
+            Kind.UNKNOWN, position, shape=_shape(step, tensor), name=step.name, function=step.kind
         )
 
 
@@ -118,20 +118,20 @@ def _convolution(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | 
     layer = step.operation
     if layer.rank != 2:
         return None
-    place = builder.convolution(
+    position = builder.convolution(
         inputs[0],
         layer.filters,
         _window(layer, layer.kernel_size),
         groups=layer.groups,
         bias=layer.use_bias,
     )
-    return _activated(builder, layer, place)
+    return _activated(builder, layer, position)
 
 
 def _depthwise(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
     layer = step.operation
     channels = builder.shape(inputs[0]).channels
-    place = builder.convolution(
+    position = builder.convolution(
         inputs[0],
         channels * layer.depth_multiplier,
         _window(layer, layer.kernel_size),
@@ -139,21 +139,21 @@ def _depthwise(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | No
         bias=layer.use_bias if step.kind == "DepthwiseConv2D" else False,
     )
     if step.kind == "SeparableConv2D":
-        place = builder.convolution(place, layer.filters, 1, bias=layer.use_bias)
-    return _activated(builder, layer, place)
+        position = builder.convolution(position, layer.filters, 1, bias=layer.use_bias)
+    return _activated(builder, layer, position)
 
 
 def _transposed(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
     layer = step.operation
     if layer.output_padding is not None:
         return None
-    place = builder.transposed_convolution(
+    position = builder.transposed_convolution(
         inputs[0],
         layer.filters,
         _window(layer, layer.kernel_size),
         bias=layer.use_bias,
     )
-    return _activated(builder, layer, place)
+    return _activated(builder, layer, position)
 
 
 def _window(layer: Any, kernel: Any) -> Window:
@@ -165,9 +165,9 @@ def _dense(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
     return _activated(builder, layer, builder.dense(inputs[0], layer.units, bias=layer.use_bias))
 
 
-def _activated(builder: GraphBuilder, layer: Any, place: int) -> int:
+def _activated(builder: GraphBuilder, layer: Any, position: int) -> int:
     name = _function(getattr(layer, "activation", None))
-    return place if name == "linear" else builder.activation(place, name)
+    return position if name == "linear" else builder.activation(position, name)
 
 
 def _function(function: Any) -> str:
@@ -328,9 +328,9 @@ def _trainable(operation: Any) -> bool:
 def _count(builder: GraphBuilder, before: int) -> int:
     """The weights of the operators that were added since."""
     added = builder.operators[before:]
-    outside = list(dict.fromkeys(place for one in added for place in one.inputs if place < before))
-    at = {place: number for number, place in enumerate(outside)}
-    begin = [replace(builder.operators[0], shape=builder.shape(place)) for place in outside]
+    outside = list(dict.fromkeys(position for one in added for position in one.inputs if position < before))
+    at = {position: number for number, position in enumerate(outside)}
+    begin = [replace(builder.operators[0], shape=builder.shape(position)) for position in outside]
     moved = [
         replace(one, inputs=tuple(at[i] if i in at else i - before + len(outside) for i in one.inputs)) for one in added
     ]

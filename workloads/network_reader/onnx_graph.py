@@ -128,17 +128,17 @@ def _graph(onnx: Any, model: Any, question: dict[str, Any]) -> Graph:
     builder = GraphBuilder(Path(question["file"]).stem, Shape(size, size, channels))
     values = _values(onnx, model)
     (image,) = [one for one in model.graph.input if one.name not in values.weights]
-    values.places[image.name] = builder.image
+    values.positions[image.name] = builder.image
     values.is_channels_last = tuple(values.shapes[image.name][1:]) == (size, size, channels) and channels != size
     for proto in model.graph.node:
         add_node(builder, Node.of(onnx, proto), values)
     output = model.graph.output[0].name
     shape = values.shapes.get(output, ())
-    place = values.places.get(output)
-    if place is None or math.prod(shape[1:] or (0,)) != classes:
+    position = values.positions.get(output)
+    if position is None or math.prod(shape[1:] or (0,)) != classes:
         text = " x ".join(map(str, shape[1:])) or "an unknown shape"
         raise UnreadableError(f"it puts out {text} for each image, not {classes} numbers, one for each class")
-    return _ended(builder, place)
+    return _ended(builder, position)
 
 
 def _values(onnx: Any, model: Any) -> Values:

@@ -66,7 +66,7 @@ class Values:
     shapes: dict[str, tuple[int, ...]]
     weights: dict[str, tuple[int, ...]]
     small: dict[str, Any]
-    places: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)
     is_channels_last: bool = False
 
     def numbers(self, name: str) -> list[float] | None:
@@ -95,23 +95,23 @@ def add_node(builder: GraphBuilder, node: Node, values: Values) -> None:
     """Add the operators of one node, and note where its output is. What no operator here does is added as unknown, with
     its weights and bytes. Raises UnreadableError, GraphError.
     """
-    inputs = [values.places[name] for name in node.inputs if name in values.places]
+    inputs = [values.positions[name] for name in node.inputs if name in values.positions]
     if not inputs or node.kind in _OF_SHAPES or not node.outputs:
         _note_constant(node, values)
         return
     before = len(builder.operators)
     try:
-        place = _known(builder, node, values, inputs)
+        position = _known(builder, node, values, inputs)
     except GraphError:
-        place = None  # a rounding of sizes, say, that operators here do not have
-    if place is None or builder.shape(place) != values.shape(node):
+        position = None  # a rounding of sizes, say, that operators here do not have
+    if position is None or builder.shape(position) != values.shape(node):
         del builder.operators[before:]
         parameters = sum(math.prod(values.weights[name]) for name in node.inputs if name in values.weights)
-        place = builder.add_operator(
+        position = builder.add_operator(
             Kind.UNKNOWN, inputs, shape=values.shape(node), function=node.kind, parameters=parameters
         )
     builder.operators[before:] = [replace(one, name=node.name) for one in builder.operators[before:]]
-    values.places[node.outputs[0]] = place
+    values.positions[node.outputs[0]] = position
 
 
 def _note_constant(node: Node, values: Values) -> None:

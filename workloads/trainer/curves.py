@@ -129,9 +129,9 @@ def _panel(draw: Any, panel: _Panel, epochs: Sequence[Epoch]) -> None:
     for tick in numbers.ticks:
         draw.text((at(tick, values.low)[0] - 6, _BOTTOM + 4), f"{tick:.0f}", fill=_INK)
     for colour, points in lines.items():
-        places = [at(epoch, value) for epoch, value in points if math.isfinite(value)]
-        draw.line(places, fill=colour, width=2)
-        for across, height in places if len(places) <= 50 else []:
+        pixels = [at(epoch, value) for epoch, value in points if math.isfinite(value)]
+        draw.line(pixels, fill=colour, width=2)
+        for across, height in pixels if len(pixels) <= 50 else []:
             draw.ellipse([(across - 2, height - 2), (across + 2, height + 2)], fill=colour)
 
 

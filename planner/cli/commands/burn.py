@@ -112,8 +112,8 @@ def _by_region(things: Sequence[BilledThing]) -> list[str]:
     regions = dict.fromkeys((thing.provider, thing.region) for thing in things)
     if len(regions) < 2:
         return []
-    sums = {place: _sum([thing for thing in things if (thing.provider, thing.region) == place]) for place in regions}
-    return [f"  {' '.join(place)}: {format_usd(sums[place])}" for place in sorted(sums, key=lambda at: -sums[at])]
+    sums = {region: _sum([thing for thing in things if (thing.provider, thing.region) == region]) for region in regions}
+    return [f"  {' '.join(region)}: {format_usd(sums[region])}" for region in sorted(sums, key=lambda at: -sums[at])]
 
 
 def _sum(things: Sequence[BilledThing]) -> Decimal:

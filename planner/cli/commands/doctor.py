@@ -29,7 +29,7 @@ from workloads.job import TrainingJob
 
 DEFAULT_JOB = ("vgg16", "cifar10")
 _LOOKED_AT = 400
-"""Places of a ranking that are gone through for those that differ in what they ask of an account."""
+"""Placements of a ranking that are gone through for those that differ in what they ask of an account."""
 
 
 def command(
@@ -96,7 +96,7 @@ def _not_signed_in(name: str) -> Examination:
 
 def _cheapest(one: Provider, job: TrainingJob, settings: Settings) -> list[Offer]:
     """What the provider has for the job, the best first."""
-    query = PlanQuery(providers=(one.name,), every_place=True, limit=_LOOKED_AT)
+    query = PlanQuery(providers=(one.name,), every_placement=True, limit=_LOOKED_AT)
     query = with_listed_offers(query, lambda _: one, settings, lambda _: None)
     try:
         plan = make_plan(job, query, settings, build.clock().now())

@@ -117,7 +117,7 @@ def command(
         markets=options.markets(market),
         include_retired=include_retired,
         assume_available=assume_available,
-        every_place=document.is_wanted or every,
+        every_placement=document.is_wanted or every,
         limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
         prices=document.is_wanted or plot is not None,
         nodes=options.nodes(nodes),

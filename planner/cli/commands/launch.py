@@ -192,7 +192,7 @@ def _agreed_again(
 ) -> Proposal:
     """The proposal at the prices of now, since the answer took its time; what is dearer is asked about again.
 
-    Whoever agrees to a dearer first place agrees to what --yes covers around it.
+    Whoever agrees to a dearer first placement agrees to what --yes covers around it.
     """
     if proposal.dearer:
         view.pause_for(lambda: _ask_price(proposal.dearer))
@@ -200,7 +200,7 @@ def _agreed_again(
 
 
 def _names_of(proposal: Proposal) -> list[str]:
-    """The providers of its places, each once, in their order."""
+    """The providers of its placements, each once, in their order."""
     return list(dict.fromkeys(target.offer.provider for target in proposal.targets))
 
 

@@ -57,5 +57,5 @@ def _print(answer: PilotAnswer, as_json: bool) -> None:
         sys.stdout.write(json.dumps(pilot_json(answer)) + "\n")
     elif answer.results:
         show(result_page(answer))
-    elif not answer.proposal.pilots.places:
+    elif not answer.proposal.pilots.indices:
         show(proposal_page(answer.proposal))

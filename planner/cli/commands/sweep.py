@@ -155,10 +155,10 @@ def _ask(question: str, *, assume_yes: bool) -> None:
 def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
     if rest:
         raise TeardownUnverifiedError(f"may still be there: {'; '.join(rest)}", "plan sweep looks again")
-    unanswered = [place for one in looks if one.sweep for place in one.sweep.unanswered]
+    unanswered = [placement for one in looks if one.sweep for placement in one.sweep.unanswered]
     if unanswered:
         raise TeardownUnverifiedError(
-            f"some places did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
+            f"some placements did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
         )
     silent = [one for one in looks if one.error is not None]
     if not silent:

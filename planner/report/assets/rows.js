@@ -1,6 +1,6 @@
 "use strict";
 // The filters of an estimate's page. They show what the command's options show: --provider, --market, --device, --deadline,
-// --budget, and with "every place" what --all shows. A row's data-r holds which of the times and its cost in millionths of a
+// --budget, and with "every placement" what --all shows. A row's data-r holds which of the times and its cost in millionths of a
 // dollar, both exactly as the estimate has them, and which kind it is: a provider, a device, a number of devices, a market, and the group
 // of the device, by which --device takes it too (V100: every variant).
 {
@@ -61,7 +61,7 @@
       offer.row.hidden = !isWanted;
     }
     draw();
-    const all = fields.every.checked ? "every place" : "the best place of each";
+    const all = fields.every.checked ? "every placement" : "the best placement of each";
     count.textContent = [`${shown.toLocaleString("en")} of ${offers.length.toLocaleString("en")} offers, ${all}`,
       deadline.problem, budget.problem].filter(Boolean).join("; ");
     document.dispatchEvent(new Event("rows-shown"));

@@ -52,7 +52,8 @@ class SpotUp:
 
 
 def has_choice(run: Run) -> bool:
-    """Whether the run has a deadline of its own and places in both markets, so that the policy decides between them."""
+    """Whether the run has a deadline of its own and placements in both markets, so that the policy decides between
+    them."""
     both = all(_first(run, market) is not None for market in Market)
     return run.deadline_given and both and bool(run.total_steps)
 
@@ -133,8 +134,8 @@ def _since(run: Run, now: datetime) -> float:
 
 
 def _refused(run: Run, market: Market, refusals: tuple[Refusal, ...], now: datetime) -> bool:
-    places = [target for target in run.targets if target.offer.market is market]
-    return not open_targets(places, refusals, now)
+    placements = [target for target in run.targets if target.offer.market is market]
+    return not open_targets(placements, refusals, now)
 
 
 def _spot_record(run: Run, refusals: tuple[Refusal, ...], now: datetime, spot_up: SpotUp | None) -> SpotRecord:

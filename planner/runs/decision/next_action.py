@@ -23,9 +23,9 @@ TIMER_GRACE = timedelta(minutes=15)
 MOST_WITHOUT_PROGRESS = 3
 """Interruptions in a row that left no newer checkpoint, before a run is given up."""
 ASK_SPOT_AGAIN = timedelta(minutes=5)
-"""How soon a run that waits for spot asks a place again that had none."""
+"""How soon a run that waits for spot asks a placement again that had none."""
 LOOK_AGAIN = timedelta(minutes=5)
-"""How often a run that waits for a place looks whether its deadline allows more waiting."""
+"""How often a run that waits for a placement looks whether its deadline allows more waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
 
 
 def where_next(run: Run, look: Look, now: datetime) -> Action:
-    """Where a run without an instance goes: the next place of the plan, a wait for one, or its end."""
+    """Where a run without an instance goes: the next placement of the plan, a wait for one, or its end."""
     end = _end_of(run, now)
     if end is not None:
         return end
@@ -163,24 +163,24 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
     ]
     if run.targets and not payable:
         return End(Outcome.BUDGET, f"the rest of the budget of ${run.budget_usd} is not enough for any offer")
-    # Under a deadline of the person's own, full spot places must not keep the run from asking on demand.
+    # Under a deadline of the person's own, full spot placements must not keep the run from asking on demand.
     by_market = has_choice(run)
     refusals = look.refusals
     searches = _searches(run, payable, refusals, now, by_market=by_market)
-    places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
-    if not places:
-        # What other runs were refused is passed over, unless it leaves this one without any place to ask. Whoever
+    placements = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
+    if not placements:
+        # What other runs were refused is passed over, unless it leaves this one without any placement to ask. Whoever
         # launches an ended run again is not put off by what it was refused in its former life either.
         since = now if run.phase is Phase.DONE else run.again_at or run.created_at
         refusals = tuple(refusal for refusal in refusals if refusal.at >= since)
         searches = _searches(run, payable, refusals, now, by_market=by_market)
-        places = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
-    # Asked before the open places count: the policy may wait for spot though a place on demand is open.
+        placements = open_targets(payable, (*refusals, *_held_refusals(searches)), now)
+    # Asked before the open placements count: the policy may wait for spot though a placement on demand is open.
     action = _by_policy(run, look, payable, refusals, now) if by_market else None
     if action is not None:
         return action
-    if places:
-        return Launch(len(run.attempts) + 1, places[0])
+    if placements:
+        return Launch(len(run.attempts) + 1, placements[0])
     all_refusals = (*refusals, *_held_refusals(searches))
     opens = opens_again(payable, all_refusals, now)
     # A run that measures does not wait for room: that there is none is what it came to know.
@@ -192,17 +192,17 @@ def where_next(run: Run, look: Look, now: datetime) -> Action:
 
 def _searches(
     run: Run,
-    places: list[Target],
+    placements: list[Target],
     refusals: tuple[Refusal, ...],
     now: datetime,
     *,
     by_market: bool,
     spot_pause: timedelta = FIRST_PAUSE,
 ) -> tuple[Search, ...]:
-    """How far the search is in each group of places: in each market, where the policy decides between them."""
+    """How far the search is in each group of placements: in each market, where the policy decides between them."""
     if not by_market:
-        return (search(run, places, refusals, now),)
-    groups = {market: [place for place in places if place.offer.market is market] for market in Market}
+        return (search(run, placements, refusals, now),)
+    groups = {market: [placement for placement in placements if placement.offer.market is market] for market in Market}
     pauses = {Market.SPOT: spot_pause}
     return tuple(search(run, group, refusals, now, pauses.get(market, FIRST_PAUSE)) for market, group in groups.items())
 
@@ -217,8 +217,8 @@ def _waiting_text(searches: tuple[Search, ...], opens: datetime) -> str:
     if following is None:
         return f"no placement has capacity; trying again from {opens:%H:%M} UTC"
     return (
-        f"asked {_counted(following.place_count, 'place')}, none has room; pass {following.passes + 1} begins at "
-        f"{opens:%H:%M} UTC; at most {MOST_CREATES} creates in all"
+        f"asked {_counted(following.placement_count, 'placement')}, none has room; pass {following.passes + 1} begins "
+        f"at {opens:%H:%M} UTC; at most {MOST_CREATES} creates in all"
     )
 
 
@@ -226,7 +226,7 @@ def _by_policy(
     run: Run, look: Look, payable: list[Target], refusals: tuple[Refusal, ...], now: datetime
 ) -> Action | None:
     """The action that the policy between the markets chooses; None where the market that it names has no place open."""
-    # A run that waits for spot asks again sooner than other runs pass the place over.
+    # A run that waits for spot asks again sooner than other runs pass the placement over.
     recent = tuple(
         refusal
         for refusal in refusals
@@ -240,8 +240,8 @@ def _by_policy(
     if decision.action is MarketAction.WAIT:
         return Wait(now + timedelta(seconds=decision.wait_seconds), f"waiting for spot: {decision.why}")
     market = _market(decision.action)
-    places = [target for target in payable if target.offer.market is market]
-    targets = open_targets(places, all_refusals, now)
+    placements = [target for target in payable if target.offer.market is market]
+    targets = open_targets(placements, all_refusals, now)
     return Launch(len(run.attempts) + 1, targets[0]) if targets else None
 
 
@@ -279,7 +279,9 @@ def _got_somewhere(run: Run) -> bool:
 
 
 def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ...], now: datetime) -> End:
-    current = [each for each in refusals if each.until > now and any(each.covers(place) for place in run.targets)]
+    current = [
+        each for each in refusals if each.until > now and any(each.covers(placement) for placement in run.targets)
+    ]
     quotas = sorted({refusal.quota for refusal in current if refusal.quota})
     # Room may come back by itself, a quota has to be raised by a person: the outcome tells which of the two it is.
     if quotas and all(refusal.quota for refusal in current):
@@ -290,8 +292,8 @@ def _nowhere(run: Run, refusals: tuple[Refusal, ...], searches: tuple[Search, ..
 
 
 def _asked_text(run: Run, searches: tuple[Search, ...]) -> str:
-    """How many places were asked; and how often, where the run asked them more than once."""
-    question = f"{_counted(len(run.targets), 'place')} {'was' if len(run.targets) == 1 else 'were'} asked"
+    """How many placements were asked; and how often, where the run asked them more than once."""
+    question = f"{_counted(len(run.targets), 'placement')} {'was' if len(run.targets) == 1 else 'were'} asked"
     creates, passes = sum(each.creates for each in searches), max((each.passes for each in searches), default=0)
     return f"{question} in {passes} passes with {creates} creates" if passes > 1 else question
 

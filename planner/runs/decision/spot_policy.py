@@ -34,12 +34,13 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotRecord:
-    """What is known of spot in the places that the run would take: spells seen since it began, and what was expected.
+    """What is known of spot in the placements that the run would take: spells seen since it began, and what was
+    expected.
 
     `state_seconds`: how long spot has been as it is now (had or not). `up_seconds` in all, over spells under way too;
     `ups_ended`: spells that ended. `prior_up_seconds`: the mean up spell before anything was seen, such as
-    `planner.forecast.spot.spot_rate(...).place.up.mean_seconds`; 3 h is that of the traces that the policy was tuned
-    on.
+    `planner.forecast.spot.spot_rate(...).placement.up.mean_seconds`; 3 h is that of the traces that the policy was
+    tuned on.
     """
 
     state_seconds: float = 0.0

@@ -29,7 +29,7 @@ def carry(here: RunStore, there: RunStore, key: Vouching | None, report: Callabl
     name = f"step-{step:08}"
     paths = [path for path in here.list("checkpoints") if path.split("/")[1] == name]
     digests: dict[str, str] = {}
-    # A checkpoint counts once its mark is there: a copy that is cut off before is no checkpoint at the new place.
+    # A checkpoint counts once its mark is there: a copy that is cut off before is no checkpoint at the new placement.
     for path in sorted(paths, key=lambda path: path.endswith(f"/{_MARK}")):
         data, file = here.get(path), path.split("/", 2)[2]
         digests[file] = hashlib.sha256(data).hexdigest()

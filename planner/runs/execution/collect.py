@@ -142,7 +142,7 @@ def _replace(partial: Path, target: Path) -> None:
     sources = [path for path in partial.rglob("*") if path.is_file()]
     _refuse_links(target, tuple((target / source.relative_to(partial)).parent for source in sources))
     for source in sources:
-        place = target / source.relative_to(partial)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        source.replace(place)
+        placement = target / source.relative_to(partial)
+        placement.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(placement)
     shutil.rmtree(partial)

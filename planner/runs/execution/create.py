@@ -68,12 +68,13 @@ def record(
 
 
 def send(run: Run, provider: Provider, recorder: Recorder, *, again: bool = False) -> Run:
-    """Send the newest attempt's recorded request: BOOTING with an instance, or INTERRUPTED where the place has none.
+    """Send the newest attempt's recorded request: BOOTING with an instance, or INTERRUPTED where the placement has
+    none.
 
     Every try is in the journal before it leaves. `again`: the process that sent it first has died, and nobody knows
     whether it arrived. A request that an earlier try may have carried out in part is given up where it is refused as
-    wrong: what that try made and took back may be what is missing now. Raises ProviderError where another place would
-    not help: the caller ends the run.
+    wrong: what that try made and took back may be what is missing now. Raises ProviderError where another placement
+    would not help: the caller ends the run.
     """
     if again:
         run = _with_try(run, recorder)
@@ -126,7 +127,7 @@ def _booting(run: Run, instance: Instance, recorder: Recorder) -> Run:
 
 
 def _refused(run: Run, error: ProviderError, recorder: Recorder) -> Run:
-    """The refusal is kept for later searches, and the places that the provider recommends come first.
+    """The refusal is kept for later searches, and the placements that the provider recommends come first.
 
     Nothing was made, unless an earlier try had no clear answer: then the attempt is cleared before the run goes on.
     """
@@ -140,7 +141,7 @@ def _refused(run: Run, error: ProviderError, recorder: Recorder) -> Run:
 
 
 def _looked_up(run: Run, provider: Provider, error: ProviderError, recorder: Recorder) -> Run:
-    """Where it is unclear what a create has made: what exists is adopted; else the place is given up, and cleared
+    """Where it is unclear what a create has made: what exists is adopted; else the placement is given up, and cleared
     first."""
     attempt = run.attempts[-1]
     assert attempt.target is not None

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from planner.runs.journal.journal import Journal
 
 LONGEST_NAP_SECONDS = 60.0
-"""A run that waits for a place is looked at so often: the person may have asked it to stop."""
+"""A run that waits for a placement is looked at so often: the person may have asked it to stop."""
 
 
 class CtrlC(StrEnum):

@@ -30,7 +30,7 @@ _LOOK_AT = "plan doctor tells what its role lacks"
 CONSOLE_PAUSES_SECONDS = (5.0, 10.0, 20.0)
 """After each try to read the console of a machine that ended in boot."""
 MOST_SCOUTED = 5
-"""Places that are asked about spot while a run trains on demand."""
+"""Placements that are asked about spot while a run trains on demand."""
 
 
 class SignReading(NamedTuple):
@@ -140,9 +140,11 @@ class Observer:
             return None
         if self._spot_asked_at is None or now - self._spot_asked_at >= SCOUT_EVERY:
             self._spot_asked_at = now
-            # Each place is one call, which the vendor counts against its limit.
-            places = [place for place in run.targets if place.offer.market is Market.SPOT][:MOST_SCOUTED]
-            up = any(provider.has_spot(place.offer, place.zone) for place in places)
+            # Each placement is one call, which the vendor counts against its limit.
+            placements = [placement for placement in run.targets if placement.offer.market is Market.SPOT][
+                :MOST_SCOUTED
+            ]
+            up = any(provider.has_spot(placement.offer, placement.zone) for placement in placements)
             if self._spot_up is None or self._spot_up.up is not up:
                 self._spot_up = SpotUp(up=up, since=now)
         return self._spot_up

@@ -107,7 +107,7 @@ class Recorder:
         return told_at or self._told_to_stop.get(number)
 
     def refusals(self) -> tuple[Refusal, ...]:
-        """The places that said no lately; none where the journal cannot be read."""
+        """The placements that said no lately; none where the journal cannot be read."""
         try:
             return self.journal.refusals(self.clock.now())
         except ThisMachineError as error:
@@ -115,7 +115,7 @@ class Recorder:
             return ()
 
     def remember(self, refusal: Refusal) -> None:
-        """A place that said no, for later runs too."""
+        """A placement that said no, for later runs too."""
         try:
             self.journal.refuse(refusal, self.clock.now())
         except ThisMachineError as error:

@@ -1,4 +1,4 @@
-"""Ending what a run has made: delete, and look until every place has answered that nothing is left."""
+"""Ending what a run has made: delete, and look until every placement has answered that nothing is left."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class Teardown:
             owned: Sequence[OwnedResource] = self.provider.list_owned(run.run_id)
             unknown: tuple[str, ...] = ()
         except IncompleteListingError as error:
-            # What is listed is deleted now; the teardown is verified only when every place has answered.
-            owned, unknown = error.resources, error.unanswered or ("places that did not answer",)
+            # What is listed is deleted now; the teardown is verified only when every placement has answered.
+            owned, unknown = error.resources, error.unanswered or ("placements that did not answer",)
         except ProviderError as error:
             return [self._report_no_answer(error)]
         for resource in owned:
@@ -102,7 +102,7 @@ class Teardown:
                 f"{names} belongs to run {run.run_id}, which that client has taken over: left alone",
                 f"plan stop {run.run_id} --client any ends it all the same",
             )
-        remaining += [f"whatever is in {place}" for place in unknown]
+        remaining += [f"whatever is in {placement}" for placement in unknown]
         return remaining or self._not_listed(run, asked_at)
 
     def _end(self, resource: OwnedResource) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from planner.runs.journal.records import refusal_from_record
 from planner.runs.journal.rows import aware
 from planner.runs.journal.schema import SCHEMA_VERSION
-from pricing.obtainability import HAD_FOR, Evidence, MachinePlace
+from pricing.obtainability import HAD_FOR, Evidence, MachinePlacement
 from providers.registry import THIS_MACHINE
 
 MOST_RUNS = 200
@@ -47,7 +47,7 @@ def read_evidence(path: Path, now: datetime, say: Callable[[str], None]) -> tupl
         say(f"the journal {path} cannot be read ({error}): what earlier launches met does not count in this estimate")
         return ()
     both = (*_refusals([str(text) for (text,) in rows[0]]), *_successes(rows[1]))
-    return tuple(one for one in both if now - one.at <= HAD_FOR and one.place.provider != THIS_MACHINE)
+    return tuple(one for one in both if now - one.at <= HAD_FOR and one.placement.provider != THIS_MACHINE)
 
 
 def _refusals(texts: list[str]) -> Iterator[Evidence]:
@@ -58,8 +58,8 @@ def _refusals(texts: list[str]) -> Iterator[Evidence]:
             continue  # a row that cannot be read tells nothing
         # A quota that is too small, or a price that was too high, says nothing of the stock.
         if refusal.lacks_capacity and refusal.region and refusal.instance_type and refusal.market:
-            place = MachinePlace(refusal.provider, refusal.region, refusal.instance_type, refusal.market)
-            yield Evidence(place, refusal.at, was_obtained=False)
+            placement = MachinePlacement(refusal.provider, refusal.region, refusal.instance_type, refusal.market)
+            yield Evidence(placement, refusal.at, was_obtained=False)
 
 
 def _successes(rows: list[tuple[str | None, ...]]) -> Iterator[Evidence]:
@@ -69,4 +69,4 @@ def _successes(rows: list[tuple[str | None, ...]]) -> Iterator[Evidence]:
         except ValueError:
             continue
         if all(names):
-            yield Evidence(MachinePlace(*map(str, names)), instant, was_obtained=True)
+            yield Evidence(MachinePlacement(*map(str, names)), instant, was_obtained=True)

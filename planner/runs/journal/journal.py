@@ -124,7 +124,7 @@ class Journal:
             _log(db, run_id, now, "goes on", "")
 
     def refuse(self, refusal: Refusal, now: datetime) -> None:
-        """Remember a place that said no. What has been over for a while is forgotten: until then estimates weigh it
+        """Remember a placement that said no. What has been over for a while is forgotten: until then estimates weigh it
         (planner.runs.journal.evidence)."""
         with self._write() as db:
             db.execute("DELETE FROM refusals WHERE until <= ?", ((now - REFUSALS_KEPT).isoformat(),))
@@ -134,7 +134,7 @@ class Journal:
             )
 
     def refusals(self, now: datetime) -> tuple[Refusal, ...]:
-        """The places that said no, to whichever run, and are still passed over."""
+        """The placements that said no, to whichever run, and are still passed over."""
         rows = self._rows("SELECT refusal_json FROM refusals WHERE until > ? ORDER BY id", now.isoformat())
         return tuple(refusal_from_record(json.loads(row["refusal_json"])) for row in rows)
 

@@ -1,4 +1,4 @@
-"""A run as the journal's row: its id, one JSON document, and the places that it may go to. The only mapping."""
+"""A run as the journal's row: its id, one JSON document, and the placements that it may go to. The only mapping."""
 
 from __future__ import annotations
 

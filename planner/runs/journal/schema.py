@@ -103,9 +103,9 @@ def check_version(db: sqlite3.Connection, path: Path) -> bool:
 
 
 def pack_run(db: sqlite3.Connection, run_id: str) -> None:
-    """Drop what a done run does not need any more: its requests, and the places that it might have gone to.
+    """Drop what a done run does not need any more: its requests, and the placements that it might have gone to.
 
-    A run that was interrupted keeps its places, compressed: `plan attach` goes on from there. Inside a transaction.
+    A run that was interrupted keeps its placements, compressed: `plan attach` goes on from there. Inside a transaction.
     """
     outcome, targets = db.execute(
         "SELECT json_extract(run_json, '$.outcome'), targets FROM runs WHERE run_id = ?", (run_id,)

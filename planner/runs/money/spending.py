@@ -111,12 +111,12 @@ def monthly_budget(
 
 
 def most_usd(run: Run, now: datetime) -> Decimal:
-    """The most that a run may come to: what it has cost, and every hour to its deadline at its dearest place, or what
-    is left of its budget; and disk, address and transfer as they were estimated."""
-    places = [*run.targets, *(attempt.target for attempt in run.attempts if attempt.target is not None)]
-    # The run may still go to any of its places, and spot may come to cost as much as on demand.
-    dearest = max((place.ceiling_usd_per_hour for place in places), default=Decimal(0))
-    fixed_usd = max((place.fixed_usd for place in places), default=Decimal(0))
+    """The most that a run may come to: what it has cost, and every hour to its deadline at its dearest placement, or
+    what is left of its budget; and disk, address and transfer as they were estimated."""
+    placements = [*run.targets, *(attempt.target for attempt in run.attempts if attempt.target is not None)]
+    # The run may still go to any of its placements, and spot may come to cost as much as on demand.
+    dearest = max((placement.ceiling_usd_per_hour for placement in placements), default=Decimal(0))
+    fixed_usd = max((placement.fixed_usd for placement in placements), default=Decimal(0))
     hours = Decimal(max(timedelta(0), run.deadline - now) / timedelta(hours=1))
     left_usd = run.left_usd(now)
     more = dearest * hours if left_usd is None else min(dearest * hours, max(left_usd, Decimal(0)))

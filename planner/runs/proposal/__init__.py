@@ -1,1 +1,1 @@
-"""Where a job may go: the places in order, with prices, shown before anything is created; and the consent to it."""
+"""Where a job may go: the placements in order, with prices, shown before anything is created; and the consent to it."""

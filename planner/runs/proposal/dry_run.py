@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DryRun:
-    """`refusals` are the places that a launch would pass over now."""
+    """`refusals` are the placements that a launch would pass over now."""
 
     provider: Callable[[str], Provider]
     clock: Clock
@@ -27,7 +27,7 @@ class DryRun:
     def calls(self, run: Run, make_request: MakeRequest) -> tuple[Target, Sequence[VendorRequest]]:
         """Where the run would go first, and what would be sent there; what it leaves open is looked up.
 
-        The first of the run's targets where a launch would wait, or find no place. Raises ProviderError.
+        The first of the run's targets where a launch would wait, or find no placement. Raises ProviderError.
         """
         action = next_action(run, Look(refusals=self.refusals), self.clock.now())
         target = action.target if isinstance(action, Launch) and action.target else run.targets[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from planner.runs.run import Run
 
 REFINED = 10
-"""Rows of the ranking whose prices are looked up, the best place of each machine and market."""
+"""Rows of the ranking whose prices are looked up, the best placement of each machine and market."""
 MOST_ROUNDS = 3
 FRESH = timedelta(minutes=5)
 """For how long a live price counts as one."""
@@ -58,7 +58,7 @@ def refined(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[s
 
 
 def dearer(before_plan: Plan, now: Plan) -> str:
-    """Why the first place is to be asked about again, in words; "" where its price is about what was shown."""
+    """Why the first placement is to be asked about again, in words; "" where its price is about what was shown."""
     best = now.candidates[0]
     before = next(
         (candidate for candidate in before_plan.candidates if _machine(candidate.offer) == _machine(best.offer)), None
@@ -77,7 +77,7 @@ def dearer(before_plan: Plan, now: Plan) -> str:
 
 
 class Watchful:
-    """Makes requests only for places that cost about what was agreed to: looked up before each attempt.
+    """Makes requests only for placements that cost about what was agreed to: looked up before each attempt.
 
     `offers` are those of the plan; what is observed among them was so just now, and counts for FRESH. A price that
     nobody tells is no reason to wait: the machine is asked for at the price that is known.
@@ -96,7 +96,7 @@ class Watchful:
         return self._now() - self._began >= FRESH
 
     def over(self, make: MakeRequest) -> MakeRequest:
-        """The same requests, at live prices. Raises DearerError or CapacityError: the run passes the place over."""
+        """The same requests, at live prices. Raises DearerError or CapacityError: the run passes the placement over."""
 
         def request(run: Run, number: int, target: Target) -> LaunchRequest:
             return make(run, number, replace(target, offer=self._live(target)))
@@ -114,7 +114,7 @@ class Watchful:
         except ProviderError:
             return offer
         there = [answer for answer in answers if target.zone is None or not answer.zones or target.zone in answer.zones]
-        # The provider answered and no longer lists this place: it would refuse the create.
+        # The provider answered and no longer lists this placement: it would refuse the create.
         if not there:
             raise CapacityError(f"{target.where} is not to be had any more")
         live = _plausible(min(there, key=agreed), offer, lambda _: None)
@@ -126,7 +126,7 @@ class Watchful:
 
 
 def _rows(plan: Plan) -> list[Offer]:
-    """The best place of each machine and market, in the plan's order: what a person sees of a plan."""
+    """The best placement of each machine and market, in the plan's order: what a person sees of a plan."""
     first_of_machine: dict[tuple[str, str, int, str], Offer] = {}
     for ranked in plan.candidates:
         offer = ranked.offer
@@ -191,7 +191,7 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
         # Not looked up, or its provider did not answer: the price of the plan stands.
         if machine not in live:
             candidates.append((ranked.candidate, ranked.offer))
-        elif machine not in placed:  # its places may be several rows, and the live ones take the place of all
+        elif machine not in placed:  # its placements may be several rows, and the live ones take the place of all
             placed.add(machine)
             at_live = paid_by_credit([_at(ranked.candidate, offer) for offer in live[machine]], plan.credit_usd)
             candidates += zip(at_live, live[machine], strict=True)
@@ -208,8 +208,8 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
 def _at(candidate: Candidate, offer: Offer) -> Candidate:
     """The candidate at the offer's own price."""
     rate = to_micro(agreed(offer))
-    place = Placement(rate, offer.region, candidate.place.row_id)
-    return Candidate(candidate.estimate, place, candidate.estimate.cost_micro_usd(rate, place.region))
+    placement = Placement(rate, offer.region, candidate.placement.row_id)
+    return Candidate(candidate.estimate, placement, candidate.estimate.cost_micro_usd(rate, placement.region))
 
 
 def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""Where a job is launched: its plan without the places that this account cannot use, at live prices where there are
+"""Where a job is launched: its plan without the placements that this account cannot use, at live prices where there are
 any."""
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 MOST_PASSED_OVER = 10
-"""Places that are looked at, one after another, for the first that would take us."""
+"""Placements that are looked at, one after another, for the first that would take us."""
 
 
 UNPROVEN_TEXT = "no test says what a launch that breaks off leaves there; look into your account after the run"
@@ -80,21 +80,23 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
         return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)
-    plan = ranked_places(job, query, around)
+    plan = ranked_placements(job, query, around)
     live = _first_let_in(refined(plan, around.provider_of, around.say), around)
     return rented(live, dearer(plan, live))
 
 
-def ranked_places(job: TrainingJob, query: PlanQuery, around: Surroundings, *, every_place: bool = True) -> Plan:
-    """The places where the job could be launched, ranked at the prices that are known; with `every_place` all of them,
-    else the best of each provider, device, device count and market.
+def ranked_placements(
+    job: TrainingJob, query: PlanQuery, around: Surroundings, *, every_placement: bool = True
+) -> Plan:
+    """The placements where the job could be launched, ranked at the prices that are known; with `every_placement` all
+    of them, else the best of each provider, device, device count and market.
 
     Raises what `make_proposal` raises.
     """
     query = query._replace(providers=_launchable(query.providers or job.constraints.providers, around))
     now = around.now()
     query = query._replace(
-        every_place=every_place, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
+        every_placement=every_placement, limit=MOST_TARGETS, own_prices=own_prices_now(around.settings, now),
         evidence=read_evidence(around.settings.journal, now, around.say),
     )  # fmt: skip
     everywhere = with_listed_offers(query, around.provider_of, around.settings, around.say)
@@ -104,7 +106,7 @@ def ranked_places(job: TrainingJob, query: PlanQuery, around: Surroundings, *, e
         around.say(line)
     if not plan.candidates:
         raise nothing_left(plan)
-    # Before live prices are asked for: they are read for the first places alone, which have to be usable ones.
+    # Before live prices are asked for: they are read for the first placements alone, which have to be usable ones.
     plan = within_quotas(_let_in(plan, around), around.provider_of, around.say)
     for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
         if not is_proven(name):
@@ -137,7 +139,7 @@ def at_current_prices(shown_plan: Plan, around: Surroundings) -> Proposal:
 
 
 def limit_lines(draft: Run, request: MakeRequest, first_at: Provider, now: datetime) -> list[str]:
-    """What ends the run at the latest, at the first of its places."""
+    """What ends the run at the latest, at the first of its placements."""
     first = _as_it_would_be(first_at, request(draft, 1, draft.targets[0]))
     return limits_text(draft, first_at.timers(first), now)
 
@@ -161,18 +163,18 @@ def _let_in(plan: Plan, around: Surroundings) -> Plan:
     # Reversed, so that of each provider's offers the one that ranks first is kept.
     best = {ranked.offer.provider: ranked.offer for ranked in reversed(plan.candidates)}
     judged = judge(list(best.values()), around.provider_of)
-    closed = {place.offer.provider: place for place in judged if place.is_closed}
+    closed = {placement.offer.provider: placement for placement in judged if placement.is_closed}
     if len(closed) == len(best):
-        why = "; ".join(f"{name}: {place.why}" for name, place in closed.items())
+        why = "; ".join(f"{name}: {placement.why}" for name, placement in closed.items())
         raise RefusedError(why, "plan doctor shows what is missing")
-    for name, place in closed.items():
-        around.say(f"{name}: left out: {place.why}")
+    for name, placement in closed.items():
+        around.say(f"{name}: left out: {placement.why}")
     return plan._replace(candidates=tuple(ranked for ranked in plan.candidates if ranked.offer.provider not in closed))
 
 
 def _first_let_in(plan: Plan, around: Surroundings) -> Plan:
-    """The plan without the first places that would not take us, where others may: a region without a network, a machine
-    without an image. The last of them stays, and the launch says what is wrong with it."""
+    """The plan without the first placements that would not take us, where others may: a region without a network, a
+    machine without an image. The last of them stays, and the launch says what is wrong with it."""
     for _ in range(MOST_PASSED_OVER):
         (best,) = judge([plan.candidates[0].offer], around.provider_of)
         others = [ranked for ranked in plan.candidates if best.may_be_let_in_at(ranked.offer)]

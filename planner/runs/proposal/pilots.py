@@ -24,7 +24,7 @@ from planner.forecast.pilots import (
 )
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.proposal.live_prices import refined
-from planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_places
+from planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_placements
 from planner.runs.proposal.proposal import targets_of
 from planner.runs.runner import total_steps
 from planner.runs.targets import MOST_ABOVE, Target, agreed
@@ -47,7 +47,7 @@ LEAST_LONGER = 1.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PilotPlace:
+class PilotPlacement:
     """One machine that a pilot can be run on: its rank in the plan, and the zones where it is asked for.
 
     `choice` is what it is weighed by. `throughput` is the estimate of its speed, and `usd` (expected, low, high) that
@@ -71,19 +71,19 @@ class PilotPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotProposal:
-    """The places in the order of the plan, and the pilots that are worth it, which together never cost more than the
-    cap. `left_out` says why others cannot be run within it."""
+    """The placements in the order of the plan, and the pilots that are worth it, which together never cost more than
+    the cap. `left_out` says why others cannot be run within it."""
 
     job: TrainingJob
     cap_usd: Decimal
-    places: tuple[PilotPlace, ...]
+    placements: tuple[PilotPlacement, ...]
     pilots: Pilots
     left_out: tuple[str, ...] = ()
 
     @property
-    def chosen(self) -> list[PilotPlace]:
-        """The places to pilot, the most worthwhile first."""
-        return [self.places[number] for number in self.pilots.places]
+    def chosen(self) -> list[PilotPlacement]:
+        """The placements to pilot, the most worthwhile first."""
+        return [self.placements[number] for number in self.pilots.indices]
 
 
 def propose_pilots(
@@ -102,18 +102,18 @@ def propose_pilots(
         raise BadInputError(
             f"{job.name} has a container of its own: nobody knows how that is measured", "plan launch launches it"
         )
-    places = pilot_places(job, query, around)
+    placements = pilot_placements(job, query, around)
     left_out, affordable = [], []
-    for place in places:
-        least_usd = _least_usd(place)
-        is_let = limit_within(place, cap_usd) is not None
-        affordable.append(place if is_let else replace(place, choice=place.choice._replace(pilot_usd=None)))
+    for placement in placements:
+        least_usd = _least_usd(placement)
+        is_let = limit_within(placement, cap_usd) is not None
+        affordable.append(placement if is_let else replace(placement, choice=placement.choice._replace(pilot_usd=None)))
         if not is_let:
-            left_out.append(f"{place.target.where}: a pilot may cost up to ${least_usd:.2f} there")
-    pilots = worthwhile([place.choice for place in affordable], most, float(cap_usd))
-    wanted = worthwhile([place.choice for place in places], most)
-    if not pilots.places and wanted.places and not any(place.choice.settles for place in affordable):
-        least = min(map(_least_usd, places))
+            left_out.append(f"{placement.target.where}: a pilot may cost up to ${least_usd:.2f} there")
+    pilots = worthwhile([placement.choice for placement in affordable], most, float(cap_usd))
+    wanted = worthwhile([placement.choice for placement in placements], most)
+    if not pilots.indices and wanted.indices and not any(placement.choice.settles for placement in affordable):
+        least = min(map(_least_usd, placements))
         raise BadInputError(
             f"${cap_usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
             "bills until a timer has ended it",
@@ -122,17 +122,17 @@ def propose_pilots(
     return PilotProposal(
         job=job,
         cap_usd=cap_usd,
-        places=tuple(affordable),
+        placements=tuple(affordable),
         pilots=pilots,
-        left_out=tuple(left_out if wanted.places else ()),
+        left_out=tuple(left_out if wanted.indices else ()),
     )
 
 
-def pilot_places(job: TrainingJob, query: PlanQuery, around: Surroundings) -> list[PilotPlace]:
+def pilot_placements(job: TrainingJob, query: PlanQuery, around: Surroundings) -> list[PilotPlacement]:
     """The machines that the job could be launched on, in the order of the plan. Raises what `make_proposal` raises."""
     if query.providers == (THIS_MACHINE,):
         return [_here(job, query, around)]
-    plan = ranked_places(job, query, around, every_place=False)
+    plan = ranked_placements(job, query, around, every_placement=False)
     plan = plan._replace(candidates=plan.candidates[:ROWS])
     plan = refined(plan, around.provider_of, around.say)
     return [_rented(ranked, job) for ranked in first_of_each_speed(plan.candidates)]
@@ -157,16 +157,16 @@ def most_usd(target: Target, limit: timedelta) -> Decimal:
     return _usd(target, lasting, rate)
 
 
-def limit_within(place: PilotPlace, left_usd: Decimal) -> timedelta | None:
+def limit_within(placement: PilotPlacement, left_usd: Decimal) -> timedelta | None:
     """How long a pilot may last so that it cannot cost more than what is left; None where that is too short."""
-    wanted = max(LEAST_LIMIT, timedelta(seconds=LONGER * place.seconds))
-    target, billing = place.target, place.target.offer.billing
+    wanted = max(LEAST_LIMIT, timedelta(seconds=LONGER * placement.seconds))
+    target, billing = placement.target, placement.target.offer.billing
     if most_usd(target, wanted) <= left_usd:
         return wanted
     per_hour = target.ceiling_usd_per_hour * (1 + MOST_ABOVE) + target.disk_usd_per_hour + target.address_usd_per_hour
     seconds = (left_usd - target.traffic_usd) * 3600 / per_hour - int(TIMER_GRACE.total_seconds())
     limit = timedelta(seconds=int(seconds.to_integral_value(ROUND_FLOOR)) - billing.increment_seconds)
-    if limit < timedelta(seconds=LEAST_LONGER * place.seconds) or most_usd(target, limit) > left_usd:
+    if limit < timedelta(seconds=LEAST_LONGER * placement.seconds) or most_usd(target, limit) > left_usd:
         return None
     return limit
 
@@ -180,8 +180,8 @@ def bounded(target: Target, limit: timedelta) -> tuple[Target, Decimal]:
     return target, target.ceiling_usd_per_hour * _billed_hours(target, limit) + beside
 
 
-def _least_usd(place: PilotPlace) -> Decimal:
-    return most_usd(place.target, timedelta(seconds=math.ceil(LEAST_LONGER * place.seconds) + 1))
+def _least_usd(placement: PilotPlacement) -> Decimal:
+    return most_usd(placement.target, timedelta(seconds=math.ceil(LEAST_LONGER * placement.seconds) + 1))
 
 
 def _rounded_up(usd: Decimal) -> Decimal:
@@ -200,13 +200,13 @@ def _billed_hours(target: Target, lasting: timedelta) -> Decimal:
     return Decimal(target.offer.billing.billed_seconds(lasting)) / 3600
 
 
-def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlace:
+def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlacement:
     targets = tuple(targets_of(ranked))
     seconds = pilot_seconds(ranked, job.global_batch_size)
     rate = targets[0].machines * agreed(ranked.offer)
     pilot_usd = _usd(targets[0], timedelta(seconds=seconds), rate)
     throughput = ranked.candidate.estimate.throughput
-    return PilotPlace(
+    return PilotPlacement(
         rank=ranked.rank,
         targets=targets,
         choice=choice_of(ranked, pilot_usd),
@@ -218,7 +218,7 @@ def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlace:
     )
 
 
-def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlace:
+def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlacement:
     proposal = make_proposal(job, query, around)
     quote, target = proposal.quote, proposal.targets[0]
     if quote is None or quote.throughput is None or quote.time is None:
@@ -231,7 +231,7 @@ def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlac
     choice = Choice(whole_usd, fixed, spread_of(quote.throughput), float(pilot_usd))
     times = (quote.time.total, quote.time.low, quote.time.high)
     expected, low, high = (Decimal(str(round(whole_usd * (time / times[0]), 6))) for time in times)
-    return PilotPlace(
+    return PilotPlacement(
         rank=1, targets=(target,), choice=choice, throughput=quote.throughput, usd=(expected, low, high),
         seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a launch would do, before anybody is asked: the places it may go to, what that takes, and its limits."""
+"""What a launch would do, before anybody is asked: the placements it may go to, what that takes, and its limits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from providers.base import Timers
 
 MOST_TARGETS = 200
-"""Places that a run may go to; each is asked in turn, and nobody waits for the two-hundredth."""
+"""Placements that a run may go to; each is asked in turn, and nobody waits for the two-hundredth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Proposal:
 
     `plan` is what it was made from, or `quote` where that is this machine (None: the other one is), `dearer` why its
     price has to be agreed to ("": it is about what was shown before), `late` why its deadline has to be ("": it would
-    be kept). `left_out` says which places of the plan the run may not take ("": it may take all of them).
+    be kept). `left_out` says which placements of the plan the run may not take ("": it may take all of them).
     """
 
     targets: tuple[Target, ...]
@@ -58,8 +58,8 @@ class Proposal:
 
 
 def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta | None = None) -> Proposal:
-    """Return the proposal for this machine, which has no other place. Rented ones that are too slow for the deadline
-    are left out of a plan; here the person is told."""
+    """Return the proposal for this machine, which has no other placement. Rented ones that are too slow for the
+    deadline are left out of a plan; here the person is told."""
     time, late = estimate.time, ""
     if time is not None and deadline is not None and time.total > deadline:
         late = (
@@ -73,8 +73,8 @@ def here(estimate: MachineEstimate, offer: Offer, text: str, deadline: timedelta
 
 
 def rented(plan: Plan, dearer: str = "") -> Proposal:
-    """Return the proposal for the ranked places of the plan, zone by zone, the best first. The plan has at least one
-    candidate, and every place.
+    """Return the proposal for the ranked placements of the plan, zone by zone, the best first. The plan has at least
+    one candidate, and every placement.
     """
     targets = [target for ranked in plan.candidates for target in targets_of(ranked)][:MOST_TARGETS]
     best = plan.candidates[0]
@@ -108,7 +108,7 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
 
 
 def most_usd(proposal: Proposal, max_cost_usd: Decimal | None, *, assume_yes: bool) -> Decimal | None:
-    """What the job may cost at most, as planned, at a place that the run takes; None where a person agrees to each.
+    """What the job may cost at most, as planned, at a placement that the run takes; None where a person agrees to each.
 
     That is --max-cost; without it --yes covers what is MOST_ABOVE above the cost that is shown.
     """
@@ -119,9 +119,10 @@ def most_usd(proposal: Proposal, max_cost_usd: Decimal | None, *, assume_yes: bo
 
 
 def within(proposal: Proposal, most: Decimal | None) -> Proposal:
-    """The proposal without the places where the job would cost more than `most` as planned (None: with all of them).
+    """The proposal without the placements where the job would cost more than `most` as planned (None: with all of
+    them).
 
-    A place whose cost nobody has estimated stays. Raises NothingLeftError where the first place costs more.
+    A placement whose cost nobody has estimated stays. Raises NothingLeftError where the first placement costs more.
     """
     first = proposal.targets[0]
     if most is None:
@@ -129,7 +130,7 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
     if first.usd is not None and first.usd > most:
         raise NothingLeftError(
             f"{first.where} costs {format_usd(first.usd)}, above the {format_usd(most)} of --max-cost",
-            "raise --max-cost, or --objective cost puts the cheapest place first",
+            "raise --max-cost, or --objective cost puts the cheapest placement first",
         )
     targets = tuple(target for target in proposal.targets if target.usd is None or target.usd <= most)
     too_dear = [target for target in proposal.targets if target.usd is not None and target.usd > most]
@@ -139,7 +140,8 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
         target.offer.market is Market.ON_DEMAND for target in too_dear
     )
     left_out = (
-        f"left out: {len(too_dear)} of {len(proposal.targets)} places, where it would cost more than {format_usd(most)}"
+        f"left out: {len(too_dear)} of {len(proposal.targets)} placements, where it would cost more than "
+        f"{format_usd(most)}"
         f"{', all of on demand among them, so that spot without room has no fallback' if fallback else ''}; "
         # Rounded up: the amount that is named has to admit them.
         f"--max-cost {_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
@@ -148,11 +150,11 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
 
 
 def further_text(proposal: Proposal) -> str:
-    """How many places follow the first, and what the dearest of them costs; "" where none does."""
+    """How many placements follow the first, and what the dearest of them costs; "" where none does."""
     others = proposal.targets[1:]
     if not others:
         return ""
-    text = f"and {len(others)} further places, should this one have no room"
+    text = f"and {len(others)} further placements, should this one have no room"
     targets = [target for target in others if target.usd is not None]
     if not targets:
         return text

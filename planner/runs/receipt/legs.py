@@ -1,4 +1,4 @@
-"""Where a run has trained, machine by machine, and the estimate that fits these places. Pure."""
+"""Where a run has trained, machine by machine, and the estimate that fits these placements. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Leg:
     usd: Decimal
 
     def to_json(self) -> dict[str, Any]:
-        """Estimates are of the whole job at this place."""
+        """Estimates are of the whole job at this placement."""
         return {
             "attempt": self.attempt,
             "where": self.target.where,
@@ -52,10 +52,11 @@ def legs_of(run: Run, last_step: int, now: datetime) -> tuple[Leg, ...]:
 
 
 def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[str, Any]:
-    """The estimate that a run is held against: seconds and USD of each place by the share of the steps trained there.
+    """The estimate that a run is held against: seconds and USD of each placement by the share of the steps trained
+    there.
 
-    Images per second and their basis are those of the last place, whose rate the receipt has. Where a place has no
-    figure of its own (this machine, a run of an earlier version), that of the launch counts (`launch_estimate`).
+    Images per second and their basis are those of the last placement, whose rate the receipt has. Where a placement has
+    no figure of its own (this machine, a run of an earlier version), that of the launch counts (`launch_estimate`).
     """
     if not legs:
         return launch_estimate
@@ -70,7 +71,7 @@ def estimate_of(legs: Sequence[Leg], launch_estimate: dict[str, Any]) -> dict[st
 
 
 def _shared(legs: Sequence[Leg], figure: Callable[[Target], float | None]) -> float | None:
-    """The figure of each place, weighted by its steps; of the last place where none were trained."""
+    """The figure of each placement, weighted by its steps; of the last placement where none were trained."""
     steps = sum(leg.steps for leg in legs)
     shares = [(leg.steps, figure(leg.target)) for leg in legs if leg.steps] or [(1, figure(legs[-1].target))]
     if any(value is None for _, value in shares):

@@ -116,7 +116,7 @@ def _note(job: TrainingJob, measured: Measured, machine: HostHardware) -> str:
 
 def _percentile(values: Sequence[float], percent: int) -> float:
     """The value at this percentage of the sorted ones, between two in proportion."""
-    ordered, place = sorted(values), (len(values) - 1) * percent / 100
-    low = int(place)
+    ordered, position = sorted(values), (len(values) - 1) * percent / 100
+    low = int(position)
     high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)

@@ -33,9 +33,9 @@ class Receipt:
     `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: held-out images that were
     trained on too, counted where all were told right.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
-    charges for it, or the store did not answer. `places` are the machines that it had (receipt/legs.py), and the
-    estimated figures those of the places where it trained. `actual_usd` is at the person's own rates (`own_rate`, in
-    words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
+    charges for it, or the store did not answer. `placements` are the machines that it had (receipt/legs.py), and the
+    estimated figures those of the placements where it trained. `actual_usd` is at the person's own rates (`own_rate`,
+    in words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
     credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
     (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
     not have been billed. `project` is the job's. `billed` is what the vendor has billed by part (plan bill), in
@@ -69,7 +69,7 @@ class Receipt:
     stored_usd_per_month: float | None = None
     data_stored_bytes: int | None = None
     data_stored_usd_per_month: float | None = None
-    places: list[dict[str, Any]] = field(default_factory=list)
+    placements: list[dict[str, Any]] = field(default_factory=list)
     top5: float | None = None
     most_frequent: float | None = None
     trained_on: int | None = None
@@ -128,7 +128,7 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_place(value: object) -> bool:
+def _is_placement(value: object) -> bool:
     """What planner.runs.receipt.legs writes: text of where it was, and figures or None."""
     if not isinstance(value, dict) or not _is_text(value.get("where")):
         return False
@@ -151,7 +151,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "int | None": _or_none(_is_count),
     "float": _is_number,
     "float | None": _or_none(_is_number),
-    "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_place, value)),
+    "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_placement, value)),
     "dict[str, float]": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }
 
@@ -219,7 +219,7 @@ def write_receipt(
         device=story.device,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
-        places=[leg.to_json() for leg in legs],
+        placements=[leg.to_json() for leg in legs],
         top5=end.get("hold_out_top5"),
         most_frequent=end.get("hold_out_most_frequent"),
         trained_on=end.get("hold_out_trained_on"),
@@ -354,7 +354,7 @@ def receipt_text(receipt: Receipt) -> str:
     lines.append(f"  steps       {receipt.steps}{of}{attempts_text}{early}")
     if receipt.interruptions:
         lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
-    lines += _place_lines(receipt)
+    lines += _placement_lines(receipt)
     if receipt.device:
         lines.append(f"  trained on  {receipt.device}, {receipt.framework}")
     if receipt.phase_seconds:
@@ -392,18 +392,18 @@ def _more(receipt: Receipt) -> str:
     return top5 + (f", of epoch {receipt.best_epoch}: the best validation" if receipt.best_epoch is not None else "")
 
 
-def _place_lines(receipt: Receipt) -> list[str]:
+def _placement_lines(receipt: Receipt) -> list[str]:
     """Where a run that moved was, and what the whole job was estimated at there."""
-    if receipt.attempts < 2 or not any(place.get("estimated_usd") for place in receipt.places):
+    if receipt.attempts < 2 or not any(placement.get("estimated_usd") for placement in receipt.placements):
         return []
-    lines = [_place_line(place) for place in receipt.places]
-    return [*lines, "  the estimate above is that of these places, by the steps that were trained at each"]
+    lines = [_placement_line(placement) for placement in receipt.placements]
+    return [*lines, "  the estimate above is that of these placements, by the steps that were trained at each"]
 
 
-def _place_line(place: dict[str, Any]) -> str:
-    estimated = f"{_seconds(place.get('estimated_seconds'))}, {_usd(place.get('estimated_usd'))}"
-    did = f"{place.get('steps') or 0:,} steps, {_usd(place.get('actual_usd'))}"
-    return f"  attempt {place.get('attempt') or 0:<4}{place['where']}: {did}; the whole job there: {estimated}"
+def _placement_line(placement: dict[str, Any]) -> str:
+    estimated = f"{_seconds(placement.get('estimated_seconds'))}, {_usd(placement.get('estimated_usd'))}"
+    did = f"{placement.get('steps') or 0:,} steps, {_usd(placement.get('actual_usd'))}"
+    return f"  attempt {placement.get('attempt') or 0:<4}{placement['where']}: {did}; the whole job there: {estimated}"
 
 
 def _stored_lines(receipt: Receipt) -> list[str]:

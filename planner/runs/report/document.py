@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from providers.base import RunStore
 
 MOST_EVENTS = 500
-"""Of the journal, the newest; a run that waits for a place notes each look."""
+"""Of the journal, the newest; a run that waits for a placement notes each look."""
 
 
 class Sources(NamedTuple):

@@ -90,10 +90,10 @@ def _note(provider: Provider, machine: OwnedResource, clock: Clock) -> None:
 
 
 def _resources_of(provider: Provider, run_id: RunId) -> tuple[Sequence[OwnedResource], list[str]]:
-    """What of the run is listed, and which places did not tell."""
+    """What of the run is listed, and which placements did not tell."""
     try:
         return provider.list_owned(run_id), []
     except IncompleteListingError as error:
-        return error.resources, [f"whatever is in {place}" for place in error.unanswered]
+        return error.resources, [f"whatever is in {placement}" for placement in error.unanswered]
     except ProviderError as error:
         return (), [f"whatever {provider.name} did not tell: {error.message}"]

@@ -54,7 +54,7 @@ class SweptResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What was found; `unanswered` are places that did not tell, so that more may be there."""
+    """What was found; `unanswered` are placements that did not tell, so that more may be there."""
 
     resources: tuple[SweptResource, ...]
     unanswered: tuple[str, ...]
@@ -162,7 +162,7 @@ def _end_resource(provider: Provider, resource: OwnedResource) -> str:
 def _still_there(
     provider: Provider, keys: Iterable[tuple[str, str, str]]
 ) -> tuple[set[tuple[str, str, str]] | None, str]:
-    """Which of these are listed; None: not every place has answered, so any may be there."""
+    """Which of these are listed; None: not every placement has answered, so any may be there."""
     try:
         owned = provider.list_owned()
     except ProviderError as error:

@@ -55,28 +55,28 @@ def why_too_large(request: LaunchRequest) -> str:
     return ""
 
 
-def full_name(project: str, place: TpuLocation) -> str:
+def full_name(project: str, location: TpuLocation) -> str:
     """Return the full name by which the Cloud TPU API attaches the disk."""
-    return f"projects/{project}/zones/{place.zone}/disks/{place.name}"
+    return f"projects/{project}/zones/{location.zone}/disks/{location.name}"
 
 
-def attached(project: str, place: TpuLocation) -> list[dict[str, str]]:
+def attached(project: str, location: TpuLocation) -> list[dict[str, str]]:
     """The `dataDisks` of the node."""
-    return [{"sourceDisk": full_name(project, place), "mode": "READ_WRITE"}]
+    return [{"sourceDisk": full_name(project, location), "mode": "READ_WRITE"}]
 
 
-def insert_call(request: LaunchRequest, place: TpuLocation) -> VendorRequest:
+def insert_call(request: LaunchRequest, location: TpuLocation) -> VendorRequest:
     """Pure. The disk has the name of its node: the same for the same attempt, and one that begins as ours do."""
     project = resolution_of(request, TpuResolution).project
     body: dict[str, Any] = {
-        "name": place.name,
+        "name": location.name,
         "sizeGb": str(size_gib(request)),
-        "type": f"projects/{project}/zones/{place.zone}/diskTypes/{DISK_TYPE}",
+        "type": f"projects/{project}/zones/{location.zone}/diskTypes/{DISK_TYPE}",
         "labels": labels_of(request),
     }
     parameters: dict[str, object] = {
         "project": project,
-        "zone": place.zone,
+        "zone": location.zone,
         "requestId": token_of(request, "data disk"),
         "body": body,
     }
@@ -89,7 +89,7 @@ def name_made(call: VendorRequest) -> str:
     return f"projects/{document['project']}/zones/{document['zone']}/disks/{document['body']['name']}"
 
 
-def delete_url(request: LaunchRequest, place: TpuLocation) -> str:
+def delete_url(request: LaunchRequest, location: TpuLocation) -> str:
     """Where Compute Engine is asked to delete the disk. Raises BadRequestError where its address was not looked up."""
     resolution = resolution_of(request, TpuResolution)
     if not resolution.compute_address:
@@ -97,7 +97,7 @@ def delete_url(request: LaunchRequest, place: TpuLocation) -> str:
             f"run {request.run_id}: the address that deletes its data disk was not looked up",
             hint="launch the job again",
         )
-    return f"{resolution.compute_address}/compute/v1/{full_name(resolution.project, place)}"
+    return f"{resolution.compute_address}/compute/v1/{full_name(resolution.project, location)}"
 
 
 def refuse_without_quota(account: GcpAccount, request: LaunchRequest) -> None:

@@ -19,7 +19,7 @@ from providers.gcp.tpu.api import PAGE, TASKS, Calls, Refused, pages
 QUEUE = "trainplan"
 """The queue's name, in one region for all TPUs of the project."""
 REGION = "us-central1"
-"""Where the queue is: every region of Cloud Tasks reaches every zone, and one place is one place to look."""
+"""Where the queue is: every region of Cloud Tasks reaches every zone, and one region is one to look."""
 AFTER = (timedelta(0), timedelta(minutes=15), timedelta(minutes=60))
 """From the deadline to each delete. A delete that was accepted has begun, no more: so there are three."""
 DISK_AFTER = tuple(after + timedelta(minutes=5) for after in AFTER)

@@ -90,7 +90,7 @@ REACTIONS_BY_TEXT: Sequence[tuple[frozenset[str], re.Pattern[str], Reaction]] = 
     (
         frozenset({"FAILED_PRECONDITION", "PERMISSION_DENIED"}),
         LOCATION_POLICY,
-        Reaction(CapacityError, "a policy of the organisation closes this place; another may be open"),
+        Reaction(CapacityError, "a policy of the organisation closes this placement; another may be open"),
     ),
     (
         frozenset({"INVALID_ARGUMENT", "PERMISSION_DENIED"}),

@@ -63,7 +63,7 @@ class TpuLists:
             try:
                 for page in pages(self.ask, operation, request):
                     resources += [resource for resource in map(owned, page.get(rows, ())) if resource is not None]
-                    unanswered += [f"{place}: unreachable" for place in page.get("unreachable", ())]
+                    unanswered += [f"{location}: unreachable" for location in page.get("unreachable", ())]
             except (CredentialsError, MachineError):
                 raise
             except CapacityError:

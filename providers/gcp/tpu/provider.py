@@ -43,8 +43,8 @@ from providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCal
 from providers.gcp.tpu.data_disk import DataDisks
 from providers.gcp.tpu.errors import error_of, is_off, operation_error
 from providers.gcp.tpu.listing import Each, TpuLists, threads
-from providers.gcp.tpu.reply import NODE, TASK, WORD, TpuLocation, asked_for, dead, instance, place_of, said_of
-from providers.gcp.tpu.request import CREATE, as_shell, create_call, made_by, place_for, takes, trainable
+from providers.gcp.tpu.reply import NODE, TASK, WORD, TpuLocation, asked_for, dead, instance, location_of, said_of
+from providers.gcp.tpu.request import CREATE, as_shell, create_call, location_for, made_by, takes, trainable
 from providers.gcp.tpu.resolution import TpuResolution, resolve
 
 if TYPE_CHECKING:
@@ -143,19 +143,19 @@ class TpuMachines:
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         trainable(request)
-        resolution, place = resolution_of(request, TpuResolution), place_for(request)
+        resolution, location = resolution_of(request, TpuResolution), location_for(request)
         project = resolution.project
-        end = {"kind": "tpu_delete", "project": project, "zone": place.zone, "queued_resource": place.name}
+        end = {"kind": "tpu_delete", "project": project, "zone": location.zone, "queued_resource": location.name}
         gib = data_disk.size_gib(request)
         part = self.rented.machine(request, end, data_disk_gib=gib)
         ends = deadline.Ends(
             project=project,
-            name=place.full(project, "queuedResources"),
+            name=location.full(project, "queuedResources"),
             address=resolution.tpu_address,
             account=resolution.machine_account,
-            disk_url=data_disk.delete_url(request, place) if gib else "",
+            disk_url=data_disk.delete_url(request, location) if gib else "",
         )
-        disk = (data_disk.insert_call(request, place),) if gib else ()
+        disk = (data_disk.insert_call(request, location),) if gib else ()
         create = create_call(request, as_shell(part.user_data), self.account.settings)
         return (*self.rented.puts(part), *deadline.task_calls(request, ends), *disk, create)
 
@@ -169,17 +169,17 @@ class TpuMachines:
         create = next((call for call in calls if call.operation == CREATE), None)
         if create is None:
             raise BadRequestError(f"the recorded calls of {request.run_id} create no TPU", hint="launch the job again")
-        place = made_by(create)
-        there = self._look(place)
+        location = made_by(create)
+        there = self._look(location)
         if there is not None:
             return there
         if self._has_lived(request):
-            return dead(request, place, "it has ended, and is gone")
-        return self._make(request, calls, place)
+            return dead(request, location, "it has ended, and is gone")
+        return self._make(request, calls, location)
 
     def get(self, ref: InstanceRef) -> Instance:
-        place = place_of(ref.id)
-        machine = self._look(place) if place else None
+        location = location_of(ref.id)
+        machine = self._look(location) if location else None
         if machine is None:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         return machine
@@ -189,11 +189,11 @@ class TpuMachines:
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         """A queued resource takes its node and, once its own end has begun, its timers with it."""
-        place, word = place_of(ref.id), word_of(ref.id)
-        if place is not None:
-            self._delete(place, word)
-        if place is not None and word == WORD:
-            for name in self._timers_of(place):
+        location, word = location_of(ref.id), word_of(ref.id)
+        if location is not None:
+            self._delete(location, word)
+        if location is not None and word == WORD:
+            for name in self._timers_of(location):
                 self._disarm(name)
         elif word == TASK:
             self._delete_timer(ref.id.partition("/")[2])
@@ -204,13 +204,13 @@ class TpuMachines:
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         """How the API says that it stands: a TPU has no console that could be read."""
-        place = place_of(ref.id)
-        pair = self._resource_and_node(place) if place else None
+        location = location_of(ref.id)
+        pair = self._resource_and_node(location) if location else None
         if pair is None:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         yield from said_of(*pair)
 
-    def _make(self, request: LaunchRequest, calls: Sequence[VendorRequest], place: TpuLocation) -> Instance:
+    def _make(self, request: LaunchRequest, calls: Sequence[VendorRequest], location: TpuLocation) -> Instance:
         timers: list[str] = []
         disk = ""
         try:
@@ -219,7 +219,7 @@ class TpuMachines:
                     self.rented.put(request.run_id, call)
                 elif call.operation == deadline.CREATE_TASK:
                     if not self._armed(call):
-                        return dead(request, place, "what this attempt made has ended, and its timers are gone")
+                        return dead(request, location, "what this attempt made has ended, and its timers are gone")
                     timers.append(deadline.task_name(call))
                 elif call.operation == data_disk.INSERT:
                     disk = data_disk.name_made(call)
@@ -227,14 +227,14 @@ class TpuMachines:
                 else:
                     self._create(call, disk)
         except (CapacityError, QuotaError):
-            self._take_back(place, disk, timers)
+            self._take_back(location, disk, timers)
             raise
-        return self._look(place) or asked_for(request, place)
+        return self._look(location) or asked_for(request, location)
 
-    def _take_back(self, place: TpuLocation, disk: str, timers: Sequence[str]) -> None:
-        """What a refused place was asked for: nothing of it is left when the refusal is told, its timers last."""
+    def _take_back(self, location: TpuLocation, disk: str, timers: Sequence[str]) -> None:
+        """What a refused placement was asked for: nothing of it is left when the refusal is told, its timers last."""
         with contextlib.suppress(InstanceNotFoundError):
-            self._delete(place, WORD)
+            self._delete(location, WORD)
         if disk:
             self.disks.remove(disk)
         for name in timers:
@@ -280,37 +280,37 @@ class TpuMachines:
         path = f"attempts/{request.attempt}/status.json"
         return path in self.rented.store(request.run_id).list(f"attempts/{request.attempt}")
 
-    def _look(self, place: TpuLocation) -> Instance | None:
-        pair = self._resource_and_node(place)
+    def _look(self, location: TpuLocation) -> Instance | None:
+        pair = self._resource_and_node(location)
         return instance(*pair) if pair else None
 
-    def _resource_and_node(self, place: TpuLocation) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
+    def _resource_and_node(self, location: TpuLocation) -> tuple[Mapping[str, Any], Mapping[str, Any] | None] | None:
         """The queued resource, and its node where there is one; None: there is none."""
         project = self.account.project
-        resource = self._unless_gone("GetQueuedResource", {"name": place.full(project, "queuedResources")})
+        resource = self._unless_gone("GetQueuedResource", {"name": location.full(project, "queuedResources")})
         if resource is None:
             return None
         node = None
         if (resource.get("state") or {}).get("state") == "ACTIVE":
-            node = self._unless_gone("GetNode", {"name": place.full(project, "nodes")})
+            node = self._unless_gone("GetNode", {"name": location.full(project, "nodes")})
         return resource, node
 
-    def _delete(self, place: TpuLocation, word: str) -> None:
+    def _delete(self, location: TpuLocation, word: str) -> None:
         """The queued resource with its node; the node alone where nothing else is left."""
         project = self.account.project
-        request = {"name": place.full(project, "queuedResources"), "force": True}
+        request = {"name": location.full(project, "queuedResources"), "force": True}
         try:
             self.tpu.call("DeleteQueuedResource", request)
         except Refused as error:
             if error.status == "NOT_FOUND":
                 if word == NODE:
-                    self._unless_gone("DeleteNode", {"name": place.full(project, "nodes")})
-            elif not self._is_going(place):
+                    self._unless_gone("DeleteNode", {"name": location.full(project, "nodes")})
+            elif not self._is_going(location):
                 raise error_of(error, f"{TPU} DeleteQueuedResource", TPU) from error
 
-    def _is_going(self, place: TpuLocation) -> bool:
+    def _is_going(self, location: TpuLocation) -> bool:
         """Whether it is being deleted already, or gone: a second delete may be refused for the first."""
-        machine = self._look(place)
+        machine = self._look(location)
         return machine is None or machine.state is InstanceState.STOPPING
 
     def _delete_timer(self, name: str) -> None:
@@ -321,18 +321,18 @@ class TpuMachines:
 
     def _has_done(self, task: deadline.Task) -> bool:
         """Whether the end of what the task ends has begun."""
-        place = TpuLocation(task.zone, task.ends)
+        location = TpuLocation(task.zone, task.ends)
         if task.is_of_disk:
-            return self.disks.is_going(data_disk.full_name(self.account.project, place))
-        return self._is_going(place)
+            return self.disks.is_going(data_disk.full_name(self.account.project, location))
+        return self._is_going(location)
 
     def _disarm(self, name: str) -> None:
         self._of_tasks("DeleteTask", partial(deadline.disarm, self.tasks, name))
 
-    def _timers_of(self, place: TpuLocation) -> list[str]:
+    def _timers_of(self, location: TpuLocation) -> list[str]:
         """The timers of the queued resource and its node; those of a data disk stay until the disk is deleted."""
         there = [task for task in self._lists.tasks_of(None) if not task.is_of_disk]
-        return [task.name for task in there if (task.zone, task.ends) == (place.zone, place.name)]
+        return [task.name for task in there if (task.zone, task.ends) == (location.zone, location.name)]
 
     def _unless_gone(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
         try:

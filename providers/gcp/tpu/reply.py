@@ -91,26 +91,26 @@ class TpuLocation:
         return f"projects/{project}/locations/{self.zone}/{collection}/{self.name}"
 
 
-def place_of(identity: str) -> TpuLocation | None:
+def location_of(identity: str) -> TpuLocation | None:
     """Return zone and name by the id of a queued resource or a node; None for another id."""
     parts = identity.split("/")
     return TpuLocation(parts[1], parts[2]) if len(parts) == 3 and parts[0] in (WORD, NODE) and all(parts) else None
 
 
-def ref_of(place: TpuLocation) -> InstanceRef:
-    """The reference of the node at this place."""
-    return InstanceRef(provider=PROVIDER, region=place.region, id=f"{WORD}/{place.zone}/{place.name}")
+def ref_of(location: TpuLocation) -> InstanceRef:
+    """The reference of the node at this placement."""
+    return InstanceRef(provider=PROVIDER, region=location.region, id=f"{WORD}/{location.zone}/{location.name}")
 
 
 def instance(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> Instance:
     """A queued resource, and its node where there is one, as one instance."""
-    place = _place(resource["name"])
+    location = _location(resource["name"])
     labels = _labels(_spec(resource))
     state, end, reason = _state_of(resource, node)
     made_at = instant(node.get("createTime")) if node else None
     bills = _bills(resource, node)
     return Instance(
-        ref=ref_of(place),
+        ref=ref_of(location),
         state=state,
         run_id=RunId(labels.get(LABEL_RUN, "")),
         attempt=number(labels.get(LABEL_ATTEMPT)) or 0,
@@ -151,17 +151,17 @@ def owned_task(task: Task) -> OwnedResource:
     )
 
 
-def asked_for(request: LaunchRequest, place: TpuLocation) -> Instance:
+def asked_for(request: LaunchRequest, location: TpuLocation) -> Instance:
     """What was accepted, and is not shown yet."""
-    ref, pending = ref_of(place), InstanceState.PENDING
+    ref, pending = ref_of(location), InstanceState.PENDING
     return Instance(ref=ref, state=pending, run_id=request.run_id, attempt=request.attempt, bills=False)
 
 
-def dead(request: LaunchRequest, place: TpuLocation, reason: str) -> Instance:
+def dead(request: LaunchRequest, location: TpuLocation, reason: str) -> Instance:
     """What was made by this attempt before, and is gone."""
     instance_state = InstanceState.ENDED
     return Instance(
-        ref=ref_of(place), state=instance_state, run_id=request.run_id, attempt=request.attempt, reason=reason
+        ref=ref_of(location), state=instance_state, run_id=request.run_id, attempt=request.attempt, reason=reason
     )
 
 
@@ -218,12 +218,12 @@ def _owned(kind: str, word: str, node: Mapping[str, Any], usd_per_hour: Decimal 
     labels = _labels(node)
     if LABEL_RUN not in labels:
         return None
-    place = _place(str(node["name"]))
+    location = _location(str(node["name"]))
     return OwnedResource(
         provider=PROVIDER,
-        region=place.region,
+        region=location.region,
         kind=kind,
-        id=f"{word}/{place.zone}/{place.name}",
+        id=f"{word}/{location.zone}/{location.name}",
         run_id=RunId(labels[LABEL_RUN]),
         created_at=instant(node.get("createTime")),
         usd_per_hour=usd_per_hour,
@@ -244,7 +244,7 @@ def _labels(node: Mapping[str, Any]) -> Mapping[str, str]:
     return dict(node.get("labels") or {})
 
 
-def _place(full: str) -> TpuLocation:
+def _location(full: str) -> TpuLocation:
     parts = full.split("/")
     return TpuLocation(parts[3], parts[5])
 

@@ -75,7 +75,7 @@ def why_not_batch(offer: Offer, job: TrainingJob) -> str:
     return ""
 
 
-def place_for(request: LaunchRequest) -> TpuLocation:
+def location_for(request: LaunchRequest) -> TpuLocation:
     """Where what the request makes is found again."""
     return TpuLocation(resolution_of(request, TpuResolution).zone, resource_id(request.run_id, request.attempt))
 
@@ -98,9 +98,9 @@ def made_by(create: VendorRequest) -> TpuLocation:
 
 def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> VendorRequest:
     """Pure, for a request that was checked."""
-    place = place_for(request)
-    parent = f"projects/{resolution_of(request, TpuResolution).project}/locations/{place.zone}"
-    node = {"parent": parent, "nodeId": place.name, "node": _node(request, startup_script, settings)}
+    location = location_for(request)
+    parent = f"projects/{resolution_of(request, TpuResolution).project}/locations/{location.zone}"
+    node = {"parent": parent, "nodeId": location.name, "node": _node(request, startup_script, settings)}
     body: dict[str, Any] = {
         "tpu": {"nodeSpec": [node]},
         "queueingPolicy": {"validUntilTime": rfc3339(_wait_until(request))},
@@ -109,7 +109,7 @@ def create_call(request: LaunchRequest, startup_script: str, settings: GcpSettin
         body["spot"] = {}
     parameters: dict[str, object] = {
         "parent": parent,
-        "queuedResourceId": place.name,
+        "queuedResourceId": location.name,
         "requestId": token_of(request),
         "queuedResource": body,
     }
@@ -126,7 +126,7 @@ def _wait_until(request: LaunchRequest) -> datetime:
 
 def _node(request: LaunchRequest, startup_script: str, settings: GcpSettings) -> dict[str, Any]:
     resolution = resolution_of(request, TpuResolution)
-    disks = data_disk.attached(resolution.project, place_for(request)) if data_disk.size_gib(request) else []
+    disks = data_disk.attached(resolution.project, location_for(request)) if data_disk.size_gib(request) else []
     return {
         "acceleratorType": accelerator_type(request.offer),
         "runtimeVersion": resolution.runtime_version,

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from scripts.fit.operators.rows import NetworkRow
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.int64]
-_COLUMN = {share: place for place, share in enumerate(SHARES)}
-_CONSTANT = {name: place for place, name in enumerate(CONSTANT_NAMES)}
+Positions = NDArray[np.int64]
+_COLUMN = {share: position for position, share in enumerate(SHARES)}
+_CONSTANT = {name: position for position, name in enumerate(CONSTANT_NAMES)}
 _ELEMENT_KINDS = ("activation_passes", "norm_passes", "add_passes", "concat_passes", "pool_passes")
-HOST, DEVICE = _COLUMN[Share.HOST], [place for share, place in _COLUMN.items() if share is not Share.HOST]
+HOST, DEVICE = _COLUMN[Share.HOST], [position for share, position in _COLUMN.items() if share is not Share.HOST]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +35,19 @@ class Passes:
     """Every pass of every row. `reached` has the places of up to three constants whose product is its efficiency (-1:
     none), `half` those of the sizes of which half of the rate is reached, `sizes` what is held against them."""
 
-    row: Places
+    row: Positions
     count: Floats
     flops: Floats
     rate: Floats
     each: Floats
     tiles: Floats
     moved: Floats
-    moved_by: Places
-    reached: Places
-    half: Places
+    moved_by: Positions
+    reached: Positions
+    half: Positions
     sizes: Floats
-    narrow: Places
-    wide: Places
+    narrow: Positions
+    wide: Positions
     wideness: Floats
     is_whole: NDArray[np.bool_]
 
@@ -68,14 +68,14 @@ class Arrays:
     optimizer: Floats
     copied: Floats
 
-    def take(self, places: Places) -> Arrays:
+    def take(self, positions: Positions) -> Arrays:
         """Those of some rows."""
         number = np.full(len(self.log_seconds), -1)
-        number[places] = np.arange(len(places))
+        number[positions] = np.arange(len(positions))
         kept = number[self.passes.row] >= 0
         passes = {name: getattr(self.passes, name)[kept] for name in Passes.__dataclass_fields__}
         passes["row"] = number[passes["row"]]
-        others = {name: getattr(self, name)[places] for name in Arrays.__dataclass_fields__ if name != "passes"}
+        others = {name: getattr(self, name)[positions] for name in Arrays.__dataclass_fields__ if name != "passes"}
         return Arrays(passes=Passes(**passes), **others)
 
 
@@ -83,9 +83,9 @@ def arrays_of(rows: Sequence[NetworkRow]) -> Arrays:
     """The arrays of rows, read off the product's own work of operators."""
     works = [work_of(row.graph, row.setup.batch, row.run.width) for row in rows]
     elements = np.zeros((len(rows), len(_ELEMENT_KINDS), 2))
-    for place, work in enumerate(works):
+    for position, work in enumerate(works):
         for kind in work.elements:
-            elements[place, _ELEMENT_KINDS.index(kind.constant), int(kind.is_fused)] += kind.moved
+            elements[position, _ELEMENT_KINDS.index(kind.constant), int(kind.is_fused)] += kind.moved
     return Arrays(
         log_seconds=np.array([row.log_seconds for row in rows]),
         doublings=np.log2(np.array([row.setup.batch for row in rows]) / product.BATCH_OF_EFFECTS),
@@ -104,14 +104,16 @@ def arrays_of(rows: Sequence[NetworkRow]) -> Arrays:
 def _passes(rows: Sequence[NetworkRow]) -> Passes:
     columns: list[list[tuple[float, ...]]] = []
     kept: dict[tuple[int, int, int, Unit], list[tuple[float, ...]]] = {}
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         device = row.run.device
         key = id(row.graph), row.setup.batch, row.run.width, device.unit
         if key not in kept:
             kept[key] = [
                 _columns(one, device.unit) for one in work_of(row.graph, row.setup.batch, row.run.width).passes
             ]
-        columns.append([(place, device.plain if one[0] else device.peak, device.each, *one[1:]) for one in kept[key]])
+        columns.append(
+            [(position, device.plain if one[0] else device.peak, device.each, *one[1:]) for one in kept[key]]
+        )
     table = np.array([one for of_row in columns for one in of_row])
     whole = np.where(np.isfinite(table), table, 0.0).astype(np.int64)
     return Passes(
@@ -167,7 +169,7 @@ def seconds_of_shares(arrays: Arrays, constants: Floats, effects: Floats) -> tup
     rows = len(arrays.log_seconds)
     found = np.zeros((rows, len(SHARES)))
 
-    def add(column: Places, amount: Floats) -> None:
+    def add(column: Positions, amount: Floats) -> None:
         np.add.at(found, (passes.row, column), amount)
 
     of_arithmetic = np.where(passes.is_whole, passes.count * taken, squares)

@@ -53,13 +53,13 @@ def tested(known: Posterior) -> list[NetworkTested]:
     rows = known.fit.rows
     found = []
     for test, fold, out, asked in _folds(rows):
-        places = np.flatnonzero(out)
-        off = known.left_out(places)
+        positions = np.flatnonzero(out)
+        off = known.left_out(positions)
         kept = [row for row, is_out in zip(rows, out, strict=True) if not is_out]
         seen = _Known(kept)
-        for place, miss in zip(places.tolist(), off, strict=True):
-            if asked[place]:
-                row = rows[place]
+        for position, miss in zip(positions.tolist(), off, strict=True):
+            if asked[position]:
+                row = rows[position]
                 evidence = seen.of(row).kind
                 found.append(
                     NetworkTested(

@@ -101,7 +101,11 @@ _FAR = 3.0
 _LEAST_SCATTER = 0.5
 _STEP = 0.5
 _STAYED = 0.01
-_COLUMNS = {**{str(share): place for place, share in enumerate(SHARES)}, WHOLE: len(SHARES), DOUBLINGS: len(SHARES) + 1}
+_COLUMNS = {
+    **{str(share): position for position, share in enumerate(SHARES)},
+    WHOLE: len(SHARES),
+    DOUBLINGS: len(SHARES) + 1,
+}
 
 
 @dataclass(kw_only=True)
@@ -127,14 +131,14 @@ def start(rows: Sequence[NetworkRow]) -> Fit:
     """Before anything is fitted."""
     keys: dict[str, dict[Level, int]] = defaultdict(dict)
     members: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, row in enumerate(rows):
+    for position, row in enumerate(rows):
         for level in row.run.levels:
             number = keys[level[0]].setdefault(level, len(keys[level[0]]))
-            members[level[0]][number].append(place)
+            members[level[0]][number].append(position)
     return Fit(
         rows=rows,
         arrays=arrays_of(rows),
-        groups={level: [np.array(places) for places in of_level.values()] for level, of_level in members.items()},
+        groups={level: [np.array(positions) for positions in of_level.values()] for level, of_level in members.items()},
         keys={level: list(of_level) for level, of_level in keys.items()},
         constants=PRIOR.copy(),
         variances=START.copy(),
@@ -158,10 +162,10 @@ def tangent(fit: Fit) -> Tangent:
     shares, seconds = seconds_of_shares(fit.arrays, fit.constants, fit.nothing)
     log = np.log(seconds)
     by_constant = np.empty((len(log), len(fit.constants)))
-    for place in range(len(fit.constants)):
+    for position in range(len(fit.constants)):
         moved = fit.constants.copy()
-        moved[place] += _DIFFERENCE
-        by_constant[:, place] = (np.log(seconds_of_shares(fit.arrays, moved, fit.nothing)[1]) - log) / _DIFFERENCE
+        moved[position] += _DIFFERENCE
+        by_constant[:, position] = (np.log(seconds_of_shares(fit.arrays, moved, fit.nothing)[1]) - log) / _DIFFERENCE
     missed = fit.arrays.log_seconds - log - by_constant @ (PRIOR - fit.constants)
     features = np.column_stack([slopes(shares), np.ones(len(log)), fit.arrays.doublings])
     return Tangent(missed=missed, by_constant=by_constant, features=features)
@@ -172,8 +176,8 @@ _DIFFERENCE = 0.02
 
 def _by_level() -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
-    for place, term in enumerate(TERMS):
-        found[term.level].append(place)
+    for position, term in enumerate(TERMS):
+        found[term.level].append(position)
     return dict(found)
 
 
@@ -249,8 +253,8 @@ def fit_variances(fit: Fit, iterations: int) -> None:
             gradient[terms] = 0.5 * np.exp(values[terms]) * sums
         pull = fit.scatter * (np.diag(inverse) - weights**2)
         for kind in range(len(_NOISE)):
-            place = len(TERMS) + kind
-            gradient[place] = 0.5 * np.exp(values[place]) * pull[kinds == kind].sum()
+            position = len(TERMS) + kind
+            gradient[position] = 0.5 * np.exp(values[position]) * pull[kinds == kind].sum()
         away = (values - START) / _VARIANCE_SPREAD
         cost = 0.5 * at.missed @ weights + half_log_determinant + 0.5 * away @ away
         return float(cost), gradient + away / _VARIANCE_SPREAD

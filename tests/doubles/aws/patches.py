@@ -230,7 +230,7 @@ def spot_has_prices_and_scores(world: Callable[[], World]) -> None:
             scores = {}
             for zone in ec2_backends[self.current_account][region].describe_availability_zones():
                 where = {"region": region, "zone": zone.name, "instance_type": kinds[0], "market": "spot"}
-                score = last_that_fits(w.scenario.places, "score", **where)
+                score = last_that_fits(w.scenario.placements, "score", **where)
                 full = w.stock(region, zone.name, kinds[0], "spot") <= 0
                 scores[zone.zone_id] = score if score is not None else (1 if full else 9)
                 if len(set(kinds)) < 3:

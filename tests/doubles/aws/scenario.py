@@ -16,8 +16,8 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Place(Value):
-    """Other stock in some places, and another spot price; None: any."""
+class Placement(Value):
+    """Other stock in some placements, and another spot price; None: any."""
 
     region: str | None = None
     zone: str | None = None
@@ -118,7 +118,7 @@ class Scenario(Value):
     stock: int = STOCK
     no_default_network: tuple[str, ...] = ()
     denied_regions: tuple[str, ...] = ()
-    places: tuple[Place, ...] = ()
+    placements: tuple[Placement, ...] = ()
     quotas: tuple[QuotaRule, ...] = ()
     bucket: bool = False
     policies: tuple[str, ...] = ()
@@ -132,11 +132,11 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
     return Scenario.model_validate(values)
 
 
-def last_that_fits(places: Sequence[Place], key: str, **where: str) -> Any:
-    """What the last place with a value for `key` says that fits; None: none does."""
+def last_that_fits(placements: Sequence[Placement], key: str, **where: str) -> Any:
+    """What the last placement with a value for `key` says that fits; None: none does."""
     found = None
-    for place in places:
-        fits = all(getattr(place, name) in (None, value) for name, value in where.items())
-        if fits and getattr(place, key) is not None:
-            found = getattr(place, key)
+    for placement in placements:
+        fits = all(getattr(placement, name) in (None, value) for name, value in where.items())
+        if fits and getattr(placement, key) is not None:
+            found = getattr(placement, key)
     return found

@@ -86,7 +86,7 @@ class World:
     def stock(self, region: str, zone: str, instance_type: str, market: str) -> int:
         """What is left in a zone."""
         where = {"region": region, "zone": zone, "instance_type": instance_type, "market": market}
-        allowed = last_that_fits(self.scenario.places, "stock", **where)
+        allowed = last_that_fits(self.scenario.placements, "stock", **where)
         taken = sum((row.zone, row.instance_type, row.market) == (zone, instance_type, market) for row in self._live())
         return int(self.scenario.stock if allowed is None else allowed) - taken
 
@@ -107,7 +107,7 @@ class World:
     def spot_price(self, region: str, zone: str, instance_type: str) -> str | None:
         """What the scenario says of it, if anything."""
         where = {"region": region, "zone": zone, "instance_type": instance_type, "market": "spot"}
-        given = last_that_fits(self.scenario.places, "spot_price", **where)
+        given = last_that_fits(self.scenario.placements, "spot_price", **where)
         return None if given is None else str(given)
 
     def hidden(self, name: str) -> bool:

@@ -54,7 +54,7 @@ def insert(world: World, call: Call) -> dict[str, Any]:
     known = table.tokens.get(token)
     if known is not None and _age(world, known) < world.scenario.token_seconds:
         return known.body
-    check_place(world, zone)
+    check_placement(world, zone)
     check_policy(world, call)
     _check_machine(world, call)
     if table.machine(zone, call.body["name"]) is not None:
@@ -237,7 +237,7 @@ HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {
 def _asked_for(world: World, call: Call) -> Machine:
     """The instance and its disk as they are shown from now on."""
     zone, body = call.path["zone"], dict(call.body)
-    place, number = f"{HOST}/{_path(call)}", world.number()
+    address, number = f"{HOST}/{_path(call)}", world.number()
     wanted = body["disks"][0]["initializeParams"]
     disk_link = f"{HOST}/projects/{call.path['project']}/zones/{zone}/disks/{body['name']}"
     disk = {
@@ -261,13 +261,13 @@ def _asked_for(world: World, call: Call) -> Machine:
         "creationTimestamp": world.stamp(),
         "zone": f"{HOST}/projects/{call.path['project']}/zones/{zone}",
         "machineType": f"{HOST}/projects/{call.path['project']}/{body['machineType']}",
-        "selfLink": f"{place}/{body['name']}",
+        "selfLink": f"{address}/{body['name']}",
     }
     shown_from = world.now + timedelta(seconds=world.scenario.lag_seconds)
     return Machine(zone=zone, body=shown, disk=made, created_at=world.now, shown_from=shown_from)
 
 
-def check_place(world: World, zone: str) -> None:
+def check_placement(world: World, zone: str) -> None:
     if zone not in _zones(world):
         raise RefusedError(403, "forbidden", f"Permission denied on 'locations/{zone}' (or it may not exist).")
 
@@ -327,11 +327,11 @@ def _no_room(world: World, machine: Machine) -> Refusal | None:
 
 def _is_full(world: World, zone: str) -> bool:
     stock, near = world.scenario.stock, zone.rpartition("-")[0]
-    place = zone if zone in stock else near
-    if place not in stock:
+    placement = zone if zone in stock else near
+    if placement not in stock:
         return False
-    live = [known for known in table_of(world).machines if _holds(known) and known.zone.startswith(place)]
-    return len(live) >= stock[place]
+    live = [known for known in table_of(world).machines if _holds(known) and known.zone.startswith(placement)]
+    return len(live) >= stock[placement]
 
 
 def _no_quota(world: World, machine: Machine) -> Refusal | None:
@@ -437,19 +437,19 @@ def _quotas(limits: Mapping[str, float], used: Mapping[str, int]) -> list[dict[s
 
 
 def aggregated(world: World, call: Call, kind: str, rows: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, Any]:
-    """A page of what the filter matches, by scope; a fault of kind `warning` leaves a place out."""
+    """A page of what the filter matches, by scope; a fault of kind `warning` leaves a placement out."""
     missing = world.fault(call.method, "warning")
     found = [(scope, row) for scope, row in rows if _matches(row, call.query.get("filter", ""))]
     start = int(call.query.get("pageToken") or 0)
     most = 500 if kind in ("machineTypes", "acceleratorTypes") else world.scenario.page_size
     items: dict[str, Any] = {f"zones/{zone}": _nothing(zone) for zone in _zones(world)[:1]} if start == 0 else {}
     for scope, row in found[start : start + most]:
-        if missing is None or missing.place not in scope:
+        if missing is None or missing.placement not in scope:
             scoped = items.setdefault(scope, {})
             scoped.pop("warning", None)
             scoped.setdefault(kind, []).append(row)
     if missing is not None:
-        scope = f"zones/{missing.place or _zones(world)[0]}"
+        scope = f"zones/{missing.placement or _zones(world)[0]}"
         warning = {"code": "UNREACHABLE", "message": f"The scope {scope} could not be reached."}
         items[scope] = {"warning": warning}
     page: dict[str, Any] = {"kind": f"compute#{_ONE_OF[kind]}AggregatedList", "id": kind, "items": items}

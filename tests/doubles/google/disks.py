@@ -12,7 +12,7 @@ from typing import Any
 from tests.doubles.google.compute import (
     HOST,
     aggregated,
-    check_place,
+    check_placement,
     check_policy,
     limits_of,
     not_found,
@@ -31,12 +31,12 @@ Answer = dict[str, Any]
 
 
 def insert(world: World, call: Call) -> Answer:
-    """A blank disk. Its operation fails where the place or the quota has no room for it."""
+    """A blank disk. Its operation fails where the placement or the quota has no room for it."""
     table, zone, token = table_of(world), call.path["zone"], call.query.get("requestId", "")
     known = table.tokens.get(token)
     if known is not None and _is_remembered(world, known):
         return known.body
-    check_place(world, zone)
+    check_placement(world, zone)
     check_policy(world, call)
     _check(call)
     if there(world, zone, call.body["name"]) is not None:

@@ -17,8 +17,8 @@ class FaultRule(_Frozen):
 
     Of the calls that match, the first `skip` pass, then `times` are hit (None: all), each with the probability
     `chance`; `after` and `until` are seconds from the beginning of the world. `error`: the reply is `status` with
-    `code`; `operation_error`: the operation fails with `code`; `warning`: a list leaves `place` out (all of it where
-    that is "") and says so. `garbled`: the call is carried out, and its reply is the `message` instead of JSON.
+    `code`; `operation_error`: the operation fails with `code`; `warning`: a list leaves `placement` out (all of it
+    where that is "") and says so. `garbled`: the call is carried out, and its reply is the `message` instead of JSON.
     """
 
     operation: str = "*"
@@ -26,7 +26,7 @@ class FaultRule(_Frozen):
     status: int = 503
     code: str = "backendError"
     message: str = "as the test wants it"
-    place: str = ""
+    placement: str = ""
     skip: int = 0
     times: int | None = 1
     chance: float = 1.0
@@ -55,8 +55,8 @@ class Incident(_Frozen):
 
 
 class Scenario(_Frozen):
-    """`stock` and `quotas` have no bound where they name none; a place of `stock` is a zone or a region. `quotas` are
-    by region, "*" for every region, "global" for all regions together; `tpu_quotas` are those of the Cloud TPU API.
+    """`stock` and `quotas` have no bound where they name none; a placement of `stock` is a zone or a region. `quotas`
+    are by region, "*" for every region, "global" for all regions together; `tpu_quotas` are those of the Cloud TPU API.
 
     `advice` is how likely Google says spot is obtained, by region or `region/machine type`; None: it gives no score.
 

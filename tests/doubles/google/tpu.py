@@ -227,7 +227,7 @@ def _unreachable(world: World, call: Call) -> dict[str, Any] | None:
     """A list that leaves its zone out, and says so."""
     zone = call.path["locationsId"]
     rule = world.fault(call.method, "warning")
-    return {"unreachable": [f"projects/p/locations/{zone}"]} if rule and rule.place in ("", zone) else None
+    return {"unreachable": [f"projects/p/locations/{zone}"]} if rule and rule.placement in ("", zone) else None
 
 
 def _page(world: World, call: Call, name: str, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

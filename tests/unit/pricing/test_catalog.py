@@ -23,16 +23,16 @@ EVERYTHING = OfferQuery(include_retired=True)
 SPOT = OfferQuery(markets=frozenset({"spot"}))
 
 
-def test_places_come_cheapest_first_and_ties_by_region(text_dir: TextDir, opened: Opened) -> None:
+def test_placements_come_cheapest_first_and_ties_by_region(text_dir: TextDir, opened: Opened) -> None:
     text_dir.add_type("g4dn.xlarge")
     for region, usd in (("us-west-2", "0.5"), ("us-east-1", "0.5"), ("sa-east-1", "0.9"), ("us-east-2", "0.4")):
         text_dir.add_offer(region, "g4dn.xlarge", **on_demand(usd))
-    ((rental, places),) = opened(text_dir.compile()).rentals(OfferQuery(), TODAY)
+    ((rental, placements),) = opened(text_dir.compile()).rentals(OfferQuery(), TODAY)
     assert (rental.instance_type, rental.device, rental.market) == ("g4dn.xlarge", "T4", Market.ON_DEMAND)
-    assert [place.region for place in places] == ["us-east-2", "us-east-1", "us-west-2", "sa-east-1"]
-    assert [place.planning_micro_usd_per_hour for place in places] == [400_000, 500_000, 500_000, 900_000]
-    assert places[0] == list(places)[0]  # noqa: RUF015 - the first is known without reading the others
-    assert len(places) == 4
+    assert [placement.region for placement in placements] == ["us-east-2", "us-east-1", "us-west-2", "sa-east-1"]
+    assert [placement.planning_micro_usd_per_hour for placement in placements] == [400_000, 500_000, 500_000, 900_000]
+    assert placements[0] == list(placements)[0]  # noqa: RUF015 - the first is known without reading the others
+    assert len(placements) == 4
 
 
 def test_a_falsely_cheap_stale_spot_price_does_not_come_first(text_dir: TextDir, opened: Opened) -> None:
@@ -41,9 +41,9 @@ def test_a_falsely_cheap_stale_spot_price_does_not_come_first(text_dir: TextDir,
     text_dir.add_offer("us-west-2", "g4dn.xlarge", **on_demand("0.526"), **spot("0.263"))
     text_dir.add_offer("us-east-2", "g4dn.xlarge", **on_demand("0.526"), **spot("0.001", as_of="2024-01-01"))
     catalog = opened(text_dir.compile())
-    ((_, places),) = catalog.rentals(SPOT, TODAY)
-    assert [place.region for place in places] == ["us-east-1", "us-west-2", "us-east-2"]
-    planted = catalog.offers([places[2].row_id], TODAY)[0]
+    ((_, placements),) = catalog.rentals(SPOT, TODAY)
+    assert [placement.region for placement in placements] == ["us-east-1", "us-west-2", "us-east-2"]
+    planted = catalog.offers([placements[2].row_id], TODAY)[0]
     # 0.75 quantile of 0.210/0.526 and 0.263/0.526, of the on-demand price, and a year's drift (336 ppm a day)
     assert planted.planning_usd_per_hour == Decimal("0.280379")
     assert planted.usd_per_hour == Decimal("0.001")
@@ -107,23 +107,23 @@ def test_a_price_that_nothing_backs_is_reported_and_not_ranked(text_dir: TextDir
     text_dir.add_type("a3-highgpu-1g", provider="gcp", device="H100")
     text_dir.add_offer("us-central1", "a3-highgpu-1g", provider="gcp", **spot("0.1", as_of="2024-01-01", source="list"))
     catalog = opened(text_dir.compile())
-    ((_, places),) = catalog.rentals(OfferQuery(), TODAY)
-    assert (list(places), len(places), places.unrankable) == ([], 0, 1)
+    ((_, placements),) = catalog.rentals(OfferQuery(), TODAY)
+    assert (list(placements), len(placements), placements.unrankable) == ([], 0, 1)
     (offer,) = catalog.offers(OfferQuery(), TODAY)
     assert offer.planning_usd_per_hour is None
 
 
-def test_places_offers_and_quotes_say_the_same(shipped: Catalog) -> None:
+def test_placements_offers_and_quotes_say_the_same(shipped: Catalog) -> None:
     quotes = shipped.quotes(EVERYTHING, TODAY)
     assert len(quotes) == len(shipped.offers(EVERYTHING, TODAY))
-    for rental, places in shipped.rentals(EVERYTHING, TODAY):
-        offers = shipped.offers([place.row_id for place in places], TODAY)
-        assert len(offers) == len(places)
-        for place, offer in zip(places, offers, strict=True):
-            quote = quotes[place.row_id]
+    for rental, placements in shipped.rentals(EVERYTHING, TODAY):
+        offers = shipped.offers([placement.row_id for placement in placements], TODAY)
+        assert len(offers) == len(placements)
+        for placement, offer in zip(placements, offers, strict=True):
+            quote = quotes[placement.row_id]
             assert offer.rental == rental
-            assert place.region == offer.region
-            assert from_micro(place.planning_micro_usd_per_hour) == offer.planning_usd_per_hour
+            assert placement.region == offer.region
+            assert from_micro(placement.planning_micro_usd_per_hour) == offer.planning_usd_per_hour
             assert from_micro(quote.micro_usd_per_hour) == offer.usd_per_hour
             assert quote.stamp == (
                 offer.zones, offer.price_grade, offer.price_as_of, "", offer.planned_as, offer.price_spread,
@@ -158,10 +158,10 @@ def test_a_query_is_a_filter(shipped: Catalog, query: OfferQuery) -> None:
     ]
     assert shipped.offers(query, TODAY) == expected
     rentals = shipped.rentals(query, TODAY)
-    for _, places in rentals:
-        assert len(places) == len(list(places))
-        assert list(places)[:1] == ([places[0]] if places else [])
-    assert sum(len(places) + places.unrankable for _, places in rentals) == len(expected)
+    for _, placements in rentals:
+        assert len(placements) == len(list(placements))
+        assert list(placements)[:1] == ([placements[0]] if placements else [])
+    assert sum(len(placements) + placements.unrankable for _, placements in rentals) == len(expected)
 
 
 def test_retired_offers_are_left_out_and_counted(text_dir: TextDir, opened: Opened) -> None:
@@ -217,7 +217,7 @@ def test_an_offer_keeps_what_its_source_says(text_dir: TextDir, opened: Opened) 
     assert cheap.on_demand_usd_per_hour == Decimal("0.54")
 
 
-def test_places_that_differ_in_how_often_they_are_interrupted_are_rentals_of_their_own(
+def test_placements_that_differ_in_how_often_they_are_interrupted_are_rentals_of_their_own(
     text_dir: TextDir, opened: Opened
 ) -> None:
     text_dir.add_type("g4dn.xlarge")
@@ -227,7 +227,7 @@ def test_places_that_differ_in_how_often_they_are_interrupted_are_rentals_of_the
     text_dir.add_offer("us-west-2", "g4dn.xlarge", **on_demand("0.5"), **spot("0.4", source="list"))
     catalog = opened(text_dir.compile())
     found = {
-        (row.rental.market.value, row.rental.interruption_bucket): [place.region for place in row.places]
+        (row.rental.market.value, row.rental.interruption_bucket): [placement.region for placement in row.placements]
         for row in catalog.rentals(EVERYTHING, TODAY)
     }
     assert found == {

@@ -203,11 +203,11 @@ def test_an_absurd_row_is_held_and_the_known_price_stays() -> None:
     )  # fmt: skip
 
 
-def test_an_absurd_row_of_a_new_place_is_held_against_its_family() -> None:
+def test_an_absurd_row_of_a_new_placement_is_held_against_its_family() -> None:
     offers = [row("g4dn.xlarge", region) for region in ("us-east-1", "eu-west-1", "eu-north-1")]
     result = merged(offers, part(price_found("g4dn.xlarge", "0.09", "sa-east-1"), region="sa-east-1"))
     assert ("sa-east-1", "g4dn.xlarge", "on_demand", "") not in rows_of(result)
-    assert [held.place.region for held in result.held_prices] == ["sa-east-1"]
+    assert [held.key.region for held in result.held_prices] == ["sa-east-1"]
 
 
 def test_an_absurd_zone_is_held_alone() -> None:

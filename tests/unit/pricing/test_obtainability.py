@@ -19,7 +19,7 @@ from pricing.obtainability import (
     NOTE_HOLDS,
     UNKNOWN,
     Evidence,
-    MachinePlace,
+    MachinePlacement,
     Obtainability,
     ObtainabilityGrade,
     grade_of_score,
@@ -34,14 +34,14 @@ from pricing.table_text import TableError
 from tests.doubles.clock import NOON
 
 GOOD, UNCERTAIN, POOR = (ObtainabilityGrade(name) for name in ("good", "uncertain", "poor"))
-PLACE = MachinePlace("gcp", "europe-north1", "a3-highgpu-1g", "spot")
+PLACEMENT = MachinePlacement("gcp", "europe-north1", "a3-highgpu-1g", "spot")
 SPELLS = Path(__file__).parents[2] / "data" / "spot_spells.csv"
 
 
 def answers(obtained: str, *, hours_ago: float = 0.0) -> list[Evidence]:
     """One answer for each letter, `y` a machine and `n` a refusal."""
     at = NOON - timedelta(hours=hours_ago)
-    return [Evidence(PLACE, at, was_obtained=letter == "y") for letter in obtained]
+    return [Evidence(PLACEMENT, at, was_obtained=letter == "y") for letter in obtained]
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_an_answer_from_the_future_counts_once() -> None:
 
 def test_the_machines_that_were_had_on_spot_within_a_month() -> None:
     month = timedelta(days=30) / timedelta(hours=1)
-    on_demand = Evidence(PLACE._replace(market="on_demand", region="us-central1"), NOON, was_obtained=True)
-    assert had_on_spot([*answers("ny", hours_ago=month), on_demand], NOON) == [PLACE[:3]]
+    on_demand = Evidence(PLACEMENT._replace(market="on_demand", region="us-central1"), NOON, was_obtained=True)
+    assert had_on_spot([*answers("ny", hours_ago=month), on_demand], NOON) == [PLACEMENT[:3]]
     assert had_on_spot([*answers("y", hours_ago=month + 1), *answers("n")], NOON) == []
 
 

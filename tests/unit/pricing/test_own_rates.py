@@ -29,13 +29,15 @@ def planned(catalog: Catalog, *entries: dict[str, object]) -> dict[tuple[str, st
     source = WithOwnRates(catalog, parse_own_rates({"override": list(entries)}))
     found = {}
     quotes = source.quotes(EVERYTHING, TODAY)
-    for rental, places in source.rentals(EVERYTHING, TODAY):
-        assert [place[0] for place in places] == sorted(place[0] for place in places)
-        for place, offer in zip(places, source.offers([place.row_id for place in places], TODAY), strict=True):
-            assert offer.planning_usd_per_hour == Decimal(place.planning_micro_usd_per_hour) / 1_000_000
-            assert quotes[place.row_id].stamp.own_rate == offer.own_rate
+    for rental, placements in source.rentals(EVERYTHING, TODAY):
+        assert [placement[0] for placement in placements] == sorted(placement[0] for placement in placements)
+        for placement, offer in zip(
+            placements, source.offers([placement.row_id for placement in placements], TODAY), strict=True
+        ):
+            assert offer.planning_usd_per_hour == Decimal(placement.planning_micro_usd_per_hour) / 1_000_000
+            assert quotes[placement.row_id].stamp.own_rate == offer.own_rate
             assert bool(offer.own_rate) == (offer.planning_usd_per_hour != offer.usd_per_hour)
-            found[rental.instance_type, place.region, rental.market.value] = str(offer.planning_usd_per_hour)
+            found[rental.instance_type, placement.region, rental.market.value] = str(offer.planning_usd_per_hour)
     return found
 
 
@@ -137,8 +139,8 @@ def test_beyond_the_hours_that_are_left_a_run_costs_the_price_without_the_rate(
     query = OfferQuery(markets=frozenset({"on_demand"}))
     rows = [row for row in source.rentals(query, TODAY) if row.rental.instance_type == "p5.48xlarge"]
     (row,) = [row for row in rows if row.rental.market == "on_demand"]
-    places = source.within_hours(row.places, seconds)
-    assert [(place.region, place.planning_micro_usd_per_hour) for place in places] == [
+    placements = source.within_hours(row.placements, seconds)
+    assert [(placement.region, placement.planning_micro_usd_per_hour) for placement in placements] == [
         ("us-east-1", micro),
         ("eu-west-1", 3_000_000),
     ]

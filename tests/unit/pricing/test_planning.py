@@ -222,11 +222,11 @@ def test_h100_in_a_region_at_a_quarter_of_the_others_is_planned_at_their_lower_q
     shipped.assume()
 
 
-def test_the_first_place_of_each_rental_is_no_outlier_at_its_listed_price(shipped: Catalog) -> None:
+def test_the_first_placement_of_each_rental_is_no_outlier_at_its_listed_price(shipped: Catalog) -> None:
     doubted = 0
-    for rental, places in shipped.rentals(OfferQuery(markets=frozenset({"spot"})), TODAY):
-        if len(places):
-            (first,) = shipped.offers([places[0].row_id], TODAY)
+    for rental, placements in shipped.rentals(OfferQuery(markets=frozenset({"spot"})), TODAY):
+        if len(placements):
+            (first,) = shipped.offers([placements[0].row_id], TODAY)
             assert first.planning_usd_per_hour is not None, rental
             doubted += first.planned_as is PlannedAs.OUTLIER
             assert first.planned_as is not PlannedAs.OUTLIER or first.planning_usd_per_hour > first.usd_per_hour

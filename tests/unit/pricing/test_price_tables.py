@@ -73,7 +73,7 @@ def test_columns_are_named_and_in_order(text_dir: TextDir) -> None:
     text_dir.add_offer("us-east-1", "g4dn.xlarge", **on_demand("1"))
     text_dir.compile()
     table = text_dir.path / "offers" / "aws.csv"
-    table.write_text(table.read_text(encoding="utf-8").replace("region,", "place,", 1), encoding="utf-8")
+    table.write_text(table.read_text(encoding="utf-8").replace("region,", "placement,", 1), encoding="utf-8")
     with pytest.raises(TableError, match="the columns must be region,"):
         read_tables(text_dir.path)
 

@@ -159,7 +159,7 @@ def test_what_is_not_offered_is_left_out_and_marked(tmp_path: Path) -> None:
     assert [one.availability for one in gone] == [(False, TODAY)]
     with Catalog.open(tmp_path / REFRESHED) as catalog:
         wanted = OfferQuery(regions=frozenset({REGION}), providers=frozenset({"aws"}))
-        names = {rental.instance_type for rental, places in catalog.rentals(wanted, TODAY) if len(places)}
+        names = {rental.instance_type for rental, placements in catalog.rentals(wanted, TODAY) if len(placements)}
         assert names == {"g5.xlarge"}
         (summary,) = [one for one in catalog.summary(TODAY) if one.provider == "aws"]
         assert summary.offerings_as_of == TODAY

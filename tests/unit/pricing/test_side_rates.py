@@ -183,7 +183,7 @@ def test_a_rate_of_general_knowledge_has_no_day(text_dir: TextDir) -> None:
     assert usd(side_of(text_dir, a_side_rate("aws", WITHIN_A_REGION, "0", per=GB)).transfer("a", "a")) == 0
 
 
-def test_two_rates_for_one_place(text_dir: TextDir) -> None:
+def test_two_rates_for_one_placement(text_dir: TextDir) -> None:
     with pytest.raises(TableError, match="two rows for aws gp9 b"):
         side_of(text_dir, a_side_rate("aws", "gp9", "1", region="a b"), a_side_rate("aws", "gp9", "2", region="b"))
 

@@ -22,7 +22,7 @@ def test_norms_and_activations_are_worked_on_with_what_they_follow() -> None:
     x = b.activation(b.batch_norm(b.convolution(b.image, 3, 3)))
     y = b.activation(b.batch_norm(x))  # norm before what it feeds, as in a DenseNet: x has two consumers
     b.add(x, b.convolution(y, 3, 3))
-    assert [group.places for group in groups(b.graph())] == [[1, 2, 3], [4, 5], [6], [7]]
+    assert [group.positions for group in groups(b.graph())] == [[1, 2, 3], [4, 5], [6], [7]]
     assert [group.sources for group in groups(b.graph())] == [[], [0], [1], [0, 2]]
 
 

@@ -287,12 +287,14 @@ def a_score(grade: str) -> Obtainability:
 def test_the_vendors_scores_change_the_order_of_the_rows(aws: FakeCloud, catalog: Path) -> None:
     arguments = ("estimate", "job.yaml", "--catalog", catalog, "--provider", "aws", "--json", "--check")
     first = plan(*arguments).json["candidates"][0]
-    place = [first[key] for key in ("region", "instance_type", "market")]
-    aws.score = lambda offer: a_score("poor") if [offer.region, offer.instance_type, offer.market] == place else None
+    placement = [first[key] for key in ("region", "instance_type", "market")]
+    aws.score = lambda offer: (
+        a_score("poor") if [offer.region, offer.instance_type, offer.market] == placement else None
+    )
     said = plan(*arguments)
     assert said.err == ""
     rows = said.json["candidates"]
-    moved = next(row for row in rows if [row[key] for key in ("region", "instance_type", "market")] == place)
+    moved = next(row for row in rows if [row[key] for key in ("region", "instance_type", "market")] == placement)
     assert moved["obtainability"]["ground"] == "score 2 of 10"
     assert moved["total_seconds"] > first["total_seconds"]
     assert [row["obtainability"] for row in rows if row is not moved] == [None] * (len(rows) - 1)

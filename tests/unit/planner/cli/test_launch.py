@@ -154,7 +154,7 @@ def test_a_refused_launch_has_its_code(
         (QuotaError("too many", quota="vCPUs"), 4, Outcome.REFUSED),
     ],
 )
-def test_a_launch_that_no_place_takes_has_its_code_and_a_receipt(
+def test_a_launch_that_no_placement_takes_has_its_code_and_a_receipt(
     tmp_path: Path, provider: FakeProvider, refusal: Exception, code: int, outcome: Outcome
 ) -> None:
     provider.down["launch"] = refusal
@@ -248,7 +248,7 @@ def test_a_dry_run_prints_the_requests_and_asks_for_nothing(tmp_path: Path, prov
 
 
 @pytest.mark.parametrize(("obstacle", "message"), [("file", "is there and is not a folder"), ("full", "is not empty")])
-def test_a_place_for_the_model_that_is_taken_is_bad_input(tmp_path: Path, obstacle: str, message: str) -> None:
+def test_a_folder_for_the_model_that_is_taken_is_bad_input(tmp_path: Path, obstacle: str, message: str) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "x").write_text("")

@@ -130,7 +130,7 @@ def test_an_answer_that_took_its_time_is_asked_again(aws: FakeCloud, monkeypatch
     assert (plan("launch", "job.yaml").code, len(aws.received)) == (0, 1)
 
 
-def test_a_later_attempt_passes_over_a_place_that_has_become_dear(aws: FakeCloud) -> None:
+def test_a_later_attempt_passes_over_a_placement_that_has_become_dear(aws: FakeCloud) -> None:
     """The machine is taken back, and everything costs twice as much by then: the run waits, and ends."""
     aws.live = times("1")
 
@@ -195,7 +195,7 @@ def test_a_cloud_that_nobody_is_signed_in_to_is_left_out(aws: FakeCloud, monkeyp
     assert "not signed in, left out: gcp\n" in said.err
 
 
-def test_a_first_place_that_cannot_take_us_is_passed_over(aws: FakeCloud) -> None:
+def test_a_first_placement_that_cannot_take_us_is_passed_over(aws: FakeCloud) -> None:
     """The cheapest machine has no image, and its region is fine."""
 
     def judge(offer: Offer) -> tuple[Check, ...]:

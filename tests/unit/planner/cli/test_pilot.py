@@ -118,7 +118,7 @@ def test_no_pilot_is_worth_it_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_a_refusal_is_knowledge_of_what_is_to_be_had(tmp_path: Path) -> None:
-    scenario(tmp_path, '[[places]]\ninstance_type = "v100.one"\nmarket = "spot"\nstock = 0\n')
+    scenario(tmp_path, '[[placements]]\ninstance_type = "v100.one"\nmarket = "spot"\nstock = 0\n')
     answer = pilot(*PAIR, "--json").json
     (refused,) = answer["pilots"]  # the other machine has no rival any more, and is worth no pilot
     assert (refused["outcome"], refused["usd"], refused["images_per_second"]) == ("no_capacity", 0.0, None)

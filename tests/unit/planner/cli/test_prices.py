@@ -101,13 +101,13 @@ def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) ->
     part = PricePart(
         name="spot", markets=frozenset({Market.SPOT}), regions=frozenset({"us-east-1"}), parsed=Parsed(prices=[zone])
     )
-    places: dict[tuple[str, str], tuple[str, ...]] = {
+    placements: dict[tuple[str, str], tuple[str, ...]] = {
         ("us-east-1", name): ("us-east-1b",) for name in ("g4dn.xlarge", "g4dn.2xlarge")
     }
     news = News(
         parts=[part],
         advice=Advice({("us-east-1", "g4dn.xlarge"): (0, 60)}, 0, now.date()),
-        offered=Offered(frozenset({"us-east-1"}), places, now.date()),
+        offered=Offered(frozenset({"us-east-1"}), placements, now.date()),
         on=now.date(),
     )
     refresh("aws", news, home, accept=True)

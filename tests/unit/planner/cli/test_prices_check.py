@@ -49,7 +49,7 @@ def test_windows_rows_are_named_with_line_and_reason(tmp_path: Path) -> None:
     assert "2 of 5 prices of our-prices.csv cannot be true" in said.error
     result = plan("prices", "check", file, "--json").json
     assert (result["price_count"], result["not_checked"]) == (5, [])
-    assert [(one["place"], one["check"], one["usd_per_hour"]) for one in result["failures"]] == [
+    assert [(one["location"], one["check"], one["usd_per_hour"]) for one in result["failures"]] == [
         ("our-prices.csv:5", "windows", 0.712),
         ("our-prices.csv:6", "windows", 4.777),
     ]

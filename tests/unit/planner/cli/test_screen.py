@@ -42,7 +42,7 @@ class Tty(io.StringIO):
 def whole_plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
     """Over a small catalog: a retired and a legacy machine, spot, prices that were computed, one that is unproven."""
     with Catalog.open(small_catalog(tmp_path_factory.mktemp("screens"))) as catalog:
-        made = a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate())
+        made = a_plan(catalog, every_placement=True, include_retired=True, this_machine=a_machine_estimate())
         second = made.candidates[1]
         unproven = replace(second.candidate.estimate, unproven="nobody was seen to run it")
         marked = second._replace(candidate=second.candidate._replace(estimate=unproven))
@@ -82,7 +82,7 @@ def test_what_the_screen_does_not_hold_is_counted(whole_plan: Plan) -> None:
     )
     rest = len(few.ranking) - 3
     (line,) = [line for line in brief if line.startswith("not shown: ")]
-    under = whole[whole.index(f"{rest} more rows: --limit N, or --all for every offer of every place") + 1 :]
+    under = whole[whole.index(f"{rest} more rows: --limit N, or --all for every offer of every placement") + 1 :]
     added = [line for line in under if line not in brief and not line.startswith(("  ", "this machine: "))]
     assert line == f"not shown: {rest} rows (--limit N), chart, {len(added)} notes (--notes)"
 

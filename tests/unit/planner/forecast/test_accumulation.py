@@ -25,7 +25,7 @@ def test_the_parts_that_a_device_needs_fit_it_and_half_as_many_do_not() -> None:
 
 
 def test_offers_come_back_by_the_parts_they_need() -> None:
-    """A T4 of 16 GiB, one of 4 in two places, two T4s at once (each with half of each part), and a host."""
+    """A T4 of 16 GiB, one of 4 in two placements, two T4s at once (each with half of each part), and a host."""
     rows = [
         rented(a_rental(instance_type="large")),
         rented(a_rental(instance_type="small", device_memory_gib=4.0), ("us-east-1", "1"), ("eu-west-1", "2")),
@@ -33,7 +33,7 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
         rented(a_rental(instance_type="host", device=CPU_DEVICE, device_memory_gib=None, memory_gib=4.0)),
     ]
     world, work = a_world(), Workload(BIG)
-    rejected = choose(BIG, rows, world, Filters(), every_place=True).rejections
+    rejected = choose(BIG, rows, world, Filters(), every_placement=True).rejections
     counts = brought_back(work, rows, rejected, world.devices, lambda rental: software_of(BIG, rental, world))
     parts = parts_needed(work, 0.92 * 4.0)
     assert parts is not None

@@ -13,7 +13,7 @@ from planner.forecast.choose import Filters, choose
 from planner.forecast.plan import Candidate, Choice, MachineEstimate
 from planner.forecast.times import RunTime
 from planner.throughput.values import Basis
-from pricing.catalog import RentalPlaces
+from pricing.catalog import RentalPlacements
 from pricing.money import format_usd
 from pricing.offers import Market, Rental
 from pricing.side_rates import BETWEEN_REGIONS, GB, GB_MONTH, flat_rates
@@ -24,9 +24,9 @@ MANY_MACS = 1_000_000_000
 FEW_MACS = 5_000_000
 
 
-def findings_of(*rows: RentalPlaces, job: TrainingJob | None = None, macs: int = MANY_MACS) -> Findings:
+def findings_of(*rows: RentalPlacements, job: TrainingJob | None = None, macs: int = MANY_MACS) -> Findings:
     asked = job or a_job(precision="amp_fp16")
-    choice = choose(asked, rows or (rented(a_rental()),), a_world(), Filters(), every_place=True)
+    choice = choose(asked, rows or (rented(a_rental()),), a_world(), Filters(), every_placement=True)
     return Findings(job=asked, macs=macs, choice=choice, machine=None, on_same=lambda *_: None)
 
 
@@ -52,7 +52,7 @@ def test_a_bucket_far_away_is_named_where_it_makes_up_much_of_the_bill(bucket: s
     world = a_world()._replace(
         rates={"aws": some_rates("aws")._replace(side=side)}, buckets={"aws": bucket} if bucket else {}
     )
-    choice = choose(job, [rented(a_rental(vcpus=96), ("us-east-1", "1"))], world, Filters(), every_place=True)
+    choice = choose(job, [rented(a_rental(vcpus=96), ("us-east-1", "1"))], world, Filters(), every_placement=True)
     lines = advice(Findings(job=job, macs=MANY_MACS, choice=choice, machine=None, on_same=lambda *_: None))
     told = [line for line in lines if "bucket" in line]
     crossing = choice.candidates[0].estimate.fixed("us-east-1").between_regions
@@ -164,7 +164,7 @@ def noisy(slow_basis: Basis, fast_basis: Basis) -> Choice:
 
     rows = (rented(a_rental(), ("a", "1")), rented(a_rental(instance_type="fast"), ("a", "3")))
     job = a_job(precision="amp_fp16", epochs=40)
-    return choose(job, rows, a_world(speed), Filters(), every_place=True)  # type: ignore[arg-type]
+    return choose(job, rows, a_world(speed), Filters(), every_placement=True)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from planner.forecast.choose import LONGEST, Filters, choose, fits
 from planner.forecast.estimate import Workload
 from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Reason
 from planner.throughput.values import Throughput
-from pricing.catalog import Catalog, RentalPlaces
+from pricing.catalog import Catalog, RentalPlacements
 from pricing.devices import USABLE_SHARE, Architecture
 from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery, Rental
 from providers.cloud.images import table
@@ -37,9 +37,9 @@ from workloads.memory import GIB
 
 
 def choose_offer(
-    *rows: RentalPlaces, job: TrainingJob | None = None, every_place: bool = True, **filters: Any
+    *rows: RentalPlacements, job: TrainingJob | None = None, every_placement: bool = True, **filters: Any
 ) -> Choice:
-    return choose(job or a_job(), rows, a_world(), Filters(**filters), every_place=every_place)
+    return choose(job or a_job(), rows, a_world(), Filters(**filters), every_placement=every_placement)
 
 
 def reasons(choice: Choice) -> dict[Reason, int]:
@@ -50,12 +50,12 @@ def reasons(choice: Choice) -> dict[Reason, int]:
 
 
 def where(candidate: Candidate) -> tuple[str, str]:
-    return candidate.estimate.rental.instance_type, candidate.place.region
+    return candidate.estimate.rental.instance_type, candidate.placement.region
 
 
 # --- reasons -----------------------------------------------------------------------------------------------------
 
-TWO_PLACES = (("us-east-1", "1"), ("eu-west-1", "2"))
+TWO_PLACEMENTS = (("us-east-1", "1"), ("eu-west-1", "2"))
 RETIRED = Lifecycle(state=LifecycleState.RETIRED)
 HALF = Fraction(1, 2)
 LARGE = {"path": "images", "images": 1000, "size_bytes": 80_000_000_000}
@@ -96,10 +96,10 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("reason", "rental", "filters", "job"), REFUSED)
-def test_an_offer_is_refused_for_its_reason_in_every_place(
+def test_an_offer_is_refused_for_its_reason_in_every_placement(
     reason: Reason, rental: dict[str, Any], filters: dict[str, Any], job: dict[str, Any]
 ) -> None:
-    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACES), job=a_job(**job), **filters)
+    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACEMENTS), job=a_job(**job), **filters)
     assert choice.candidates == ()
     assert reasons(choice) == {reason: 2}
     assert choice.filtered_last is reason
@@ -127,7 +127,7 @@ def test_data_that_has_no_room_on_a_fixed_disk_gets_one_whose_price_is_in_the_ro
     (candidate,) = choose_offer(rented(a_rental(device=device)), job=job).candidates
     assert float(candidate.estimate.side.steady.disk_gb) == pytest.approx(disk_gb, abs=0.1)
     hours = candidate.estimate.time.total.total_seconds() / 3600
-    assert float(candidate.estimate.fixed(candidate.place.region).disk) == pytest.approx(
+    assert float(candidate.estimate.fixed(candidate.placement.region).disk) == pytest.approx(
         disk_gb * 0.0001 * hours, rel=0.01
     )
 
@@ -174,14 +174,14 @@ def test_every_reason_is_tried_here_and_has_its_words() -> None:
     ],
 )
 def test_what_can_do_it_is_a_candidate(rental: dict[str, Any]) -> None:
-    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACES))
-    assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1", "eu-west-1"]
+    choice = choose_offer(rented(a_rental(**rental), *TWO_PLACEMENTS))
+    assert [candidate.placement.region for candidate in choice.candidates] == ["us-east-1", "eu-west-1"]
     assert (choice.rejections, choice.filtered_last) == ({}, None)
 
 
 def test_a_rental_that_no_throughput_is_known_of_is_refused_for_that() -> None:
     world = a_world(lambda _: Reason.NO_THROUGHPUT)
-    choice = choose(a_job(), [rented(a_rental(), *TWO_PLACES)], world, Filters(), every_place=True)
+    choice = choose(a_job(), [rented(a_rental(), *TWO_PLACEMENTS)], world, Filters(), every_placement=True)
     assert (reasons(choice), choice.filtered_last) == ({Reason.NO_THROUGHPUT: 2}, Reason.NO_THROUGHPUT)
 
 
@@ -190,18 +190,18 @@ def test_what_is_refused_is_never_asked_for_its_speed() -> None:
         raise AssertionError(rental)
 
     rows = [rented(a_rental(**rental)) for reason, rental, _, job in REFUSED if rental and not job]
-    choice = choose(a_job(), rows, a_world(speed), Filters(), every_place=True)
+    choice = choose(a_job(), rows, a_world(speed), Filters(), every_placement=True)
     assert choice.candidates == ()
 
 
-def test_places_without_a_price_to_plan_with_are_counted_apart() -> None:
+def test_placements_without_a_price_to_plan_with_are_counted_apart() -> None:
     choice = choose_offer(rented(a_rental(), ("us-east-1", "1"), unrankable=3))
     assert (len(choice.candidates), reasons(choice)) == (1, {Reason.NO_PRICE: 3})
     none = choose_offer(rented(a_rental(), unrankable=3))
     assert (none.candidates, none.filtered_last, reasons(none)) == ((), Reason.NO_PRICE, {Reason.NO_PRICE: 3})
 
 
-def test_places_without_a_price_share_the_reason_of_their_machine() -> None:
+def test_placements_without_a_price_share_the_reason_of_their_machine() -> None:
     choice = choose_offer(rented(a_rental(cpu_architecture="arm64"), ("us-east-1", "1"), unrankable=3))
     assert reasons(choice) == {Reason.CANNOT_RUN: 4}
     elsewhere = choose_offer(rented(a_rental(), ("us-east-1", "1"), unrankable=3), regions=frozenset({"mars"}))
@@ -213,9 +213,9 @@ def test_what_the_person_asked_for_is_looked_at_before_what_can_run() -> None:
     assert (reasons(choice), choice.filtered_last) == ({Reason.REGION: 1}, Reason.REGION)
 
 
-def test_a_candidate_costs_what_its_estimate_says_at_its_place() -> None:
-    for candidate in choose_offer(rented(a_rental(), *TWO_PLACES)).candidates:
-        assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.place[:2])
+def test_a_candidate_costs_what_its_estimate_says_at_its_placement() -> None:
+    for candidate in choose_offer(rented(a_rental(), *TWO_PLACEMENTS)).candidates:
+        assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.placement[:2])
 
 
 def test_the_filter_that_removed_the_last_offer_is_the_one_that_let_most_through_before() -> None:
@@ -239,17 +239,17 @@ def test_retired_offers_are_shown_to_those_who_ask() -> None:
     assert not choose_offer(row).candidates
 
 
-def test_a_region_leaves_its_own_places() -> None:
-    choice = choose_offer(rented(a_rental(), *TWO_PLACES, unrankable=1), regions=frozenset({"eu-west-1"}))
-    assert [candidate.place.region for candidate in choice.candidates] == ["eu-west-1"]
+def test_a_region_leaves_its_own_placements() -> None:
+    choice = choose_offer(rented(a_rental(), *TWO_PLACEMENTS, unrankable=1), regions=frozenset({"eu-west-1"}))
+    assert [candidate.placement.region for candidate in choice.candidates] == ["eu-west-1"]
     assert reasons(choice) == {Reason.REGION: 1, Reason.NO_PRICE: 1}
 
 
 def test_the_settings_of_a_provider_leave_its_own_regions_and_those_of_others() -> None:
-    rows = [rented(a_rental(), *TWO_PLACES), rented(a_rental(provider="gcp"), ("us-central1", "1"))]
+    rows = [rented(a_rental(), *TWO_PLACEMENTS), rented(a_rental(provider="gcp"), ("us-central1", "1"))]
     allowed = {"aws": frozenset({"eu-west-1", "us-west-2"})}
     choice = choose_offer(*rows, allowed=allowed)
-    assert sorted(candidate.place.region for candidate in choice.candidates) == ["eu-west-1", "us-central1"]
+    assert sorted(candidate.placement.region for candidate in choice.candidates) == ["eu-west-1", "us-central1"]
     assert reasons(choice) == {Reason.REGION: 1}
     assert not choose_offer(rows[0], allowed=allowed, regions=frozenset({"us-east-1"})).candidates
 
@@ -276,9 +276,9 @@ def test_the_budget_holds_for_the_whole_cost_and_not_for_compute_alone() -> None
     assert not choose_offer(row, budget_usd=Decimal("0.193148")).candidates
 
 
-def test_a_budget_leaves_the_places_that_meet_it() -> None:
-    choice = choose_offer(rented(a_rental(), *TWO_PLACES), budget_usd=Decimal("0.2"))
-    assert [candidate.place.region for candidate in choice.candidates] == ["us-east-1"]
+def test_a_budget_leaves_the_placements_that_meet_it() -> None:
+    choice = choose_offer(rented(a_rental(), *TWO_PLACEMENTS), budget_usd=Decimal("0.2"))
+    assert [candidate.placement.region for candidate in choice.candidates] == ["us-east-1"]
     assert reasons(choice) == {Reason.OVER_BUDGET: 1}
 
 
@@ -323,7 +323,7 @@ def test_the_objective_decides(objective: Objective, order: list[str]) -> None:
         rented(a_rental(instance_type="fast"), ("r", "3")),
         rented(a_rental(instance_type="slow"), ("r", "0.2")),
     ]
-    choice = choose(job, rows, a_world(_speeds), Filters(), every_place=True)
+    choice = choose(job, rows, a_world(_speeds), Filters(), every_placement=True)
     assert [candidate.estimate.rental.instance_type for candidate in choice.candidates] == order
     costs = [candidate.cost_micro_usd for candidate in choice.candidates]
     times = [candidate.estimate.time.total.total_seconds() for candidate in choice.candidates]
@@ -348,10 +348,10 @@ def test_ties_fall_by_time_provider_region_and_type() -> None:
         rented(a_rental(provider="gcp"), ("a", "1")),
     ]
     expected = [("w", "a"), ("x", "a"), ("x", "b"), ("g4dn.xlarge", "a"), ("fast", "a"), ("x", "a")]
-    choice = choose(a_job(), rows, a_world(), Filters(), every_place=True)
+    choice = choose(a_job(), rows, a_world(), Filters(), every_placement=True)
     assert [where(candidate) for candidate in choice.candidates] == expected
     assert [candidate.estimate.rental.market for candidate in choice.candidates[3:5]] == ["on_demand", "spot"]
-    by_time = choose(a_job(objective="time"), rows, a_world(_speeds), Filters(), every_place=True)
+    by_time = choose(a_job(objective="time"), rows, a_world(_speeds), Filters(), every_placement=True)
     assert [where(candidate) for candidate in by_time.candidates] == [("fast", "a"), *expected[:4], *expected[5:]]
 
 
@@ -362,7 +362,7 @@ def test_a_machine_whose_host_is_not_known_goes_last(objective: Objective) -> No
         rented(a_rental(instance_type="unknown", vcpus=None), ("r", "0.01")),
         rented(a_rental(instance_type="known"), ("r", "5")),
     ]
-    choice = choose(a_job(objective=objective), rows, a_world(), Filters(), every_place=True)
+    choice = choose(a_job(objective=objective), rows, a_world(), Filters(), every_placement=True)
     assert [where(candidate)[0] for candidate in choice.candidates] == ["known", "unknown"]
 
 
@@ -370,12 +370,12 @@ def test_the_same_offers_in_any_order_have_the_same_ranks(tmp_path: Path) -> Non
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
         world = a_world(_speeds)._replace(devices=catalog.devices)
-        expected = choose(a_job(), rows, world, Filters(), every_place=True)
+        expected = choose(a_job(), rows, world, Filters(), every_placement=True)
         assert len(expected.candidates) > 5
         mixed = list(rows)
         for seed in range(10):
             random.Random(seed).shuffle(mixed)
-            found = choose(a_job(), mixed, world, Filters(), every_place=True)
+            found = choose(a_job(), mixed, world, Filters(), every_placement=True)
             assert [where(one) for one in found.candidates] == [where(one) for one in expected.candidates]
             assert found.rejections == expected.rejections
 
@@ -386,8 +386,8 @@ def test_the_short_list_is_the_best_of_each_of_the_long_one(tmp_path: Path, obje
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
         world = a_world(_speeds)._replace(devices=catalog.devices)
-        every = choose(job, rows, world, Filters(include_retired=True), every_place=True).candidates
-        short = choose(job, rows, world, Filters(include_retired=True), every_place=False).candidates
+        every = choose(job, rows, world, Filters(include_retired=True), every_placement=True).candidates
+        short = choose(job, rows, world, Filters(include_retired=True), every_placement=False).candidates
     best: dict[tuple[object, ...], Candidate] = {}
     for candidate in every:
         rental = candidate.estimate.rental
@@ -401,8 +401,8 @@ def test_every_offer_is_ranked_or_refused_once(tmp_path: Path) -> None:
     filters = Filters(regions=frozenset({"us-east-1", "us-central1"}), budget_usd=Decimal("0.2"))
     with Catalog.open(small_catalog(tmp_path)) as catalog:
         rows = catalog.rentals(OfferQuery(include_retired=True), TODAY)
-        choice = choose(job, rows, a_world()._replace(devices=catalog.devices), filters, every_place=True)
-    offers = sum(len(row.places) + row.places.unrankable for row in rows)
+        choice = choose(job, rows, a_world()._replace(devices=catalog.devices), filters, every_placement=True)
+    offers = sum(len(row.placements) + row.placements.unrankable for row in rows)
     assert len(choice.candidates) + sum(choice.rejections.values()) == offers
     assert choice.candidates
     assert len(reasons(choice)) >= 5
@@ -427,8 +427,8 @@ def test_a_falsely_cheap_old_price_counts_as_such_machines_do(planted: Catalog) 
     """As the share of on demand that the other one costs, 0.402 of 1.006, and a year's drift."""
     rows = planted.rentals(OfferQuery(markets=frozenset({"spot"})), TODAY)
     world = a_world()._replace(devices=planted.devices)
-    ranked = choose(a_job(), rows, world, Filters(), every_place=True).candidates
-    offers = {one.instance_type: one for one in planted.offers([row.place.row_id for row in ranked], TODAY)}
+    ranked = choose(a_job(), rows, world, Filters(), every_placement=True).candidates
+    offers = {one.instance_type: one for one in planted.offers([row.placement.row_id for row in ranked], TODAY)}
     old = offers["g4dn.xlarge"]
     assert (old.usd_per_hour, old.price_grade) == (Decimal("0.01"), "stale")
     assert old.planning_usd_per_hour is not None
@@ -440,7 +440,7 @@ def test_nor_does_it_meet_a_budget_that_it_only_seems_to(planted: Catalog) -> No
     rows = planted.rentals(OfferQuery(), TODAY)
     world = a_world()._replace(devices=planted.devices)
     filters = Filters(budget_usd=Decimal("0.02"))
-    assert choose(a_job(), rows, world, filters, every_place=True).candidates == ()
+    assert choose(a_job(), rows, world, filters, every_placement=True).candidates == ()
 
 
 # --- what nobody is known to have run ----------------------------------------------------------------------------
@@ -465,7 +465,7 @@ def test_an_unproven_combination_is_ranked_at_a_fifth_above_its_cost() -> None:
 def test_what_it_costs_is_told_as_it_is() -> None:
     row = rented(a_rental(provider="gcp", device="V100"), ("us-central1", "1.00"))
     (candidate,) = choose_offer(row).candidates
-    assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.place[:2])
+    assert candidate.cost_micro_usd == candidate.estimate.cost_micro_usd(*candidate.placement[:2])
     assert candidate.ranked_micro_usd == candidate.cost_micro_usd * table().unproven_cost_factor
 
 

@@ -147,8 +147,8 @@ def test_no_rental_is_shorter_than_its_minimum() -> None:
 
 def test_the_parts_of_a_row_add_up_to_its_cost() -> None:
     made = estimate(Workload(a_job()), a_rental(), a_throughput(), some_rates("aws"))
-    place = Placement(526_000, "us-east-1", 0)
-    row = RankedOffer(1, Candidate(made, place, made.cost_micro_usd(526_000, "us-east-1")), an_offer())
+    placement = Placement(526_000, "us-east-1", 0)
+    row = RankedOffer(1, Candidate(made, placement, made.cost_micro_usd(526_000, "us-east-1")), an_offer())
     parts = row.compute_usd + row.fixed.disk + row.fixed.address + row.fixed.transfer
     assert abs(row.cost_usd - parts) <= Decimal("0.000001")
     assert row.compute_usd == Decimal("0.092634")  # 0.526 x 634 / 3600
@@ -167,7 +167,7 @@ def test_on_demand_waits_for_its_checkpoints() -> None:
     assert made.billed_seconds[0] == math.ceil(made.time.total.total_seconds())
 
 
-def test_a_place_that_is_interrupted_more_often_costs_more() -> None:
+def test_a_placement_that_is_interrupted_more_often_costs_more() -> None:
     work = Workload(a_job(epochs=20))
     rates = some_rates("aws")
     rare, often, unknown = (

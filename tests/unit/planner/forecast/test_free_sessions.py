@@ -32,7 +32,7 @@ def hours(count: float) -> timedelta:
 def estimated(rental: Rental = FREE, *, train: float = 1.0, setup: float = 0.5, after: float = 0.0) -> Estimate:
     """An estimate of so many hours, as of a machine that can be kept as long as it takes."""
     world = a_world()
-    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], world, Filters(), every_place=True)
+    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], world, Filters(), every_placement=True)
     time = RunTime(
         setup=hours(setup), train=hours(train), train_low=hours(train / 2), train_high=hours(train * 2),
         after=hours(after),
@@ -102,7 +102,7 @@ def test_all_work_is_done_within_the_sessions(train: float, setup: float, after:
 
 
 def free_candidate(train: float, rental: Rental = FREE) -> Candidate:
-    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], a_world(), Filters(), every_place=True)
+    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], a_world(), Filters(), every_placement=True)
     result = in_sessions(estimated(rental, train=train))
     assert isinstance(result, Estimate)
     return choice.candidates[0]._replace(estimate=result)
@@ -110,7 +110,7 @@ def free_candidate(train: float, rental: Rental = FREE) -> Candidate:
 
 def told(*free: Candidate, macs: int = 1_000_000_000, job: TrainingJob | None = None) -> list[str]:
     asked = job or a_job(precision="amp_fp16")
-    choice = choose(asked, [rented(a_rental())], a_world(), Filters(), every_place=True)
+    choice = choose(asked, [rented(a_rental())], a_world(), Filters(), every_placement=True)
     findings = Findings(job=asked, macs=macs, choice=choice, machine=None, on_same=lambda *_: None, free=free)
     return [line for line in advice(findings) if "at no cost" in line]
 

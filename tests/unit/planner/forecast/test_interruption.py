@@ -15,7 +15,7 @@ from planner.forecast.interruption import (
     ExpectedRun,
     InterruptibleRun,
     Spells,
-    SpotPlace,
+    SpotPlacement,
     daly_interval_seconds,
     expected_run,
     young_interval_seconds,
@@ -32,20 +32,20 @@ def a_run(hours: float = 12, every: float = 600, writing: float = 10, restart: f
     )
 
 
-def a_place(up: float = 4, down: float = 1, drift: float = 0.4) -> SpotPlace:
-    return SpotPlace(up=Spells(long_seconds=up * HOUR), down=Spells(long_seconds=down * HOUR), drift=drift)
+def a_placement(up: float = 4, down: float = 1, drift: float = 0.4) -> SpotPlacement:
+    return SpotPlacement(up=Spells(long_seconds=up * HOUR), down=Spells(long_seconds=down * HOUR), drift=drift)
 
 
-MIXED = SpotPlace(
+MIXED = SpotPlacement(
     up=Spells(short_share=0.7, short_seconds=0.5 * HOUR, long_seconds=12 * HOUR),
     down=Spells(short_share=0.8, short_seconds=0.4 * HOUR, long_seconds=4 * HOUR),
 )
 
 
 @pytest.mark.parametrize(
-    ("run", "place"),
+    ("run", "placement"),
     [
-        pytest.param(a_run(), a_place(), id="one exponential"),
+        pytest.param(a_run(), a_placement(), id="one exponential"),
         pytest.param(a_run(), MIXED, id="two exponentials"),
         pytest.param(a_run(hours=48), MIXED, id="long"),
         pytest.param(a_run(hours=4, every=3 * HOUR), MIXED, id="few checkpoints"),
@@ -54,13 +54,13 @@ MIXED = SpotPlace(
         pytest.param(a_run(hours=4, every=60, writing=30), MIXED, id="costly checkpoints"),
         pytest.param(a_run(hours=2, restart=1.5 * HOUR), MIXED, id="restart longer than most spells"),
         pytest.param(a_run(hours=2, restart=0), MIXED, id="no restart"),
-        pytest.param(a_run(hours=4), a_place(up=0.5, down=6), id="mostly down"),
+        pytest.param(a_run(hours=4), a_placement(up=0.5, down=6), id="mostly down"),
     ],
 )
-def test_agrees_with_simulated_runs(run: InterruptibleRun, place: SpotPlace) -> None:
+def test_agrees_with_simulated_runs(run: InterruptibleRun, placement: SpotPlacement) -> None:
     random = Random("agreement")
-    runs = [go_through(run, drawn_spells(place, random)) for _ in range(4000)]
-    expected = expected_run(run, place)
+    runs = [go_through(run, drawn_spells(placement, random)) for _ in range(4000)]
+    expected = expected_run(run, placement)
     within_errors([one.wall_seconds for one in runs], expected.wall_seconds)
     within_errors([one.billed_seconds for one in runs], expected.billed_seconds)
     within_errors([float(one.interruptions) for one in runs], expected.interruptions)
@@ -72,25 +72,25 @@ def within_errors(values: list[float], expected: float, errors: float = 3.5) -> 
 
 def test_one_interval_is_the_formula_of_the_textbook() -> None:
     """(1/rate) (e^(rate (restart + work)) - 1), the expected up time of one piece that must come through whole."""
-    run, place = a_run(hours=2, every=3 * HOUR, restart=600), a_place(up=1)
+    run, placement = a_run(hours=2, every=3 * HOUR, restart=600), a_placement(up=1)
     rate, whole = 1 / HOUR, 2 * HOUR + 600
-    expected = expected_run(run, place)
+    expected = expected_run(run, placement)
     assert expected.billed_seconds == pytest.approx(math.expm1(rate * whole) / rate)
     # Every failed attempt is one interruption; e^(rate whole) attempts are needed.
     assert expected.interruptions == pytest.approx(math.expm1(rate * whole))
 
 
 def test_two_kinds_of_spells_that_are_alike_are_one_kind() -> None:
-    run, one = a_run(), a_place()
+    run, one = a_run(), a_placement()
     alike = replace(one, up=Spells(short_share=0.4, short_seconds=4 * HOUR, long_seconds=4 * HOUR))
     assert expected_run(run, alike) == pytest.approx(expected_run(run, one))
 
 
 @pytest.mark.parametrize("hours", [0.1, 1 / 6, 1, 48.123])
 @pytest.mark.parametrize("writing", [0.0, 30.0])
-def test_a_place_that_never_goes_down_is_a_plain_run(hours: float, writing: float) -> None:
+def test_a_placement_that_never_goes_down_is_a_plain_run(hours: float, writing: float) -> None:
     run = a_run(hours=hours, writing=writing)
-    expected = expected_run(run, a_place(up=1e9))
+    expected = expected_run(run, a_placement(up=1e9))
     assert expected.wall_seconds == pytest.approx(run.plain_seconds, rel=1e-6)
     assert expected.billed_seconds == pytest.approx(run.plain_seconds, rel=1e-6)
     assert expected.interruptions == pytest.approx(0, abs=1e-6)
@@ -109,19 +109,19 @@ def test_the_parts_add_up() -> None:
 
 
 def test_where_restarting_takes_longer_than_spells_last_most_is_restarting() -> None:
-    expected = expected_run(a_run(hours=1, restart=3 * HOUR), a_place(up=1))
+    expected = expected_run(a_run(hours=1, restart=3 * HOUR), a_placement(up=1))
     assert expected.restarting_seconds > 0.8 * expected.billed_seconds
     assert expected.interruptions > 20
 
 
 def test_what_practically_never_ends_is_infinite() -> None:
-    expected = expected_run(a_run(restart=100 * HOUR), a_place(up=1))
+    expected = expected_run(a_run(restart=100 * HOUR), a_placement(up=1))
     assert expected == ExpectedRun(*[math.inf] * 5)
     assert expected.waiting_seconds == math.inf
 
 
 def test_half_an_interval_is_lost_at_each_interruption_where_they_are_rare() -> None:
-    expected = expected_run(a_run(every=600, writing=0, restart=0), a_place(up=200))
+    expected = expected_run(a_run(every=600, writing=0, restart=0), a_placement(up=200))
     assert expected.lost_seconds / expected.interruptions == pytest.approx(300, rel=0.02)
 
 
@@ -148,48 +148,50 @@ spells = st.builds(
     st.floats(min_value=0.3, max_value=20),
     st.floats(min_value=1, max_value=30),
 )
-places = st.builds(lambda up, down: SpotPlace(up=up, down=down), spells, spells)
+placements = st.builds(lambda up, down: SpotPlacement(up=up, down=down), spells, spells)
 
 
-@given(runs, places)
-def test_never_below_a_plain_run_and_never_billed_for_waiting(run: InterruptibleRun, place: SpotPlace) -> None:
-    expected = expected_run(run, place)
+@given(runs, placements)
+def test_never_below_a_plain_run_and_never_billed_for_waiting(run: InterruptibleRun, placement: SpotPlacement) -> None:
+    expected = expected_run(run, placement)
     assert expected.billed_seconds >= run.plain_seconds * (1 - 1e-9)
     assert expected.wall_seconds >= expected.billed_seconds
     assert expected.lost_seconds >= 0
     assert expected.restarting_seconds >= run.restart_seconds * (1 - 1e-9)
 
 
-@given(runs, places, st.floats(min_value=1.001, max_value=3))
-def test_more_work_or_a_longer_restart_takes_longer(run: InterruptibleRun, place: SpotPlace, more: float) -> None:
-    now = expected_run(run, place)
+@given(runs, placements, st.floats(min_value=1.001, max_value=3))
+def test_more_work_or_a_longer_restart_takes_longer(
+    run: InterruptibleRun, placement: SpotPlacement, more: float
+) -> None:
+    now = expected_run(run, placement)
     for longer in (
         replace(run, work_seconds=run.work_seconds * more),
         replace(run, restart_seconds=run.restart_seconds * more + 1),
     ):
-        then = expected_run(longer, place)
+        then = expected_run(longer, placement)
         assert then.billed_seconds >= now.billed_seconds * (1 - 1e-9)
         assert then.interruptions >= now.interruptions * (1 - 1e-9)
-    written = expected_run(replace(run, checkpoint_seconds=run.checkpoint_seconds * more), place)
+    written = expected_run(replace(run, checkpoint_seconds=run.checkpoint_seconds * more), placement)
     assert written.billed_seconds >= now.billed_seconds * (1 - 1e-9)
 
 
 @given(runs, st.floats(min_value=0.3, max_value=50), st.floats(min_value=1.01, max_value=5))
-def test_a_place_that_lasts_longer_is_quicker_and_longer_outages_only_make_one_wait(
+def test_a_placement_that_lasts_longer_is_quicker_and_longer_outages_only_make_one_wait(
     run: InterruptibleRun, up: float, more: float
 ) -> None:
-    now, better = expected_run(run, a_place(up=up)), expected_run(run, a_place(up=up * more))
+    now, better = expected_run(run, a_placement(up=up)), expected_run(run, a_placement(up=up * more))
     assert better.wall_seconds <= now.wall_seconds * (1 + 1e-9)
     assert better.interruptions <= now.interruptions * (1 + 1e-9)
-    worse = expected_run(run, a_place(up=up, down=more))
+    worse = expected_run(run, a_placement(up=up, down=more))
     assert worse.wall_seconds >= now.wall_seconds * (1 - 1e-9)
 
 
 def test_the_interval_that_wastes_least_is_near_young_and_daly() -> None:
-    place, writing = a_place(up=4), 20.0
-    best = min(range(60, 7200, 20), key=lambda every: expected_run(a_run(48, every, writing), place).billed_seconds)
+    placement, writing = a_placement(up=4), 20.0
+    best = min(range(60, 7200, 20), key=lambda every: expected_run(a_run(48, every, writing), placement).billed_seconds)
     assert daly_interval_seconds(writing, 4 * HOUR) == pytest.approx(best, rel=0.15)
-    extremes = [expected_run(a_run(48, every, writing), place).billed_seconds for every in (30, best, 4 * HOUR)]
+    extremes = [expected_run(a_run(48, every, writing), placement).billed_seconds for every in (30, best, 4 * HOUR)]
     assert extremes[1] < 0.8 * min(extremes[0], extremes[2])
 
 

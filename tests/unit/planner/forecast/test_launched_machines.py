@@ -33,7 +33,7 @@ NODE = a_rental(provider="slurm", instance_type="gpu:v100:2", family="slurm", de
 
 def chosen(job: TrainingJob, **filters: Any) -> Choice:
     world = a_world(lambda rental: a_throughput(300.0 * rental.device_count))
-    return choose(job, [rented(NODE, ("two", "1"))], world, Filters(**filters), every_place=True)
+    return choose(job, [rented(NODE, ("two", "1"))], world, Filters(**filters), every_placement=True)
 
 
 def first_of(job: TrainingJob, **filters: Any) -> Candidate:
@@ -47,7 +47,7 @@ def plan_on(tmp_path: Path, job: TrainingJob, **settings: Any) -> Plan:
     offers = harness.provider().offers(OfferQuery())
     query = PlanQuery(
         providers=("slurm",),
-        every_place=True,
+        every_placement=True,
         offer_source=lambda catalog: AddedOffers(GivenOffers(offers, [rates_told_by("slurm")], catalog), catalog),
     )
     return make_plan(job, query, Settings(home=tmp_path / "home"), NOON)
@@ -72,7 +72,7 @@ def test_row_launch_line_and_receipt_of_two_nodes_are_those_of_two(tmp_path: Pat
 
 def test_one_node_and_other_providers_are_estimated_as_one_machine() -> None:
     assert first_of(a_job()).estimate.machines == 1
-    cloud = choose(a_job(nodes=2), [rented(a_rental())], a_world(), Filters(), every_place=True).candidates[0]
+    cloud = choose(a_job(nodes=2), [rented(a_rental())], a_world(), Filters(), every_placement=True).candidates[0]
     assert (cloud.estimate.machines, cloud.estimate.alone) == (1, None)
 
 
@@ -146,7 +146,7 @@ def test_a_batch_too_large_for_one_node_fits_several_and_one_is_left_out_of_the_
     small = replace(NODE, device_memory_gib=4.0)
     world = a_world(lambda rental: a_throughput(300.0 * rental.device_count))
     jobs = [a_job(global_batch_size=8192, nodes=nodes) for nodes in (1, 8)]
-    alone, together = (choose(job, [rented(small)], world, Filters(), every_place=True) for job in jobs)
+    alone, together = (choose(job, [rented(small)], world, Filters(), every_placement=True) for job in jobs)
     assert alone.filtered_last is Reason.OUT_OF_MEMORY
     (candidate,) = together.candidates
     assert candidate.estimate.memory is not None

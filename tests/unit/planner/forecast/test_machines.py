@@ -40,7 +40,7 @@ LARGE = {"name": "vgg16", "epochs": 90, "model": {"preset": "vgg16"}, "data": {"
 def candidates(*rentals: Rental, job: TrainingJob, speed: float = 1000.0) -> tuple[Candidate, ...]:
     world = a_world(lambda rental: a_throughput(speed * rental.device_count))
     rows = [rented(rental, ("us-east-1", "10")) for rental in rentals]
-    return choose(job, rows, world, Filters(), every_place=False).candidates
+    return choose(job, rows, world, Filters(), every_placement=False).candidates
 
 
 def groups(
@@ -124,15 +124,15 @@ def test_what_does_not_divide_and_tpus_are_left_out_with_a_reason() -> None:
 def test_on_spot_the_hazards_of_all_add_up() -> None:
     rate = spot_rate("aws", "T4", "g4dn", 0)
     four = of_any(rate, 4)
-    assert four.place.up.mean_seconds == pytest.approx(rate.place.up.mean_seconds / 4)
-    assert four.place.down == rate.place.down
+    assert four.placement.up.mean_seconds == pytest.approx(rate.placement.up.mean_seconds / 4)
+    assert four.placement.down == rate.placement.down
     spot = a_v100(market=Market.SPOT)
     one, two = groups(spot, job=a_job(**LARGE, global_batch_size=256), numbers=(2,), speed=100.0)
     assert one.estimate is not None
     assert two.estimate is not None
     assert one.estimate.spot is not None
     assert two.estimate.spot is not None
-    single, double = (group.estimate.spot.rate.place.up.mean_seconds for group in (one, two))
+    single, double = (group.estimate.spot.rate.placement.up.mean_seconds for group in (one, two))
     assert double == pytest.approx(single / 2)
 
 
@@ -146,9 +146,9 @@ def test_numbers_up_to_what_a_job_may_use(nodes: int, numbers: tuple[int, ...]) 
     assert numbers_up_to(nodes) == numbers
 
 
-def test_the_first_places_of_different_machines_keep_their_ranks(tmp_path: Path) -> None:
+def test_the_first_placements_of_different_machines_keep_their_ranks(tmp_path: Path) -> None:
     with Catalog.open(small_catalog(tmp_path)) as catalog:
-        ranking = a_plan(catalog, every_place=True).ranking
+        ranking = a_plan(catalog, every_placement=True).ranking
     first = best_of_each_machine(ranking, 2)
     assert min(first) == 1
     assert all(ranking[rank - 1] == candidate for rank, candidate in first.items())

@@ -26,7 +26,7 @@ def relaxed() -> tuple[Candidate, ...]:
         rented(a_rental(instance_type=FAST), ("us-east-1", "40")),
         rented(a_rental(instance_type=SLOW), ("us-west-2", "1")),
     ]
-    return choose(a_job(epochs=20), rows, a_world(speed), Filters(), every_place=True).candidates
+    return choose(a_job(epochs=20), rows, a_world(speed), Filters(), every_placement=True).candidates
 
 
 def test_each_limit_is_told_with_what_it_would_let_in() -> None:

@@ -32,7 +32,7 @@ def test_a_pilot_of_the_second_is_worth_what_the_closed_form_says() -> None:
     at = math.log(10 / 11) / 0.3
     expected = 10 * N.cdf(at) - 11 * math.exp(0.3**2 / 2) * N.cdf(at - 0.3)
     found = worthwhile([first, second])
-    assert found.places == (1,)
+    assert found.indices == (1,)
     assert found.saving_usd == pytest.approx(expected, rel=0.01)
 
 
@@ -42,47 +42,47 @@ def test_a_pilot_of_the_first_is_worth_what_going_to_the_second_saves() -> None:
     at = math.log(11 / 10) / 0.3
     expected = 10 * math.exp(0.3**2 / 2) * N.cdf(0.3 - at) - 11 * N.cdf(-at)
     found = worthwhile([first, second])
-    assert found.places == (0,)
+    assert found.indices == (0,)
     assert found.saving_usd == pytest.approx(expected, rel=0.01)
 
 
 def test_no_pilot_is_worth_more_than_it_saves() -> None:
     found = worthwhile([choice(1.0, 0.25, 0.4), choice(1.1, 0.25, 0.4)])
-    assert found.places == ()
+    assert found.indices == ()
     assert 0 < found.saving_usd < found.cost_usd == pytest.approx(0.4)
 
 
 def test_without_another_machine_there_is_nothing_to_choose() -> None:
-    assert worthwhile([choice(100.0, 0.8, 0.01)]).places == ()
+    assert worthwhile([choice(100.0, 0.8, 0.01)]).indices == ()
 
 
 def test_a_pilot_that_costs_nothing_is_run_where_it_tells_something() -> None:
-    assert worthwhile([choice(0.0, 0.8, 0.0)]).places == (0,)
-    assert worthwhile([choice(0.0, 0.0, 0.0)]).places == ()
+    assert worthwhile([choice(0.0, 0.8, 0.0)]).indices == (0,)
+    assert worthwhile([choice(0.0, 0.0, 0.0)]).indices == ()
 
 
 def test_two_together_are_bought_where_each_helps_the_other() -> None:
     found = worthwhile([choice(18.3, 0.22, 0.1), choice(20, 0.22, 0.3), choice(90, 0.22, 0.1)])
-    assert set(found.places) == {0, 1}
+    assert set(found.indices) == {0, 1}
 
 
 @given(some)
 def test_what_cannot_change_the_choice_is_never_bought(choices: list[Choice]) -> None:
     found = worthwhile(choices)
     reaching = overlapping(choices)
-    for place in found.places:
-        assert choices[place].settles
-        assert place in reaching
+    for index in found.indices:
+        assert choices[index].settles
+        assert index in reaching
     if len(reaching) == 1:
-        assert found.places == ()
+        assert found.indices == ()
 
 
 @given(some)
 def test_what_is_bought_is_expected_to_save_more_than_it_costs(choices: list[Choice]) -> None:
     found = worthwhile(choices)
-    if found.places:
+    if found.indices:
         assert found.saving_usd > found.cost_usd > 0
-        assert found.cost_usd == pytest.approx(sum(choices[place].pilot_usd or 0 for place in found.places))
+        assert found.cost_usd == pytest.approx(sum(choices[index].pilot_usd or 0 for index in found.indices))
 
 
 @given(some)
@@ -109,8 +109,8 @@ def test_another_currency_changes_nothing(choices: list[Choice], times: float) -
 @given(some, st.floats(0.01, 60), st.integers(1, 5))
 def test_cap_and_number_hold(choices: list[Choice], cap_usd: float, most: int) -> None:
     found = worthwhile(choices, most, cap_usd)
-    assert len(found.places) <= most
-    if found.places:
+    assert len(found.indices) <= most
+    if found.indices:
         assert found.cost_usd <= cap_usd
 
 

@@ -13,8 +13,8 @@ import pytest
 from planner.forecast.choose import Filters, choose
 from planner.forecast.plan import Choice, Reason
 from planner.forecast.queue_wait import QueueWait, queue_wait
-from planner.planning.queue_reader import FIRST_PLACES, QueueReader, with_queue_waits
-from pricing.obtainability import MachinePlace
+from planner.planning.queue_reader import FIRST_PLACEMENTS, QueueReader, with_queue_waits
+from pricing.obtainability import MachinePlacement
 from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
 from providers.errors import TransientError
 from tests.builders import a_job, a_rental, a_world, rented
@@ -31,12 +31,12 @@ def choice_of(waits: dict[str, QueueWait], objective: str = "time", **options: A
     rental = a_rental()
     world = a_world()._replace(
         queue_waits={
-            MachinePlace(rental.provider, region, rental.instance_type, rental.market): wait
+            MachinePlacement(rental.provider, region, rental.instance_type, rental.market): wait
             for region, wait in waits.items()
         }
     )
     rows = [rented(rental, ("us-east-1", "1"), ("eu-west-1", "1"))]
-    return choose(a_job(objective=objective), rows, world, Filters(**options), every_place=True)
+    return choose(a_job(objective=objective), rows, world, Filters(**options), every_placement=True)
 
 
 def test_the_scheduler_says_what_is_expected_and_the_past_widens_it() -> None:
@@ -81,17 +81,17 @@ def test_where_nobody_knows_anything_nothing_is_counted() -> None:
 
 def test_a_wait_adds_to_the_time_and_its_ends_and_not_to_the_cost() -> None:
     first, second = choice_of({"us-east-1": WAIT}).candidates
-    assert (first.place.region, second.place.region) == ("eu-west-1", "us-east-1")
+    assert (first.placement.region, second.placement.region) == ("eu-west-1", "us-east-1")
     assert second.estimate.time.total - first.estimate.time.total == 2 * HOUR
     assert second.estimate.time.low - first.estimate.time.low == HOUR
     assert second.estimate.time.high - first.estimate.time.high == 3 * HOUR
     assert second.cost_micro_usd == first.cost_micro_usd
 
 
-def test_a_wait_past_the_deadline_rejects_the_place() -> None:
+def test_a_wait_past_the_deadline_rejects_the_placement() -> None:
     deadline = choice_of({}).candidates[0].estimate.time.total + HOUR
     choice = choice_of({"us-east-1": WAIT}, deadline=deadline)
-    assert [one.place.region for one in choice.candidates] == ["eu-west-1"]
+    assert [one.placement.region for one in choice.candidates] == ["eu-west-1"]
     assert {key.reason for key in choice.rejections} == {Reason.OVER_DEADLINE}
 
 
@@ -117,11 +117,11 @@ class Ranking:
     ranking: tuple[Any, ...]
 
 
-def test_each_place_is_asked_about_once_with_the_high_end_of_its_time() -> None:
+def test_each_placement_is_asked_about_once_with_the_high_end_of_its_time() -> None:
     rental = a_rental(provider="slurm")
     world = a_world()._replace(rates={"slurm": a_world().rates["aws"]})
     rows = [rented(rental, *((f"p{number}", "1") for number in range(20)))]
-    plan: Any = Ranking(choose(a_job(), rows, world, Filters(), every_place=True).candidates)
+    plan: Any = Ranking(choose(a_job(), rows, world, Filters(), every_placement=True).candidates)
     asked: list[QueueQuestion] = []
 
     def ask(questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer]:
@@ -129,7 +129,7 @@ def test_each_place_is_asked_about_once_with_the_high_end_of_its_time() -> None:
         return [QueueAnswer(starts_in=MINUTE)] * len(questions)
 
     _, waits = with_queue_waits(plan, lambda _: plan, ask, {})
-    assert len(waits) == len(asked) == len({question.region for question in asked}) == 2 * FIRST_PLACES
+    assert len(waits) == len(asked) == len({question.region for question in asked}) == 2 * FIRST_PLACEMENTS
     assert {question.lasting for question in asked} == {plan.ranking[0].estimate.time.high}
 
 

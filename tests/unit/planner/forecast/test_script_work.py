@@ -18,7 +18,7 @@ from planner.planning.rented_measurements import RentedMeasurements
 from planner.planning.this_machine import shape_of
 from planner.throughput.values import Basis
 from pricing.offers import Market
-from tests.unit.planner.forecast.test_choose import TWO_PLACES, a_rental, a_world, rented
+from tests.unit.planner.forecast.test_choose import TWO_PLACEMENTS, a_rental, a_world, rented
 from workloads.job import TrainingJob
 from workloads.job_mistakes import validated_job
 
@@ -42,7 +42,7 @@ def a_row(job: TrainingJob, machine: str = "aws/g4dn.xlarge", images: int | None
 def test_a_script_that_nobody_has_measured_takes_all_of_its_time() -> None:
     job = a_script()
     world = a_world()._replace(throughput=lambda job, rental: unmeasured(job))
-    choice = choose(job, [rented(a_rental(), *TWO_PLACES)], world, Filters(deadline=CAP), every_place=True)
+    choice = choose(job, [rented(a_rental(), *TWO_PLACEMENTS)], world, Filters(deadline=CAP), every_placement=True)
     assert len(choice.candidates) == 2
     estimate = choice.candidates[0].estimate
     assert estimate.throughput.basis is Basis.UNMEASURED
@@ -54,8 +54,8 @@ def test_a_script_that_nobody_has_measured_takes_all_of_its_time() -> None:
 def test_spot_is_refused_without_checkpoints(checkpoints: bool, count: int) -> None:
     job = a_script(checkpoints=checkpoints)
     world = a_world()._replace(throughput=lambda job, rental: unmeasured(job))
-    spot = rented(a_rental(market=Market.SPOT), *TWO_PLACES)
-    choice = choose(job, [spot], world, Filters(deadline=CAP), every_place=True)
+    spot = rented(a_rental(market=Market.SPOT), *TWO_PLACEMENTS)
+    choice = choose(job, [spot], world, Filters(deadline=CAP), every_placement=True)
     assert len(choice.candidates) == count
     if not count:
         assert choice.filtered_last is Reason.NO_CHECKPOINTS
@@ -70,7 +70,7 @@ def test_what_a_run_has_told_is_the_work_of_the_next() -> None:
     assert there is not None
     assert (there.images_per_second, there.basis) == (50.0, Basis.MEASURED)
     world = a_world()._replace(throughput=lambda job, rental: there)
-    choice = choose(measured, [rented(a_rental(), *TWO_PLACES)], world, Filters(deadline=CAP), every_place=True)
+    choice = choose(measured, [rented(a_rental(), *TWO_PLACEMENTS)], world, Filters(deadline=CAP), every_placement=True)
     assert choice.candidates[0].estimate.time.train == pytest.approx(timedelta(seconds=200), rel=0.1)
 
 

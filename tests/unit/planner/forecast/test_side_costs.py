@@ -100,14 +100,14 @@ def test_traffic_between_bucket_and_machine_by_hand() -> None:
     assert low < expected < high
 
 
-@pytest.mark.parametrize("every_place", [True, False])
-def test_the_best_place_is_the_cheapest_in_all_and_not_by_the_hour(every_place: bool) -> None:
+@pytest.mark.parametrize("every_placement", [True, False])
+def test_the_best_placement_is_the_cheapest_in_all_and_not_by_the_hour(every_placement: bool) -> None:
     """A cent an hour is less than the traffic with a bucket that is elsewhere."""
     job = a_job(model=NET, data=IMAGES)
     world = World(DEVICES, {"aws": rates_of()}, lambda *_: a_throughput(1000.0), {"aws": "near"})
     rows = [rented(a_rental(), ("far", "0.50"), ("near", "0.51"))]
-    (best, *_) = choose(job, rows, world, Filters(), every_place=every_place).candidates
-    assert best.place.region == "near"
+    (best, *_) = choose(job, rows, world, Filters(), every_placement=every_placement).candidates
+    assert best.placement.region == "near"
 
 
 def test_without_a_bucket_that_is_known_nothing_crosses() -> None:

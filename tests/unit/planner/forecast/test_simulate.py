@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlace
+from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
 from planner.forecast.simulate import OneRun, Spell, WorkRange, drawn_spells, go_through, simulate, spread
 
 RUN = InterruptibleRun(work_seconds=1000, interval_seconds=300, checkpoint_seconds=10, restart_seconds=100)
 """Three checkpoints; 1130 s without an interruption."""
-PLACE = SpotPlace(
+PLACEMENT = SpotPlacement(
     up=Spells(short_share=0.6, short_seconds=400, long_seconds=4000), down=Spells(long_seconds=500), drift=0.4
 )
 
@@ -44,18 +44,18 @@ def test_work_given_stands_in_for_the_runs_own() -> None:
 
 def test_the_same_seed_gives_the_same_runs() -> None:
     work = WorkRange(1000, 900, 1200)
-    assert simulate(RUN, PLACE, "a", work) == simulate(RUN, PLACE, "a", work)
-    assert simulate(RUN, PLACE, "a", work) != simulate(RUN, PLACE, "b", work)
+    assert simulate(RUN, PLACEMENT, "a", work) == simulate(RUN, PLACEMENT, "a", work)
+    assert simulate(RUN, PLACEMENT, "a", work) != simulate(RUN, PLACEMENT, "b", work)
 
 
 def test_seeds_mean_the_same_everywhere() -> None:
     """Python keeps what a seed draws; a change here would change every printed interval."""
-    runs = simulate(RUN, PLACE, "fixed")
+    runs = simulate(RUN, PLACEMENT, "fixed")
     assert (round(runs.wall.p10), round(runs.wall.p90)) == (1130, 3458)
 
 
 def test_without_interruptions_only_the_speed_spreads() -> None:
-    steady = SpotPlace(up=Spells(long_seconds=1e12), down=Spells(long_seconds=1))
+    steady = SpotPlacement(up=Spells(long_seconds=1e12), down=Spells(long_seconds=1))
     runs = simulate(RUN, steady, "steady", WorkRange(1000, 900, 1300), draws=4000)
     # Below its interval of 300 s, or above 1200 s, a run has one checkpoint fewer or more: 10 s.
     assert runs.wall.p10 == pytest.approx(900 + 100 + 20, rel=0.01)
@@ -64,33 +64,33 @@ def test_without_interruptions_only_the_speed_spreads() -> None:
     assert simulate(RUN, steady, "steady").wall == (1130, 1130, 1130)
 
 
-def test_spells_take_turns_and_last_as_long_as_the_place_says() -> None:
+def test_spells_take_turns_and_last_as_long_as_the_placement_says() -> None:
     random = Random("lengths")
     drawn = [
-        list(itertools.islice(drawn_spells(PLACE, random), 1, 40)) for _ in range(400)
+        list(itertools.islice(drawn_spells(PLACEMENT, random), 1, 40)) for _ in range(400)
     ]  # the first is not a whole one
     for spells in drawn:
         assert all(one.up is not other.up for one, other in itertools.pairwise(spells))
-    for up, mean in ((True, PLACE.up.mean_seconds), (False, PLACE.down.mean_seconds)):
+    for up, mean in ((True, PLACEMENT.up.mean_seconds), (False, PLACEMENT.down.mean_seconds)):
         seconds = [one.seconds for spells in drawn for one in spells if one.up is up]
         assert statistics.fmean(seconds) == pytest.approx(mean, rel=0.05)
 
 
-def test_a_random_moment_is_up_as_often_as_the_place() -> None:
+def test_a_random_moment_is_up_as_often_as_the_placement() -> None:
     random = Random("moments")
-    first = [next(drawn_spells(PLACE, random)) for _ in range(4000)]
-    assert statistics.fmean(spell.up for spell in first) == pytest.approx(PLACE.availability, abs=0.02)
+    first = [next(drawn_spells(PLACEMENT, random)) for _ in range(4000)]
+    assert statistics.fmean(spell.up for spell in first) == pytest.approx(PLACEMENT.availability, abs=0.02)
     left = [spell.seconds for spell in first if spell.up]
-    assert statistics.fmean(left) == pytest.approx(PLACE.up.mean_left_seconds, rel=0.06)
+    assert statistics.fmean(left) == pytest.approx(PLACEMENT.up.mean_left_seconds, rel=0.06)
 
 
 def test_drift_widens_and_leaves_the_mean() -> None:
     waits = {}
     for drift in (0.0, 0.4):
         random = Random("drift")
-        place = SpotPlace(up=PLACE.up, down=PLACE.down, drift=drift)
+        placement = SpotPlacement(up=PLACEMENT.up, down=PLACEMENT.down, drift=drift)
         waits[drift] = [
-            sum(one.seconds for one in itertools.islice(drawn_spells(place, random), 1, 60) if not one.up)
+            sum(one.seconds for one in itertools.islice(drawn_spells(placement, random), 1, 60) if not one.up)
             for _ in range(3000)
         ]
     assert statistics.fmean(waits[0.4]) == pytest.approx(statistics.fmean(waits[0.0]), rel=0.03)

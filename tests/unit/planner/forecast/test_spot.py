@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from planner.forecast.interruption import Spells, SpotPlace
+from planner.forecast.interruption import Spells, SpotPlacement
 from planner.forecast.spot import (
     Checkpoints,
     CostAndTime,
@@ -38,8 +38,8 @@ JOB = Checkpoints(600.0, 5.5)
 
 
 def a_rate(up: float, down: float = 1) -> SpotRate:
-    place = SpotPlace(up=Spells(long_seconds=up * HOURS), down=Spells(long_seconds=down * HOURS))
-    return SpotRate(place=place, basis=RateBasis.JUDGEMENT, source="made up", notice_seconds=30)
+    placement = SpotPlacement(up=Spells(long_seconds=up * HOURS), down=Spells(long_seconds=down * HOURS))
+    return SpotRate(placement=placement, basis=RateBasis.JUDGEMENT, source="made up", notice_seconds=30)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def a_rate(up: float, down: float = 1) -> SpotRate:
 )
 def test_advisor_buckets_become_hours_between_interruptions(bucket: int | None, hours: float) -> None:
     rate = spot_rate("aws", "T4", "g4dn", bucket)
-    assert rate.place.up.mean_seconds / HOURS == pytest.approx(hours, rel=0.001)
+    assert rate.placement.up.mean_seconds / HOURS == pytest.approx(hours, rel=0.001)
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_every_provider_has_a_rate_that_says_what_it_rests_on(
     rate = spot_rate(provider, device, family)
     assert rate.basis is basis
     assert rate.source
-    assert rate.place.up.mean_seconds / HOURS == pytest.approx(hours, rel=0.02)
+    assert rate.placement.up.mean_seconds / HOURS == pytest.approx(hours, rel=0.02)
 
 
 def test_a_worse_bucket_is_never_the_longer_lived() -> None:
-    means = [spot_rate("aws", "T4", "g4dn", bucket).place.up.mean_seconds for bucket in range(5)]
+    means = [spot_rate("aws", "T4", "g4dn", bucket).placement.up.mean_seconds for bucket in range(5)]
     assert means == sorted(means, reverse=True)
 
 
@@ -87,7 +87,7 @@ def test_waiting_counts_as_time_and_is_not_billed() -> None:
     assert spot.billed_durations[0].total_seconds() == pytest.approx(spot.billed.expected)
 
 
-def test_a_place_that_stays_up_changes_nothing_but_the_checkpoints() -> None:
+def test_a_placement_that_stays_up_changes_nothing_but_the_checkpoints() -> None:
     spot = spot_time(TIME, a_rate(up=1e9), Checkpoints(600.0, 0.0))
     assert spot.run_time(TIME).total.total_seconds() == pytest.approx(TIME.total.total_seconds(), rel=1e-6)
     assert spot.wall.low == pytest.approx(TIME.low.total_seconds(), rel=1e-6)

@@ -65,7 +65,7 @@ def test_every_moment_of_a_trace_is_as_it_was_recorded(replay: ModuleType) -> No
 
 
 def test_cutting_days_does_not_bias_the_fit(replay: ModuleType) -> None:
-    """Spells longer than the window they are seen in, from a year of a known place."""
+    """Spells longer than the window they are seen in, from a year of a known placement."""
     random = Random("year")
     ticks: list[bool] = []
     while len(ticks) < 365 * 288:
@@ -93,8 +93,8 @@ def test_the_targets_hold_on_recorded_traces(replay: ModuleType) -> None:
         if trace.availability < replay.LEAST_AVAILABILITY:
             continue
         ends = {hours: replay.replays(replay.job(hours), trace, 60, f"test {hours}") for hours in replay.JOB_HOURS}
-        place = replay.estimate_place(replay.even_days(trace), trace.gap_seconds, replay.fit_two)
-        cases += replay.model_cases(trace, place, ends, "test")
+        placement = replay.estimated_placement(replay.even_days(trace), trace.gap_seconds, replay.fit_two)
+        cases += replay.model_cases(trace, placement, ends, "test")
     assert len(cases) == 18
     assert replay.summarise(cases).good
 

@@ -165,7 +165,7 @@ def test_a_folder_that_others_may_write_to_is_refused_and_stays_as_it_is(home: P
     assert [path.name for path in home.iterdir()] == ["data"], "nothing was put there"
 
 
-def test_a_file_in_the_place_of_a_home_is_called_one(home: Path) -> None:
+def test_a_file_in_the_placement_of_a_home_is_called_one(home: Path) -> None:
     home.touch(mode=0o644)
     said = plan("history")
     assert said.code == 2

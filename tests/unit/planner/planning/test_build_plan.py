@@ -55,8 +55,8 @@ def test_a_plan_has_everything_a_table_needs(make: Callable[..., Plan]) -> None:
     assert plan.prices == {}
     for row in plan.candidates:
         assert row.offer.rental == row.candidate.estimate.rental
-        assert row.offer.region == row.candidate.place.region
-        assert row.offer.planning_usd_per_hour == Decimal(row.candidate.place[0]) / 1_000_000
+        assert row.offer.region == row.candidate.placement.region
+        assert row.offer.planning_usd_per_hour == Decimal(row.candidate.placement[0]) / 1_000_000
 
 
 def test_a_limit_looks_up_so_many_and_still_ranks_all(make: Callable[..., Plan]) -> None:
@@ -66,10 +66,10 @@ def test_a_limit_looks_up_so_many_and_still_ranks_all(make: Callable[..., Plan])
     assert make(limit=0).candidates == ()
 
 
-def test_every_place_and_its_price_for_those_who_ask(make: Callable[..., Plan]) -> None:
-    plan = make(every_place=True, prices=True)
+def test_every_placement_and_its_price_for_those_who_ask(make: Callable[..., Plan]) -> None:
+    plan = make(every_placement=True, prices=True)
     assert len(plan.ranking) > len(make().ranking)
-    assert {candidate.place.row_id for candidate in plan.ranking} <= set(plan.prices)
+    assert {candidate.placement.row_id for candidate in plan.ranking} <= set(plan.prices)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_network_that_is_no_list_of_layers_is_ranked_like_any_other(make: Call
     assert bases["T4"] is Basis.SCALED
     slower = make(a_job(model={"preset": "resnet152", "image_size": 224}))
     rates = [
-        {one.place.row_id: one.estimate.throughput.images_per_second for one in of.ranking} for of in (plan, slower)
+        {one.placement.row_id: one.estimate.throughput.images_per_second for one in of.ranking} for of in (plan, slower)
     ]
     both = rates[0].keys() & rates[1].keys()
     assert both

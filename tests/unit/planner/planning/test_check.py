@@ -222,7 +222,7 @@ def refused(*names: str) -> Judged:
         (("set-up", "offered"), False, {"another machine", "another region"}),
     ],
 )
-def test_what_a_place_refuses_another_may_not(names: tuple[str, ...], here: bool, elsewhere: set[str]) -> None:
+def test_what_a_placement_refuses_another_may_not(names: tuple[str, ...], here: bool, elsewhere: set[str]) -> None:
     known = refused(*names)
     offers = {"itself": EAST, "another machine": at("us-east-1", instance_type="g5.xlarge"), "another region": WEST}
     assert known.is_refused_here is here

@@ -1,4 +1,4 @@
-"""Places whose quota is known to be too small are left out before anything is created, in one line."""
+"""Placements whose quota is known to be too small are left out before anything is created, in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 @pytest.fixture
 def plan(catalog: Catalog) -> Plan:
-    return a_plan(catalog, every_place=True, devices=frozenset({"T4"}))
+    return a_plan(catalog, every_placement=True, devices=frozenset({"T4"}))
 
 
 class Account(FakeCloud):
@@ -44,7 +44,7 @@ def aws_of(plan: Plan) -> set[str]:
     return {str(ranked.offer.market) for ranked in plan.candidates if ranked.offer.provider == "aws"}
 
 
-def test_places_with_too_small_a_quota_are_left_out_in_one_line_for_each_provider(plan: Plan) -> None:
+def test_placements_with_too_small_a_quota_are_left_out_in_one_line_for_each_provider(plan: Plan) -> None:
     said: list[str] = []
     account = Account("spot")
     left = within_quotas(plan, lambda name: account if name == "aws" else FakeCloud(FakeClock()), said.append)
@@ -59,12 +59,12 @@ def test_places_with_too_small_a_quota_are_left_out_in_one_line_for_each_provide
 
 def test_where_no_quota_is_large_enough_nothing_is_tried(plan: Plan) -> None:
     account = Account("spot", "on_demand")
-    with pytest.raises(RefusedError, match="no place of the plan is within") as caught:
+    with pytest.raises(RefusedError, match="no placement of the plan is within") as caught:
         within_quotas(plan, lambda _: account, lambda _: None)
     assert "plan doctor" in caught.value.hint
 
 
-def test_who_does_not_tell_quotas_keeps_all_places(plan: Plan) -> None:
+def test_who_does_not_tell_quotas_keeps_all_placements(plan: Plan) -> None:
     cloud = FakeCloud(FakeClock())
     said: list[str] = []
     assert within_quotas(plan, lambda _: cloud, said.append).candidates == plan.candidates
@@ -82,7 +82,7 @@ class Student(FakeCloud):
         return {region: "a policy allows nowhere alone" for region in regions if region in self._shut}
 
 
-def test_places_in_closed_regions_are_left_out_in_one_line(plan: Plan) -> None:
+def test_placements_in_closed_regions_are_left_out_in_one_line(plan: Plan) -> None:
     said: list[str] = []
     regions = list(dict.fromkeys(ranked.offer.region for ranked in plan.candidates))
     student = Student(regions[0])

@@ -29,8 +29,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 
 def compared(catalog: Catalog, first: Plan | None = None, second: Plan | None = None) -> Comparison:
-    first = first or a_plan(catalog, every_place=True, limit=0)
-    second = second or a_plan(catalog, a_job(epochs=300), every_place=True, limit=0)
+    first = first or a_plan(catalog, every_placement=True, limit=0)
+    second = second or a_plan(catalog, a_job(epochs=300), every_placement=True, limit=0)
     return compare(Side("a.yaml", first), Side("b.yaml", second))
 
 
@@ -42,11 +42,11 @@ def pages(catalog: Catalog) -> dict[str, Comparison]:
     here, nowhere = a_machine_estimate(), a_machine_estimate(time=None, cost_usd=None, fits=False, reason="too small")
     return {
         "longer": compared(catalog),
-        "equal": compared(catalog, second=a_plan(catalog, every_place=True, limit=0)),
+        "equal": compared(catalog, second=a_plan(catalog, every_placement=True, limit=0)),
         "too-large": compared(
             catalog,
-            a_plan(catalog, every_place=True, this_machine=here),
-            a_plan(catalog, a_job(global_batch_size=2**20), every_place=True, this_machine=nowhere),
+            a_plan(catalog, every_placement=True, this_machine=here),
+            a_plan(catalog, a_job(global_batch_size=2**20), every_placement=True, this_machine=nowhere),
         ),
     }
 
@@ -89,7 +89,7 @@ def test_without_anything_to_begin_with_there_is_no_percentage(catalog: Catalog)
 
 
 def test_the_cheapest_and_the_fastest_are_those_of_each_plan(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True)
+    plan = a_plan(catalog, every_placement=True)
     comparison = compared(catalog, plan, plan)
     cheapest, fastest = comparison.cheapest.first, comparison.fastest.first
     assert cheapest is not None
@@ -102,8 +102,8 @@ def test_the_cheapest_and_the_fastest_are_those_of_each_plan(catalog: Catalog) -
 
 
 def test_the_same_offer_is_the_first_of_a_wherever_it_ranks_in_b(catalog: Catalog) -> None:
-    by_time = a_plan(catalog, a_job(objective="time"), every_place=True)
-    by_cost = a_plan(catalog, every_place=True)
+    by_time = a_plan(catalog, a_job(objective="time"), every_placement=True)
+    by_cost = a_plan(catalog, every_placement=True)
     pair = compared(catalog, by_time, by_cost).same_offer
     assert pair.first is not None
     assert pair.second is not None
@@ -125,16 +125,16 @@ def test_an_offer_that_b_cannot_use_says_why(catalog: Catalog) -> None:
     assert "this machine cannot train B: too small" in text
 
 
-def test_a_filter_of_other_places_is_no_reason(catalog: Catalog) -> None:
+def test_a_filter_of_other_placements_is_no_reason(catalog: Catalog) -> None:
     """B may use one region: of A's machine the reason there is its size, elsewhere the region."""
-    before = a_plan(catalog, every_place=True)
-    region = before.ranking[0].place.region
-    after = a_plan(catalog, a_job(global_batch_size=2**20), every_place=True, regions=frozenset({region}))
+    before = a_plan(catalog, every_placement=True)
+    region = before.ranking[0].placement.region
+    after = a_plan(catalog, a_job(global_batch_size=2**20), every_placement=True, regions=frozenset({region}))
     kinds = {key.reason for key in after.rejections}
     assert {Reason.REGION, Reason.FRACTION_TOO_SMALL} <= kinds
     assert compared(catalog, before, after).same_offer.reasons == (Reason.FRACTION_TOO_SMALL,)
-    spot_only = a_plan(catalog, every_place=True, markets=frozenset({Market.SPOT}))
-    on_demand = a_plan(catalog, every_place=True, markets=frozenset({Market.ON_DEMAND}))
+    spot_only = a_plan(catalog, every_placement=True, markets=frozenset({Market.SPOT}))
+    on_demand = a_plan(catalog, every_placement=True, markets=frozenset({Market.ON_DEMAND}))
     assert compared(catalog, on_demand, spot_only).same_offer.reasons == (Reason.MARKET,)
 
 
@@ -147,16 +147,16 @@ def test_intervals_that_touch_overlap(one: Any, other: Any, expected: bool) -> N
 
 
 def test_the_page_says_what_is_within_the_noise(catalog: Catalog) -> None:
-    a_little_more = compared(catalog, second=a_plan(catalog, a_job(epochs=a_job().epochs + 1), every_place=True))
+    a_little_more = compared(catalog, second=a_plan(catalog, a_job(epochs=a_job().epochs + 1), every_placement=True))
     assert "the 80 % intervals of the cost overlap" in page_text(a_little_more)
-    far_more = compared(catalog, second=a_plan(catalog, a_job(epochs=100 * a_job().epochs), every_place=True))
+    far_more = compared(catalog, second=a_plan(catalog, a_job(epochs=100 * a_job().epochs), every_placement=True))
     assert "the 80 % intervals of the cost do not overlap" in page_text(far_more)
     assert "within the noise" not in page_text(far_more)
 
 
 def test_one_machine_under_both_is_not_called_noise(catalog: Catalog) -> None:
     """One epoch more on the same machine takes longer for certain, however wide the intervals are."""
-    second = a_plan(catalog, a_job(epochs=a_job().epochs + 1), every_place=True)
+    second = a_plan(catalog, a_job(epochs=a_job().epochs + 1), every_placement=True)
     comparison = compared(catalog, second=second)
     assert comparison.cheapest.is_same_machine
     assert "an error of its speed is in both, so the difference is surer" in page_text(comparison)
@@ -164,8 +164,8 @@ def test_one_machine_under_both_is_not_called_noise(catalog: Catalog) -> None:
 
 
 def test_two_machines_whose_costs_overlap_are_within_the_noise(catalog: Catalog) -> None:
-    spot = a_plan(catalog, every_place=True, markets=frozenset({Market.SPOT}))
-    comparison = compared(catalog, a_plan(catalog, every_place=True), spot)
+    spot = a_plan(catalog, every_placement=True, markets=frozenset({Market.SPOT}))
+    comparison = compared(catalog, a_plan(catalog, every_placement=True), spot)
     assert not comparison.cheapest.is_same_machine
     assert comparison.cheapest.overlaps["cost_usd"]
     line = "cheapest offer: the 80 % intervals of the cost overlap: the difference is within the noise of the estimate"

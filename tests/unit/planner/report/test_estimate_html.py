@@ -81,8 +81,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 @pytest.fixture(scope="module")
 def estimate(catalog: Catalog) -> dict[str, Any]:
-    made = a_plan(catalog, every_place=True, this_machine=a_machine_estimate())
-    levers = lever_rows(made, lambda job, _: a_plan(catalog, job, every_place=True))
+    made = a_plan(catalog, every_placement=True, this_machine=a_machine_estimate())
+    levers = lever_rows(made, lambda job, _: a_plan(catalog, job, every_placement=True))
     return estimate_document(made, Beside(command="plan estimate a.yaml --html a.html", levers=levers))
 
 
@@ -149,7 +149,7 @@ def test_the_page_says_the_rest_of_the_document(estimate: dict[str, Any]) -> Non
 def test_the_front_is_that_of_the_other_chart(catalog: Catalog, estimate: dict[str, Any]) -> None:
     rows = estimate["candidates"]
     drawn = front_of(rows, first_ones(rows))
-    text = front(points(a_plan(catalog, every_place=True)))
+    text = front(points(a_plan(catalog, every_placement=True)))
     assert [rows[index]["cost_usd"] for index in drawn] == [point.usd.expected for point in text]
 
 

@@ -19,7 +19,7 @@ from planner.forecast.price_notes import unsettled_prices
 from planner.report import estimate_columns
 from planner.report import estimate_json as estimate_json_module
 from planner.report import estimate_page as estimate_page_module
-from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACE, TABLE
+from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACEMENT, TABLE
 from planner.report.estimate_json import Beside, estimate_json
 from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
 from planner.report.explain import explain
@@ -55,18 +55,18 @@ def plans(catalog: Catalog) -> dict[str, Plan]:
     return {
         "short": a_plan(catalog, this_machine=here),
         "first-two": a_plan(catalog, limit=2, this_machine=nowhere),
-        "every-place": a_plan(catalog, every_place=True, include_retired=True),
+        "every-placement": a_plan(catalog, every_placement=True, include_retired=True),
         "nothing-left": a_plan(catalog, budget_usd=Decimal("0.0001"), this_machine=here),
         "amp": a_plan(catalog, a_job(precision="amp_fp16", xla=True, framework="jax", global_batch_size=8)),
     }
 
 
-@pytest.mark.parametrize("name", ["short", "first-two", "every-place", "nothing-left", "amp"])
+@pytest.mark.parametrize("name", ["short", "first-two", "every-placement", "nothing-left", "amp"])
 def test_the_table(catalog: Catalog, golden: Golden, name: str) -> None:
     golden.check(f"estimate-{name}.txt", page_text(plans(catalog)[name]) + "\n")
 
 
-@pytest.mark.parametrize("name", ["short", "every-place", "nothing-left"])
+@pytest.mark.parametrize("name", ["short", "every-placement", "nothing-left"])
 def test_the_json(catalog: Catalog, golden: Golden, name: str) -> None:
     text = estimate_json(plans(catalog)[name])
     golden.check(f"estimate-{name}.json", json.dumps(json.loads(text), indent=1) + "\n")
@@ -78,7 +78,7 @@ EXPLAINED = (2, 3, 5, 8, 10)
 
 @pytest.mark.parametrize("rank", EXPLAINED)
 def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
-    plan = a_plan(catalog, every_place=True, include_retired=True)
+    plan = a_plan(catalog, every_placement=True, include_retired=True)
     golden.check(f"explain-{rank}.txt", explain(plan, plan.candidates[rank - 1]) + "\n")
 
 
@@ -95,13 +95,13 @@ def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
     ],
 )
 def test_the_explained_rows_show_every_kind_of_line(catalog: Catalog, message: str) -> None:
-    plan = a_plan(catalog, every_place=True, include_retired=True)
+    plan = a_plan(catalog, every_placement=True, include_retired=True)
     assert any(message in explain(plan, plan.candidates[rank - 1]) for rank in EXPLAINED)
 
 
 def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
     """Under the table with its row's number, in the row's own words, in JSON, and before a launch is agreed to."""
-    plan = a_plan(catalog, every_place=True)
+    plan = a_plan(catalog, every_placement=True)
     why = "nobody was seen to run it"
     first = plan.candidates[0]
     estimate = replace(first.candidate.estimate, unproven=why)
@@ -116,7 +116,7 @@ def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
 
 
 def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True)
+    plan = a_plan(catalog, every_placement=True)
     first = plan.candidates[0]
     need = first.candidate.estimate.memory
     assert need is not None
@@ -146,14 +146,14 @@ def test_the_page_lists_every_column(golden: Golden) -> None:
     assert start
     lines = ["| title | keys of the JSON | what it says |", "|---|---|---|"]
     for column in COLUMNS:
-        keys = ", ".join(f"`{key}`" for key in (*column.of_machine, *column.of_place))
+        keys = ", ".join(f"`{key}`" for key in (*column.of_machine, *column.of_placement))
         lines.append(f"| {column.title} | {keys} | {column.meaning} |")
     golden.check(PAGE, before + "\n".join(lines) + "\n")
 
 
 def test_no_key_stands_in_two_columns() -> None:
-    listed = [key for column in COLUMNS for key in (*column.of_machine, *column.of_place)]
-    assert len(listed) == len(set(listed)) == len({*OF_MACHINE, *OF_PLACE})
+    listed = [key for column in COLUMNS for key in (*column.of_machine, *column.of_placement)]
+    assert len(listed) == len(set(listed)) == len({*OF_MACHINE, *OF_PLACEMENT})
 
 
 def test_rows_of_a_provider_that_cannot_launch_are_marked(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,8 +175,8 @@ def as_json(plan: Plan) -> dict[str, Any]:
     return dict(json.loads(estimate_json(plan)))
 
 
-def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True)
+def test_the_bucket_of_a_spot_placement_is_explained_with_its_date_and_source(catalog: Catalog) -> None:
+    plan = a_plan(catalog, every_placement=True)
     row = next(row for row in plan.candidates if row.offer.market == "spot")
     assert "of 0-4" not in explain(plan, row)
     for source, told in (("AWS Spot Advisor: savings", f", {row.offer.price_as_of}"), ("history", "")):
@@ -188,7 +188,9 @@ def test_the_bucket_of_a_spot_place_is_explained_with_its_date_and_source(catalo
 def test_traffic_with_a_bucket_elsewhere_is_a_line_of_its_own(catalog: Catalog) -> None:
     near, far = (
         next(
-            row for row in a_plan(catalog, every_place=True, buckets={"aws": bucket}).candidates if is_in_virginia(row)
+            row
+            for row in a_plan(catalog, every_placement=True, buckets={"aws": bucket}).candidates
+            if is_in_virginia(row)
         )
         for bucket in ("us-east-1", "eu-west-1")
     )
@@ -210,7 +212,7 @@ def is_in_virginia(row: RankedOffer) -> bool:
 
 
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
-    found = as_json(a_plan(catalog, every_place=True, include_retired=True, this_machine=a_machine_estimate()))
+    found = as_json(a_plan(catalog, every_placement=True, include_retired=True, this_machine=a_machine_estimate()))
     assert set(found) == {
         *("job", "made_at", "currency", "prices", "own_prices", "advice", "this_machine", "candidates", "rejections"),
         "changed",
@@ -228,7 +230,7 @@ def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
 
 
 def test_money_and_rates_are_numbers_and_the_unknown_is_null(catalog: Catalog) -> None:
-    found = as_json(a_plan(catalog, every_place=True, include_retired=True))
+    found = as_json(a_plan(catalog, every_placement=True, include_retired=True))
     for row in found["candidates"]:
         for key in promised():
             if key.endswith(("_usd", "_per_hour", "_seconds", "_second")):
@@ -239,7 +241,7 @@ def test_money_and_rates_are_numbers_and_the_unknown_is_null(catalog: Catalog) -
 
 
 def test_an_estimate_says_what_it_cannot_see(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True)
+    plan = a_plan(catalog, every_placement=True)
     modelled = sum(one.estimate.throughput.basis is Basis.MODELLED for one in plan.ranking)
     assert 0 < modelled < len(plan.ranking)
     said = as_json(plan)["cannot_see"]
@@ -271,14 +273,14 @@ def test_measurements_are_told_with_their_source_and_date() -> None:
 
 
 def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True, include_retired=True, limit=0)
+    plan = a_plan(catalog, every_placement=True, include_retired=True, limit=0)
     found = as_json(plan)["candidates"]
     assert [row["rank"] for row in found] == list(range(1, len(plan.ranking) + 1))
     assert [row["cost_usd"] for row in found] == sorted(row["cost_usd"] for row in found)
 
 
 def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> None:
-    plan = a_plan(catalog, every_place=True, include_retired=True)
+    plan = a_plan(catalog, every_placement=True, include_retired=True)
     for row, ranked in zip(as_json(plan)["candidates"], plan.candidates, strict=True):
         offer, estimate = ranked.offer, ranked.candidate.estimate
         assert (row["region"], row["instance_type"], row["market"]) == (
@@ -329,7 +331,7 @@ def test_a_table_without_rows_is_its_titles() -> None:
     assert render([Table([Column("a"), Column("b")], [])], PLAIN) == "a  b"
 
 
-@pytest.mark.parametrize("name", ["short", "every-place"])
+@pytest.mark.parametrize("name", ["short", "every-placement"])
 def test_every_column_of_the_estimate_stands_under_its_title(catalog: Catalog, name: str) -> None:
     text = page_text(plans(catalog)[name])
     lines = text.split("\n\n")[1].splitlines()
@@ -397,7 +399,7 @@ def test_spot_that_is_not_worth_it_is_said_of_prices_that_are_known(
 ) -> None:
     plan = a_plan(catalog, markets=frozenset({"spot"}))
     first = plan.candidates[0]
-    rate = Decimal(first.candidate.place.planning_micro_usd_per_hour) / 1_000_000
+    rate = Decimal(first.candidate.placement.planning_micro_usd_per_hour) / 1_000_000
     raw = rate if trusted else rate / 2
     offer = replace(
         first.offer,
@@ -444,7 +446,7 @@ def test_every_list_that_is_read_says_what_it_needs() -> None:
 
 @pytest.mark.parametrize("rank", range(1, 11))
 def test_an_explained_row_adds_up_to_the_second_and_to_the_cent(catalog: Catalog, rank: int) -> None:
-    plan = a_plan(catalog, every_place=True, include_retired=True)
+    plan = a_plan(catalog, every_placement=True, include_retired=True)
     row = plan.candidates[rank - 1]
     lines = [line.strip() for line in explain(plan, row).splitlines()]
 

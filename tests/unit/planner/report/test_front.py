@@ -59,8 +59,8 @@ def test_the_points_of_a_plan_are_its_machines_with_their_intervals(catalog: Cat
     assert {point.label for point in offers} >= {"T4", "T4 spot", "1/8 L4", "8 vCPU"}
 
 
-def test_a_machine_in_many_places_is_one_point(catalog: Catalog) -> None:
-    everywhere = points(a_plan(catalog, every_place=True))
+def test_a_machine_in_many_placements_is_one_point(catalog: Catalog) -> None:
+    everywhere = points(a_plan(catalog, every_placement=True))
     assert len(everywhere) == len(points(a_plan(catalog)))
 
 

@@ -29,7 +29,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 def rows_of(catalog: Catalog, job: TrainingJob) -> list[dict[str, Any]]:
     def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> Plan:
-        return a_plan(catalog, changed, every_place=True)
+        return a_plan(catalog, changed, every_placement=True)
 
     return lever_rows(plan_of(job, ()), plan_of)
 
@@ -58,7 +58,7 @@ def test_each_row_says_what_the_comparison_of_both_jobs_says(catalog: Catalog) -
     rows = {(row["lever"], row["to"]): row for row in rows_of(catalog, job)}
     for lever in job_levers(job):
         row = rows[lever.name, lever.after]
-        sides = [Side("", a_plan(catalog, one, every_place=True)) for one in (job, lever.job)]
+        sides = [Side("", a_plan(catalog, one, every_placement=True)) for one in (job, lever.job)]
         pair = compare(*sides).cheapest
         assert pair.second is not None
         assert row["after"]["cost_usd"] == pair.second.usd.expected
@@ -70,7 +70,7 @@ def test_each_row_says_what_the_comparison_of_both_jobs_says(catalog: Catalog) -
 
 
 def test_the_other_market_and_another_region_are_those_of_the_ranking(catalog: Catalog) -> None:
-    ranking = a_plan(catalog, every_place=True).ranking
+    ranking = a_plan(catalog, every_placement=True).ranking
     first = ranking[0]
     rows = {row["lever"]: row for row in rows_of(catalog, a_job())}
     other = next(one for one in ranking if one.estimate.rental.market is not first.estimate.rental.market)
@@ -86,7 +86,7 @@ def test_same_work_comes_first_and_what_saves_most_leads(catalog: Catalog) -> No
 
 
 def test_nothing_is_changed_where_nothing_fits(catalog: Catalog) -> None:
-    nothing = a_plan(catalog, regions=frozenset({"nowhere"}), every_place=True)
+    nothing = a_plan(catalog, regions=frozenset({"nowhere"}), every_placement=True)
     assert lever_rows(nothing, lambda *_: nothing) == []
     assert levers_page([], "a job") == ["a job", "nothing fits, so there is nothing to change"]
 
@@ -94,10 +94,10 @@ def test_nothing_is_changed_where_nothing_fits(catalog: Catalog) -> None:
 def test_a_change_that_nothing_fits_says_why(catalog: Catalog) -> None:
     """A job within a limit that holds for all changes."""
     job = a_job()
-    limit = from_micro(a_plan(catalog, job, every_place=True).ranking[0].cost_micro_usd * 101 // 100)
+    limit = from_micro(a_plan(catalog, job, every_placement=True).ranking[0].cost_micro_usd * 101 // 100)
 
     def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> Plan:
-        return a_plan(catalog, changed, every_place=True, budget_usd=limit if changed != job else None)
+        return a_plan(catalog, changed, every_placement=True, budget_usd=limit if changed != job else None)
 
     rows = [row for row in lever_rows(plan_of(job, ()), plan_of) if row["after"] is None]
     assert rows

@@ -20,7 +20,7 @@ MIDDLE = "2026-11-21T13:00:00+00:00"
 
 def an_attempt(number: int, **changes: Any) -> dict[str, Any]:
     return {
-        "number": number, "where": f"place {number}", "market": "spot", "usd_per_hour": 0.5, "asked_at": BEGAN,
+        "number": number, "where": f"placement {number}", "market": "spot", "usd_per_hour": 0.5, "asked_at": BEGAN,
         "ended_at": ENDED, "had_machine": True, "end": "done", "reason": "done", "step": None, "lost_steps": None,
         "usd": 0.75,
     } | changes  # fmt: skip
@@ -161,8 +161,8 @@ def test_each_interruption_is_a_point_of_the_dollars() -> None:
 def test_ticks_are_few_and_hold_the_values(values: list[float], marks: Callable[[list[float]], Any]) -> None:
     if marks is log_ticks and min(values) <= 0:
         return
-    places = [at for at, _ in marks(values)]
-    assert 1 <= len(places) <= 30
-    assert places == sorted(places)
-    assert places[0] <= min(values)
-    assert places[-1] >= max(values) * (1 - 1e-9)
+    placements = [at for at, _ in marks(values)]
+    assert 1 <= len(placements) <= 30
+    assert placements == sorted(placements)
+    assert placements[0] <= min(values)
+    assert placements[-1] >= max(values) * (1 - 1e-9)

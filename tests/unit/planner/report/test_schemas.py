@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 
 from planner.cli import options  # typer reads the annotation
 from planner.clock import SystemClock
-from planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACE
+from planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACEMENT
 from planner.runs.receipt.receipt import Receipt
 from pricing.grades import Market
 from pricing.merge import News
@@ -89,8 +89,8 @@ def _objects(part: Any) -> Iterator[dict[str, Any]]:
 
 def test_the_keys_of_a_candidate_and_of_a_receipt_are_those_of_the_code() -> None:
     candidate = schemas()["estimate"]["$defs"]["candidate"]
-    assert set(candidate["properties"]) == {*OF_MACHINE, *OF_PLACE, LAUNCHABLE}
-    assert set(candidate["required"]) == {*OF_MACHINE, *OF_PLACE}
+    assert set(candidate["properties"]) == {*OF_MACHINE, *OF_PLACEMENT, LAUNCHABLE}
+    assert set(candidate["required"]) == {*OF_MACHINE, *OF_PLACEMENT}
     receipt = schemas()["receipt"]
     assert set(receipt["$defs"]["record"]["properties"]) == {field.name for field in fields(Receipt)}
     assert set(receipt["required"]) == {field.name for field in fields(Receipt)}

@@ -1,4 +1,4 @@
-"""A place for a pilot, for tests: one zone at a price, expected to take ten minutes."""
+"""A placement for a pilot, for tests: one zone at a price, expected to take ten minutes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from planner.forecast.pilots import Choice
-from planner.runs.proposal.pilots import PilotPlace
+from planner.runs.proposal.pilots import PilotPlacement
 from tests.builders import a_target, a_throughput
 
 if TYPE_CHECKING:
     from planner.runs.targets import Target
 
 
-def a_place(usd_per_hour: str = "0.36", seconds: float = 600.0, **changes: Any) -> PilotPlace:
-    return place_at(a_target(usd_per_hour, **changes), seconds)
+def a_placement(usd_per_hour: str = "0.36", seconds: float = 600.0, **changes: Any) -> PilotPlacement:
+    return placement_at(a_target(usd_per_hour, **changes), seconds)
 
 
-def place_at(target: Target, seconds: float) -> PilotPlace:
-    return PilotPlace(
+def placement_at(target: Target, seconds: float) -> PilotPlacement:
+    return PilotPlacement(
         rank=1, targets=(target,), choice=Choice(1, 0, 0.2, 0.1), throughput=a_throughput(),
         usd=(Decimal(1), Decimal(1), Decimal(1)), seconds=seconds, pilot_usd=Decimal("0.1"), steps=100,
     )  # fmt: skip

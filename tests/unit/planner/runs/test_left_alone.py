@@ -63,8 +63,8 @@ def launched(cloud: Cloud) -> str:
     """A run of about 2 h 10 min, launched as a person does it, and left alone for two hours."""
     job = cloud.home.parent / "job.json"
     job.write_text(JOB.model_copy(update={"epochs": 470}).to_json())
-    place = ("--provider", "sim", "--device", "T4", "--market", "on_demand", "--deadline", "30h")
-    said = plan("launch", job, *place, "--detach", "--yes", "--json")
+    placement = ("--provider", "sim", "--device", "T4", "--market", "on_demand", "--deadline", "30h")
+    said = plan("launch", job, *placement, "--detach", "--yes", "--json")
     assert said.code == 0, said.err
     (row,) = plan("status", "--json").json
     cloud.advance(2 * HOURS)
@@ -130,7 +130,7 @@ def test_status_tells_when_a_sweep_had_its_last_answer(cloud: Cloud) -> None:
 
 
 def test_a_sweep_without_every_answer_is_none(cloud: Cloud) -> None:
-    cloud.script(operation="ListInstances", where={"region": "sim-west"}, code="PlaceUnavailable", times=None)
+    cloud.script(operation="ListInstances", where={"region": "sim-west"}, code="PlacementUnavailable", times=None)
     swept = plan("sweep", "--dry-run")
     assert (swept.code, last_sweep(cloud.home)) == (7, None)
 

@@ -31,7 +31,7 @@ RATE = "aws g4dn, on demand: 50 % off (our contract)"
 
 
 def ours(hours: str | None = None, **changes: Any) -> Target:
-    """A place at $2 an hour, of which the person pays one."""
+    """A placement at $2 an hour, of which the person pays one."""
     own = {"own_rate": RATE, "own_usd_per_hour": Decimal(1), "own_hours": None if hours is None else Decimal(hours)}
     return a_target("2", **({"provider": "aws", "planning_usd_per_hour": Decimal(1)} | own | changes))
 
@@ -80,7 +80,7 @@ def test_hours_beyond_those_that_are_left_cost_the_list_price_over_all_attempts(
 ) -> None:
     run = went(*hours, target=ours("3"))
     assert run.cost_usd(NOON + 9 * HOUR) == Decimal(usd)
-    assert sum(place["actual_usd"] for place in a_receipt(run).places) == float(usd)
+    assert sum(placement["actual_usd"] for placement in a_receipt(run).placements) == float(usd)
 
 
 def with_credit(home: Path, usd: str) -> Settings:
@@ -137,15 +137,15 @@ def test_spot_at_an_own_rate_is_bounded_by_on_demand() -> None:
     assert spot.ceiling_usd_per_hour == 5
 
 
-def test_a_live_list_price_is_no_reason_to_pass_a_place_over_that_has_an_own_rate() -> None:
+def test_a_live_list_price_is_no_reason_to_pass_a_placement_over_that_has_an_own_rate() -> None:
     target = ours(region="us-east-1", instance_type="g4dn.xlarge")
     assert agreed(target.offer) == 1
     clock = FakeClock()
     cloud = FakeCloud(clock, live=lambda _: {"": "7"})
     asked = []
 
-    def request(run: Run, number: int, place: Target) -> Any:
-        asked.append(place.offer)
+    def request(run: Run, number: int, placement: Target) -> Any:
+        asked.append(placement.offer)
 
     Watchful(lambda _: cloud, clock.now).over(request)(a_run(target=target), 1, target)
     assert [offer.payable_usd_per_hour for offer in asked] == [1]

@@ -16,14 +16,14 @@ from planner.forecast.pilots import Choice, worthwhile
 from planner.planning.own_measurements import OwnMeasurement
 from planner.runs.execution.executor import Detached
 from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, pilot_of, run_pilot
-from planner.runs.proposal.pilots import PilotPlace, PilotProposal, most_usd
+from planner.runs.proposal.pilots import PilotPlacement, PilotProposal, most_usd
 from planner.runs.run import Outcome, Phase
 from providers.base import EndKind
 from providers.errors import CapacityError, PermissionDeniedError
 from tests.builders import a_job, a_run, a_target, a_throughput
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import done_at_once, ended_at_once, until_asked
-from tests.unit.planner.runs.builders_of_pilots import a_place
+from tests.unit.planner.runs.builders_of_pilots import a_placement
 
 if TYPE_CHECKING:
     from planner.runs.run import Run
@@ -40,9 +40,11 @@ def measured(times: float) -> OwnMeasurement:
 
 
 def proposed(choices: list[Choice], cap_usd: Decimal, price: str = "0.50") -> PilotProposal:
-    places = tuple(replace(a_place(price), choice=choice, rank=rank) for rank, choice in enumerate(choices, start=1))
+    placements = tuple(
+        replace(a_placement(price), choice=choice, rank=rank) for rank, choice in enumerate(choices, start=1)
+    )
     pilots = worthwhile(choices, 5, float(cap_usd))
-    return PilotProposal(job=JOB, cap_usd=cap_usd, places=places, pilots=pilots)
+    return PilotProposal(job=JOB, cap_usd=cap_usd, placements=placements, pilots=pilots)
 
 
 def a_series(proposal: PilotProposal, run_one: Any) -> tuple[PilotSeries, list[str]]:
@@ -64,30 +66,31 @@ def test_no_series_costs_more_than_its_cap(choices: list[Choice], cap_usd: Decim
     """Each pilot costs anything up to the most that its limit lets it cost, and ends in any way."""
     spent = Decimal(0)
 
-    def run_one(place: PilotPlace, limit: timedelta) -> PilotResult:
+    def run_one(placement: PilotPlacement, limit: timedelta) -> PilotResult:
         nonlocal spent
-        usd = most_usd(place.target, limit) * Decimal(data.draw(st.sampled_from(("0", "0.3", "1"))))
+        usd = most_usd(placement.target, limit) * Decimal(data.draw(st.sampled_from(("0", "0.3", "1"))))
         spent += usd
         assert spent <= cap_usd
         outcome = data.draw(st.sampled_from((Outcome.SUCCEEDED, Outcome.NO_CAPACITY, Outcome.FAILED, Outcome.DEADLINE)))
         told = measured(data.draw(st.floats(0.3, 3))) if outcome is Outcome.SUCCEEDED else None
-        return PilotResult(place=place, run=a_run(outcome=outcome), measured=told, usd=usd)
+        return PilotResult(placement=placement, run=a_run(outcome=outcome), measured=told, usd=usd)
 
     proposal = proposed(choices, cap_usd)
     series, _ = a_series(proposal, run_one)
     series.run()
     assert spent <= cap_usd
-    ranks = [result.place.rank for result in series.results]
-    assert len(set(ranks)) == len(ranks) <= len(proposal.pilots.places)
-    assert {place.rank for place in proposal.chosen} >= set(ranks)
+    ranks = [result.placement.rank for result in series.results]
+    assert len(set(ranks)) == len(ranks) <= len(proposal.pilots.indices)
+    assert {placement.rank for placement in proposal.chosen} >= set(ranks)
 
 
 def test_what_one_told_may_make_the_others_pointless() -> None:
     choices = [Choice(20.0, 0.0, 0.3, 0.1), Choice(21.0, 0.0, 0.3, 0.1)]
     proposal = proposed(choices, Decimal(5))
-    assert len(proposal.pilots.places) == 2
+    assert len(proposal.pilots.indices) == 2
     series, said = a_series(
-        proposal, lambda place, _: PilotResult(place=place, run=a_run(), measured=measured(3.0), usd=Decimal(0))
+        proposal,
+        lambda placement, _: PilotResult(placement=placement, run=a_run(), measured=measured(3.0), usd=Decimal(0)),
     )
     series.run()
     assert len(series.results) == 1
@@ -98,7 +101,7 @@ def test_a_stopped_pilot_is_the_last() -> None:
     proposal = proposed([Choice(20.0, 0.0, 0.3, 0.1), Choice(21.0, 0.0, 0.3, 0.1)], Decimal(5))
     stopped = a_run(outcome=Outcome.STOPPED)
     series, _ = a_series(
-        proposal, lambda place, _: PilotResult(place=place, run=stopped, measured=None, usd=Decimal(0))
+        proposal, lambda placement, _: PilotResult(placement=placement, run=stopped, measured=None, usd=Decimal(0))
     )
     series.run()
     assert len(series.results) == 1
@@ -107,8 +110,10 @@ def test_a_stopped_pilot_is_the_last() -> None:
 def test_where_the_cap_is_used_up_the_rest_is_left_out() -> None:
     proposal = proposed([Choice(20.0, 0.0, 0.3, 0.1), Choice(21.0, 0.0, 0.3, 0.1)], Decimal("0.40"))
 
-    def run_one(place: PilotPlace, limit: timedelta) -> PilotResult:
-        return PilotResult(place=place, run=a_run(), measured=measured(1.0), usd=most_usd(place.target, limit))
+    def run_one(placement: PilotPlacement, limit: timedelta) -> PilotResult:
+        return PilotResult(
+            placement=placement, run=a_run(), measured=measured(1.0), usd=most_usd(placement.target, limit)
+        )
 
     series, said = a_series(proposal, run_one)
     series.run()
@@ -122,8 +127,8 @@ def test_where_the_cap_is_used_up_the_rest_is_left_out() -> None:
 
 
 def one(desk: Desk, **changes: Any) -> PilotResult:
-    place = a_place("0.36", **changes)
-    return run_pilot(desk.runner(), JOB, place, timedelta(minutes=20), desk.request())
+    placement = a_placement("0.36", **changes)
+    return run_pilot(desk.runner(), JOB, placement, timedelta(minutes=20), desk.request())
 
 
 def test_a_pilot_is_measured_and_has_a_receipt(desk: Desk) -> None:
@@ -183,7 +188,7 @@ def left_running(desk: Desk) -> Run:
     """A pilot whose command has died."""
     desk.scripts(until_asked)
     runner = desk.runner()
-    run = pilot_of(runner.draft(JOB, [a_target()], None, None), a_place("0.36"), timedelta(minutes=20))
+    run = pilot_of(runner.draft(JOB, [a_target()], None, None), a_placement("0.36"), timedelta(minutes=20))
     runner.record(run, JOB, {})
     with pytest.raises(Detached):
         runner.follow(run, desk.request(), until_launched=True)
@@ -219,5 +224,5 @@ def test_a_pilot_that_is_attached_to_never_trains_the_whole_job(desk: Desk) -> N
 
 
 def test_the_throughput_that_a_result_is_held_against_is_the_estimate() -> None:
-    place = replace(a_place("0.36"), throughput=a_throughput(500.0))
-    assert PilotResult(place=place, run=None, measured=measured(1.0), usd=Decimal(0)).times == 2.0
+    placement = replace(a_placement("0.36"), throughput=a_throughput(500.0))
+    assert PilotResult(placement=placement, run=None, measured=measured(1.0), usd=Decimal(0)).times == 2.0

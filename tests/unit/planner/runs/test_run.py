@@ -156,10 +156,10 @@ def test_where_a_run_waits_nothing_is_stored_or_sent_either() -> None:
     assert run.bills, "it may get its machine at any time"
 
 
-def test_what_an_hour_costs_is_that_of_the_newest_attempt_or_of_the_first_place() -> None:
-    places = (a_target("1"), a_target("2"))
-    assert a_run(targets=places).usd_per_hour == 1
-    assert a_run(R, targets=places, made=(an_attempt(1, places[1]),)).usd_per_hour == 2
+def test_what_an_hour_costs_is_that_of_the_newest_attempt_or_of_the_first_placement() -> None:
+    placements = (a_target("1"), a_target("2"))
+    assert a_run(targets=placements).usd_per_hour == 1
+    assert a_run(R, targets=placements, made=(an_attempt(1, placements[1]),)).usd_per_hour == 2
     assert a_run(targets=()).usd_per_hour == 0
 
 

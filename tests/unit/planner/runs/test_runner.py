@@ -69,12 +69,12 @@ def test_the_model_goes_where_the_person_says_unless_something_is_there(tmp_path
 
 
 def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:
-    places = [a_target("0.5"), a_target("0.7", provider="aws")]
+    placements = [a_target("0.5"), a_target("0.7", provider="aws")]
     job = a_job(constraints={"budget_usd": 10}, on_slow="replan")
-    draft = desk.runner().draft(job, places, HOUR, None)
+    draft = desk.runner().draft(job, placements, HOUR, None)
     assert (draft.phase, draft.job_name, draft.provider) == (Phase.PLANNED, "tiny", "local")
     assert (draft.job_digest, draft.usd_per_hour) == (a_job().digest(), Decimal("0.5"))
-    assert (draft.targets, draft.deadline) == (tuple(places), NOON + 3 * HOUR)
+    assert (draft.targets, draft.deadline) == (tuple(placements), NOON + 3 * HOUR)
     assert (draft.budget_usd, draft.on_slow) == (10, OnSlow.REPLAN)
     assert draft.run_id.startswith("261121-")
     assert Path(draft.model_folder).name == f"tiny-{draft.run_id}"
@@ -95,7 +95,7 @@ def test_a_run_that_goes_on_keeps_its_folder_unless_another_is_given(desk: Desk)
     assert other.model_folder == str(desk.folder / "other")
 
 
-def test_a_run_that_goes_on_does_so_under_the_limits_and_in_the_places_of_now(desk: Desk) -> None:
+def test_a_run_that_goes_on_does_so_under_the_limits_and_in_the_placements_of_now(desk: Desk) -> None:
     run = replace(desk.planned(), phase=Phase.DONE, outcome=Outcome.STOPPED, stop_asked=NOON, slow=OnSlow.STOP)
     job = a_job(constraints={"deadline": "9h", "budget_usd": 3}, on_slow="continue")
     draft = desk.runner().draft(job, [a_target("0.1")], HOUR, None)
@@ -111,7 +111,7 @@ def a_request(desk: Desk) -> LaunchRequest:
 
 
 @pytest.mark.parametrize(("provider", "kind"), [("local", ThisMachineError), ("aws", RefusedError)])
-def test_a_refused_preflight_has_the_class_of_its_place(desk: Desk, provider: str, kind: type[Exception]) -> None:
+def test_a_refused_preflight_has_the_class_of_its_placement(desk: Desk, provider: str, kind: type[Exception]) -> None:
     assert refused(provider) is kind
     desk.provider.name = provider
     desk.provider.checks = (Check(name="identity", state=PreflightState.REFUSED, detail="none", fix="sign in"),)
@@ -121,8 +121,8 @@ def test_a_refused_preflight_has_the_class_of_its_place(desk: Desk, provider: st
     assert desk.provider.prepared == []
 
 
-def test_a_quota_that_is_too_small_in_the_first_place_is_told_and_no_end(desk: Desk) -> None:
-    """Another place may have enough."""
+def test_a_quota_that_is_too_small_in_the_first_placement_is_told_and_no_end(desk: Desk) -> None:
+    """Another placement may have enough."""
     desk.provider.checks = (Check(name="quota", state=PreflightState.REFUSED, detail="0 of 4 vCPUs", fix="ask"),)
     request = a_request(desk)
     desk.runner().prepare(request)

@@ -1,4 +1,4 @@
-"""Where a run may go, what a refusal covers and for how long, and how long a budget pays for a place."""
+"""Where a run may go, what a refusal covers and for how long, and how long a budget pays for a placement."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from providers.errors import CapacityError, ProviderError, QuotaError, Throttled
 from tests.builders import BILLING, a_target, an_offer
 from tests.doubles.clock import NOON
 
-PLACE: dict[str, Any] = {
+PLACEMENT: dict[str, Any] = {
     "provider": "aws", "region": "r1", "zone": "r1a", "instance_type": "g4.x", "family": "g4", "market": Market.SPOT,
 }  # fmt: skip
 
 
-def a_place(**changes: Any) -> Target:
-    return a_target("1", **(PLACE | changes))
+def a_placement(**changes: Any) -> Target:
+    return a_target("1", **(PLACEMENT | changes))
 
 
 @pytest.mark.parametrize(
@@ -53,27 +53,27 @@ def a_place(**changes: Any) -> Target:
         ({"provider": "gcp"}, False, False),
     ],
 )
-def test_a_lack_covers_the_place_and_a_quota_the_family_in_the_region_and_market(
+def test_a_lack_covers_the_placement_and_a_quota_the_family_in_the_region_and_market(
     changes: dict[str, Any], by_capacity: bool, by_quota: bool
 ) -> None:
-    lack = refusal_of(CapacityError("no room"), a_place(), NOON)
-    limit = refusal_of(QuotaError("too many", quota="vCPUs"), a_place(), NOON)
-    assert lack.covers(a_place(**changes)) is by_capacity
-    assert limit.covers(a_place(**changes)) is by_quota
+    lack = refusal_of(CapacityError("no room"), a_placement(), NOON)
+    limit = refusal_of(QuotaError("too many", quota="vCPUs"), a_placement(), NOON)
+    assert lack.covers(a_placement(**changes)) is by_capacity
+    assert limit.covers(a_placement(**changes)) is by_quota
 
 
 def test_a_quota_over_all_regions_covers_the_family_in_each() -> None:
-    limit = refusal_of(QuotaError("too many", quota="all GPUs", everywhere=True), a_place(), NOON)
-    assert limit.covers(a_place(region="elsewhere", zone="elsewhere-a"))
-    assert not limit.covers(a_place(provider="elsewhere"))
-    assert not limit.covers(a_place(family="another"))
+    limit = refusal_of(QuotaError("too many", quota="all GPUs", everywhere=True), a_placement(), NOON)
+    assert limit.covers(a_placement(region="elsewhere", zone="elsewhere-a"))
+    assert not limit.covers(a_placement(provider="elsewhere"))
+    assert not limit.covers(a_placement(family="another"))
     assert refusal_from_record(refusal_record(limit)) == limit
 
 
 def test_without_a_family_a_quota_covers_the_type_in_every_zone() -> None:
-    limit = refusal_of(QuotaError("too many", quota="T4s"), a_place(family=""), NOON)
-    assert limit.covers(a_place(family="", zone="r1b"))
-    assert not limit.covers(a_place(family="", instance_type="g4.2x"))
+    limit = refusal_of(QuotaError("too many", quota="T4s"), a_placement(family=""), NOON)
+    assert limit.covers(a_placement(family="", zone="r1b"))
+    assert not limit.covers(a_placement(family="", instance_type="g4.2x"))
 
 
 @pytest.mark.parametrize(
@@ -88,30 +88,30 @@ def test_without_a_family_a_quota_covers_the_type_in_every_zone() -> None:
 def test_each_refusal_is_remembered_for_its_time_and_says_why(
     error: ProviderError, memory: timedelta, quota: str | None
 ) -> None:
-    refusal = refusal_of(error, a_place(), NOON)
+    refusal = refusal_of(error, a_placement(), NOON)
     assert (refusal.at, refusal.until, refusal.why, refusal.quota) == (NOON, NOON + memory, "why", quota)
-    places = [a_place(), a_place(region="r2", zone="r2a")]
-    assert open_targets(places, [refusal], NOON) == places[1:]
-    assert open_targets(places, [refusal], refusal.until - timedelta(seconds=1)) == places[1:]
-    assert open_targets(places, [refusal], refusal.until) == places
+    placements = [a_placement(), a_placement(region="r2", zone="r2a")]
+    assert open_targets(placements, [refusal], NOON) == placements[1:]
+    assert open_targets(placements, [refusal], refusal.until - timedelta(seconds=1)) == placements[1:]
+    assert open_targets(placements, [refusal], refusal.until) == placements
 
 
-def test_where_a_place_names_no_zone_the_refusal_covers_the_region() -> None:
+def test_where_a_placement_names_no_zone_the_refusal_covers_the_region() -> None:
     """A provider that chooses the zone itself."""
-    lack = no_capacity(a_place(zone=None), NOON, "no room")
-    assert lack.covers(a_place(zone=None))
-    assert lack.covers(a_place(zone="r1b"))
+    lack = no_capacity(a_placement(zone=None), NOON, "no room")
+    assert lack.covers(a_placement(zone=None))
+    assert lack.covers(a_placement(zone="r1b"))
 
 
-# --- when a place opens again ------------------------------------------------------------------------------------
+# --- when a placement opens again ------------------------------------------------------------------------------------
 
 
 def lasting(target: Target, minutes: int) -> Refusal:
     return no_capacity(target, NOON, "no room", timedelta(minutes=minutes))
 
 
-def test_the_first_place_that_opens_again_is_the_one_to_wait_for() -> None:
-    first, second, third = (a_place(zone=zone) for zone in ("a", "b", "c"))
+def test_the_first_placement_that_opens_again_is_the_one_to_wait_for() -> None:
+    first, second, third = (a_placement(zone=zone) for zone in ("a", "b", "c"))
     refusals = [lasting(first, 10), lasting(second, 5), lasting(second, 7), lasting(first, 1)]
     assert opens_again([first, second], refusals, NOON) == NOON + timedelta(minutes=7)
     assert opens_again([first], refusals, NOON) == NOON + timedelta(minutes=10)
@@ -121,25 +121,27 @@ def test_the_first_place_that_opens_again_is_the_one_to_wait_for() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30)), max_size=10), st.integers(0, 40))
-def test_a_place_is_open_when_it_is_said_to_open_and_not_before(intervals: list[tuple[int, int]], minute: int) -> None:
-    places = [a_place(zone=f"z{number}") for number in range(4)]
-    refusals = [lasting(places[zone % 4], minutes) for zone, minutes in intervals]
+def test_a_placement_is_open_when_it_is_said_to_open_and_not_before(
+    intervals: list[tuple[int, int]], minute: int
+) -> None:
+    placements = [a_placement(zone=f"z{number}") for number in range(4)]
+    refusals = [lasting(placements[zone % 4], minutes) for zone, minutes in intervals]
     now = NOON + timedelta(minutes=minute)
-    opens = opens_again(places, refusals, now)
-    free = open_targets(places, refusals, now)
+    opens = opens_again(placements, refusals, now)
+    free = open_targets(placements, refusals, now)
     if opens is None:
-        assert free == places
+        assert free == placements
         return
     assert opens > now
-    assert len(open_targets(places, refusals, opens)) > len(free)
-    assert open_targets(places, refusals, opens - timedelta(microseconds=1)) == free
+    assert len(open_targets(placements, refusals, opens)) > len(free)
+    assert open_targets(placements, refusals, opens - timedelta(microseconds=1)) == free
 
 
 def test_the_zones_that_a_provider_recommends_come_first_for_what_it_refused() -> None:
     """Among the same machines: no dearer one is let in front of what the plan prefers."""
-    first, second, third = (a_place(zone=zone) for zone in ("a", "b", "c"))
-    other_type, other_region = a_place(zone="c", instance_type="p3"), a_place(zone="c", region="r2")
-    on_demand = a_place(zone="c", market=Market.ON_DEMAND)
+    first, second, third = (a_placement(zone=zone) for zone in ("a", "b", "c"))
+    other_type, other_region = a_placement(zone="c", instance_type="p3"), a_placement(zone="c", region="r2")
+    on_demand = a_placement(zone="c", market=Market.ON_DEMAND)
     plan = [first, other_type, on_demand, second, other_region, third]
     assert recommended_first(plan, ("c",), first) == [third, first, other_type, on_demand, second, other_region]
     assert recommended_first(plan, ("c", "b"), first) == [second, third, first, other_type, on_demand, other_region]
@@ -164,7 +166,7 @@ def test_the_highest_price_that_may_come_is_that_of_on_demand(
     market: Market, on_demand: str | None, ceiling: str
 ) -> None:
     price = Decimal(on_demand) if on_demand else None
-    assert a_place(market=market, on_demand_usd_per_hour=price).ceiling_usd_per_hour == Decimal(ceiling)
+    assert a_placement(market=market, on_demand_usd_per_hour=price).ceiling_usd_per_hour == Decimal(ceiling)
 
 
 @pytest.mark.parametrize(
@@ -182,17 +184,21 @@ def test_the_highest_price_that_may_come_is_that_of_on_demand(
         ("2", "3", "3", timedelta(0)),
     ],
 )
-def test_how_long_the_rest_of_a_budget_pays_for_a_place(
+def test_how_long_the_rest_of_a_budget_pays_for_a_placement(
     usd_per_hour: str, fixed: str, budget: str, lasting: timedelta
 ) -> None:
-    place = a_target(usd_per_hour, fixed_usd=Decimal(fixed))
-    assert affordable(place, Decimal(budget)) == lasting
+    placement = a_target(usd_per_hour, fixed_usd=Decimal(fixed))
+    assert affordable(placement, Decimal(budget)) == lasting
 
 
-@given(st.decimals("0.001", "200", places=3), st.decimals("0", "5", places=2), st.decimals("0.01", "1000", places=2))
+@given(
+    st.decimals("0.001", "200", places=3),
+    st.decimals("0", "5", places=2),
+    st.decimals("0.01", "1000", places=2),
+)
 def test_what_is_affordable_never_costs_more_than_what_is_left(rate: Decimal, fixed: Decimal, budget: Decimal) -> None:
-    place = a_target(str(rate), fixed_usd=fixed)
-    lasting = affordable(place, budget)
+    placement = a_target(str(rate), fixed_usd=fixed)
+    lasting = affordable(placement, budget)
     if lasting > timedelta(0):
         hours = Decimal(lasting.total_seconds()) / 3600
         assert hours * rate + fixed <= budget + Decimal("0.00001") * rate + Decimal("0.000001")
@@ -205,6 +211,6 @@ def test_an_instance_costs_by_its_own_billing_and_never_less_than_nothing() -> N
     assert cost_of(Decimal(3600), an_offer(), timedelta(seconds=-5)) == 0
 
 
-def test_a_place_is_named_by_zone_and_market() -> None:
-    assert a_place().where == "aws g4.x (spot) in r1a"
-    assert a_place(zone=None).where == "aws g4.x (spot) in r1"
+def test_a_placement_is_named_by_zone_and_market() -> None:
+    assert a_placement().where == "aws g4.x (spot) in r1a"
+    assert a_placement(zone=None).where == "aws g4.x (spot) in r1"

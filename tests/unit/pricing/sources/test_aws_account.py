@@ -49,7 +49,7 @@ def test_products() -> None:
         (7, Count.INCOMPLETE),
         ("[]", Count.INCOMPLETE),
         (product(None), Count.INCOMPLETE),
-        (product(region="us-west-2-lax-1"), Count.OTHER_PLACE),
+        (product(region="us-west-2-lax-1"), Count.OTHER_PLACEMENT),
         (product(terms=False), Count.NO_PRICE),
         (product(dimensions={"a": {}, "b": {}}), Count.TIERS),
         (product(unit="Quantity"), Count.OTHER_UNIT),
@@ -101,7 +101,7 @@ def test_a_mean_lies_between_what_it_is_of() -> None:
     ("entry", "why"),
     [
         (change(1, "0.2", ProductDescription="Windows"), Count.OTHER_PRODUCT),
-        (change(1, "0.2", zone="eu-west-1a"), Count.OTHER_PLACE),
+        (change(1, "0.2", zone="eu-west-1a"), Count.OTHER_PLACEMENT),
         (change(1, "free"), Count.NO_PRICE),
         (change(-1, "0.2"), Count.NOT_NOW),
         (change(1, "0.2", Timestamp="2026-11-20"), Count.INCOMPLETE),

@@ -94,7 +94,7 @@ def test_exactly_a_tenth_is_an_estimate_at_best() -> None:
         ({"tierMinimumUnits": 100.0}, Count.TIERS),
         ({"effectiveStartDate": "2026-12-01T00:00:00Z"}, Count.NOT_NOW),
         ({"effectiveEndDate": "2026-10-01T00:00:00Z"}, Count.NOT_NOW),
-        ({"armRegionName": "westus"}, Count.OTHER_PLACE),
+        ({"armRegionName": "westus"}, Count.OTHER_PLACEMENT),
         ({"armSkuName": ""}, Count.INCOMPLETE),
         ({"armSkuName": "Standard NC4"}, Count.INCOMPLETE),
         ({"meterName": None}, Count.INCOMPLETE),

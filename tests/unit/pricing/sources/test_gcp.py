@@ -105,7 +105,7 @@ def test_a_host_and_what_is_attached_to_it(types: dict[str, InstanceType]) -> No
     ]
     assert (one.region, one.host, one.device) == ("us-central1", Decimal("0.189999"), Decimal("0.35"))
     # The host is in another region too, the accelerator is not.
-    assert {place.region for place in part.parsed.prices if "+" not in place.instance_type} == {
+    assert {placement.region for placement in part.parsed.prices if "+" not in placement.instance_type} == {
         "us-central1",
         "us-east1",
     }

@@ -33,11 +33,11 @@ class Pages(NoHttp):
 
 
 def zones(kind: str, **types_by_zone: list[str]) -> dict[str, Any]:
-    places = {
+    placements = {
         f"zones/{zone.replace('_', '-')}": {kind: [{"name": name} for name in names]}
         for zone, names in types_by_zone.items()
     }
-    return {"items": places}
+    return {"items": placements}
 
 
 def test_google_has_a_machine_where_its_host_and_what_is_attached_to_it_are() -> None:

@@ -16,11 +16,11 @@ NO_CHECKPOINTS = ["step-", "step-best", "step-00000020.tmp", "step--0000020", "0
 
 def write(folder: Path, name: str) -> None:
     """A whole checkpoint of that name."""
-    place = folder / name
-    place.mkdir(parents=True)
-    (place / "state.npz").write_bytes(b"w")
+    placement = folder / name
+    placement.mkdir(parents=True)
+    (placement / "state.npz").write_bytes(b"w")
     files = {"state.npz": hashlib.sha256(b"w").hexdigest()}
-    (place / "complete.json").write_text(json.dumps({"files": files}))
+    (placement / "complete.json").write_text(json.dumps({"files": files}))
 
 
 @pytest.mark.parametrize("name", NO_CHECKPOINTS)

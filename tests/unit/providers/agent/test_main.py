@@ -112,20 +112,20 @@ def script(folder: Path, name: str, text: str) -> None:
 @pytest.fixture
 def here(tmp_path: Path, double: Cloud) -> AgentMachine:
     """A machine of Google's, as its files describe it."""
-    place = tmp_path / "bin"
-    place.mkdir()
-    script(place, "docker", DOCKER.format(python=sys.executable, here=str(tmp_path)))
+    placement = tmp_path / "bin"
+    placement.mkdir()
+    script(placement, "docker", DOCKER.format(python=sys.executable, here=str(tmp_path)))
     for name, text in {
         "iptables": "",
         "systemctl": f"echo $* >>{tmp_path}/power",
         "nvidia-smi": "echo NVIDIA T4",
     }.items():
-        script(place, name, f"#!/bin/sh\n{text}\n")
-    script(place, "sh", '#!/bin/sh\ncase "$*" in *sysrq*) exit 0 ;; esac\nexec /bin/sh "$@"\n')
+        script(placement, name, f"#!/bin/sh\n{text}\n")
+    script(placement, "sh", '#!/bin/sh\ncase "$*" in *sysrq*) exit 0 ;; esac\nexec /bin/sh "$@"\n')
     (tmp_path / "trainer.py").write_text(TRAINER)
     (tmp_path / "boot.json").write_text(json.dumps(double.boot("gcp", "gs://bucket/plan/r1")))
     (tmp_path / "spec.json").write_text(json.dumps(_spec(tmp_path)))
-    processes = MachineProcesses({**os.environ, "PATH": f"{place}:{os.environ['PATH']}"})
+    processes = MachineProcesses({**os.environ, "PATH": f"{placement}:{os.environ['PATH']}"})
     assert processes.run(["sh", "-c", "exit 7 # sysrq"], 5).code == 0, "this computer must not be what is powered off"
     paths = Paths(tmp_path / "disk", tmp_path / "memory")
     return machine(tmp_path / "boot.json", tmp_path / "spec.json", paths, Brief(), processes)
@@ -189,7 +189,7 @@ def test_a_trainer_that_fails(here: AgentMachine, double: Cloud, tmp_path: Path)
         ("failed", "failed", "AGENT_DIED"),
     ],
 )
-def test_who_ends_the_machine_in_the_agents_place_says_why(
+def test_who_ends_the_machine_in_the_agents_placement_says_why(
     here: AgentMachine, double: Cloud, tmp_path: Path, word: str, state: str, reason: str
 ) -> None:
     assert act(["end", word], here) == 0

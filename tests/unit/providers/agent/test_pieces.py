@@ -228,11 +228,11 @@ def test_an_output_folder_that_is_a_link_is_no_output(tmp_path: Path, store: Mem
 
 
 def _checkpoint(folder: Path, step: int, data: bytes = b"w", sha256: str = "") -> None:
-    place = folder / f"step-{step:08}"
-    place.mkdir(parents=True)
-    (place / "state.npz").write_bytes(data)
+    placement = folder / f"step-{step:08}"
+    placement.mkdir(parents=True)
+    (placement / "state.npz").write_bytes(data)
     files = {"state.npz": sha256 or hashlib.sha256(data).hexdigest()}
-    (place / "complete.json").write_text(json.dumps({"step": step, "files": files}))
+    (placement / "complete.json").write_text(json.dumps({"step": step, "files": files}))
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def access(request: pytest.FixtureRequest, double: Cloud, s3: str) -> Access:
     boot["endpoints"]["s3"] = s3
     found = Access(boot)
     if request.param == "aws":
-        assert found.call("PUT", f"{s3}/bucket", body=_PLACE)[0] in (200, 409)
+        assert found.call("PUT", f"{s3}/bucket", body=_PLACEMENT)[0] in (200, 409)
         there = open_store(found)
         for path in there.list(""):
             there.delete(path)
@@ -64,7 +64,9 @@ def access(request: pytest.FixtureRequest, double: Cloud, s3: str) -> Access:
 
 
 _BLOBS = "Microsoft.Storage/storageAccounts/blobServices/containers/blobs"
-_PLACE = b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>"
+_PLACEMENT = (
+    b"<CreateBucketConfiguration><LocationConstraint>eu-west-1</LocationConstraint></CreateBucketConfiguration>"
+)
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ def test_long_lists_of_s3_come_in_pages(s3: str, double: Cloud, monkeypatch: pyt
     boot = double.boot("aws", "s3://bucket/pages")
     boot["endpoints"]["s3"] = s3
     access = Access(boot)
-    access.call("PUT", f"{s3}/bucket", body=_PLACE)
+    access.call("PUT", f"{s3}/bucket", body=_PLACEMENT)
     run = open_store(access)
     for number in range(5):
         run.put(f"x/{number}", b"")
@@ -295,7 +297,7 @@ def test_a_token_never_follows_a_redirect_to_another_host() -> None:
 # The examples of Amazon's own documentation ("Authenticating Requests", Signature Version 4, S3).
 KEY = ("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", None)
 AT = 1_369_353_600.0
-PLACE = "https://examplebucket.s3.amazonaws.com"
+PLACEMENT = "https://examplebucket.s3.amazonaws.com"
 EXAMPLES = [
     (
         "GET",
@@ -318,7 +320,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("method", "path", "headers", "body", "signature"), EXAMPLES)
 def test_signatures_are_amazons(method: str, path: str, headers: dict[str, str], body: bytes, signature: str) -> None:
-    got = signed(method, PLACE + path, headers, body, ("us-east-1", "s3"), (KEY, AT))
+    got = signed(method, PLACEMENT + path, headers, body, ("us-east-1", "s3"), (KEY, AT))
     assert got["authorization"].endswith(f"Signature={signature}")
 
 
@@ -328,7 +330,7 @@ def test_signatures_are_amazons(method: str, path: str, headers: dict[str, str],
     query=st.dictionaries(st.sampled_from(["prefix", "uploads", "x"]), st.text(max_size=10), max_size=2),
 )
 def test_signatures_are_botocores(name: str, body: bytes, query: dict[str, str]) -> None:
-    url = f"{PLACE}/{quote(name, safe='/-_.~')}?{urlencode(query, quote_via=quote, safe='')}".rstrip("?")
+    url = f"{PLACEMENT}/{quote(name, safe='/-_.~')}?{urlencode(query, quote_via=quote, safe='')}".rstrip("?")
     ours = signed("PUT", url, {}, body, ("eu-west-1", "s3"), (("id", "key", "session"), AT))
     request = AWSRequest(method="PUT", url=url, data=body)
     request.headers["X-Amz-Date"] = ours["x-amz-date"]

@@ -137,8 +137,8 @@ def test_a_secret_is_covered_wherever_the_pipe_cuts_it(cuts: list[int], newline:
     store = MemoryStore(FakeClock())
     tail = LogTail(store, "log")
     redactor = Redactor(["hunter2-secret"])
-    places = [0, *sorted(min(cut, len(said)) for cut in cuts), len(said)]
-    for start, end in itertools.pairwise(places):
+    placements = [0, *sorted(min(cut, len(said)) for cut in cuts), len(said)]
+    for start, end in itertools.pairwise(placements):
         tail.add(said[start:end], redactor)
         tail.push()
     drained(tail.finish(FakeRunning(), redactor))

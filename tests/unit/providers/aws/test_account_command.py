@@ -61,7 +61,7 @@ def test_yes_does_not_cover_a_live_price_that_is_a_tenth_above(
     words = (*WORDS, "--market", "spot")
     shown = plan("estimate", "job.yaml", *words, "--json").json["candidates"][0]
     price = f"{shown['planning_usd_per_hour'] * factor:.4f}"
-    double.reset(places=[{"market": "spot", "spot_price": price}])
+    double.reset(placements=[{"market": "spot", "spot_price": price}])
     said = plan("launch", "job.yaml", *words, "--yes")
     assert (said.code, len(machines(double))) == (code, lived), said.err
     if code:

@@ -144,8 +144,8 @@ def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sw
     stuck = plan("sweep", "--provider", "aws", "--dry-run")
     assert stuck.code == 7, "what is refused in other words than the organisation's may hide something"
     monkeypatch.setenv("PLAN_AWS_REGIONS", "us-east-1,eu-west-1")
-    places = plan("estimate", "job.yaml", *words, "--json").json["candidates"]
-    assert {row["region"] for row in places} <= {"us-east-1", "eu-west-1"}
+    placements = plan("estimate", "job.yaml", *words, "--json").json["candidates"]
+    assert {row["region"] for row in placements} <= {"us-east-1", "eu-west-1"}
     ended = receipt(plan("launch", "job.yaml", *words, "--yes", "--json"))
     assert ended["outcome"] == "succeeded"
     (machine,) = machines(double)
@@ -181,7 +181,7 @@ def test_a_new_account_is_told_in_one_line_why_no_accelerator_can_be_had(double:
     double.reset(quotas=FIRST_DAY)
     said = plan("launch", "job.yaml", "--provider", "aws", "--device", "T4", *REGIONS, "--yes", "--json")
     assert said.code == 4
-    assert "no place of the plan is within this account's quotas: L-" in said.error
+    assert "no placement of the plan is within this account's quotas: L-" in said.error
     assert "plan doctor aws" in said.hint
     assert creates(double) == 0
 

@@ -81,8 +81,8 @@ def test_whatever_is_over_ends_in_every_region_and_nothing_else(double: Double, 
     ]
     told = run(double)
     assert sorted(told["terminated"]) == sorted(ended)
-    places = [HOME, HOME, HOME, "eu-west-1"]
-    assert all(state(api, region, name) == "pending" for region, name in zip(places, kept, strict=True))
+    placements = [HOME, HOME, HOME, "eu-west-1"]
+    assert all(state(api, region, name) == "pending" for region, name in zip(placements, kept, strict=True))
     for region, name in zip((HOME, "eu-west-1", "us-west-2"), ended, strict=True):
         assert state(api, region, name) in ("shutting-down", "terminated")
     assert run(double) == {"terminated": []}
@@ -179,7 +179,7 @@ def test_the_schedule_runs_what_the_set_up_has_uploaded(double: Double, api: Sdk
 
 
 @pytest.mark.parametrize("body", ["return {}", "raise RuntimeError('refused')"])
-def test_another_function_in_its_place_ends_nothing(double: Double, api: SdkApi, body: str) -> None:
+def test_another_function_in_its_placement_ends_nothing(double: Double, api: SdkApi, body: str) -> None:
     uploaded(double, api, f"def handler(event, context):\n    {body}\n")
     left = machine(api, HOME, trainplan="1", expires_at=(double.now() + timedelta(minutes=1)).isoformat())
     double.sleep(1500)

@@ -10,7 +10,7 @@ from tests.contract.aws_command import machines
 from tests.doubles.aws import remote
 from tests.unit.planner.cli.command import CommandResult, plan
 
-PLACE = ("--provider", "aws", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
+PLACEMENT = ("--provider", "aws", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
 
 
 UNTIL_LISTED = 120.0
@@ -39,7 +39,7 @@ def test_a_sweep_in_one_home_leaves_the_others_machine_alone(
     monkeypatch.setenv("PLAN_COMPUTER", "trainer")
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "one" / "root"))
     (tmp_path / "job.yaml").write_text(JOB)
-    launched = plan("launch", "job.yaml", *PLACE, "--detach", "--yes", "--json")
+    launched = plan("launch", "job.yaml", *PLACEMENT, "--detach", "--yes", "--json")
     assert launched.code == 0, launched.err
     (machine,) = living(double)
     double.sleep(UNTIL_LISTED)

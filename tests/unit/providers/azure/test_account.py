@@ -124,8 +124,8 @@ def test_a_sign_in_that_has_ended_is_refused(world: Client) -> None:
     assert (found.state, found.fix) == (REFUSED, "az login")
 
 
-def test_a_region_without_scheduled_deallocates_is_a_place_without_room(make_world: MakeWorld) -> None:
-    """Its machines would have no timer of Azure's behind them; another place of the plan may."""
+def test_a_region_without_scheduled_deallocates_is_a_placement_without_room(make_world: MakeWorld) -> None:
+    """Its machines would have no timer of Azure's behind them; another placement of the plan may."""
     world = make_world(no_timers_in=["eastus"])
     with pytest.raises(CapacityError, match="ComputeSchedule") as caught:
         world.request()
@@ -149,7 +149,7 @@ def test_the_doctor_looks_at_everything_and_makes_nothing(world: Client) -> None
 
 
 def test_machines_without_any_right_to_the_container_are_not_made(make_world: MakeWorld) -> None:
-    """Such a machine was taken for a lost one, at its boot deadline, and tried again in the next place."""
+    """Such a machine was taken for a lost one, at its boot deadline, and tried again in the next placement."""
     world = make_world()
     world.azure.control("reset", set_up=False)
     for step in world.another(region="eastus").lacking()[:-2]:

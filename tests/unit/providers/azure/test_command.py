@@ -108,7 +108,7 @@ def test_what_is_retired_is_not_launched_unless_it_is_named(desk: Callable[..., 
 def test_a_new_subscription_launches_a_small_machine_and_creates_nothing_that_its_quotas_forbid(
     desk: Callable[..., Client], tmp_path: Path
 ) -> None:
-    """The example of the README, on 10 cores a region, with all places of two regions in the plan."""
+    """The example of the README, on 10 cores a region, with all placements of two regions in the plan."""
     world = desk()
     world.azure.control("reset", first_day=True)
     set_up(world)

@@ -107,7 +107,7 @@ def test_a_grown_subscription_has_no_such_trouble(world: Client) -> None:
     assert "1000 of standardNCASv3_T4Family vCPUs" in told.detail
 
 
-def test_places_whose_quota_is_too_small_are_told_without_a_create(new: Client) -> None:
+def test_placements_whose_quota_is_too_small_are_told_without_a_create(new: Client) -> None:
     set_up(new)
     offers = [
         offer_of("Standard_NC4as_T4_v3", Market.ON_DEMAND),

@@ -96,8 +96,8 @@ def test_trusted_launch_is_asked_for_where_image_and_size_have_it(
     assert trust_of(generation, kind, size) == trusted
 
 
-def test_a_region_without_the_size_is_a_place_without_room(world: Client) -> None:
-    """Another place of the plan may have it: the run does not end there."""
+def test_a_region_without_the_size_is_a_placement_without_room(world: Client) -> None:
+    """Another placement of the plan may have it: the run does not end there."""
     there = replace(an_offer("eastus", Market.ON_DEMAND), instance_type="Standard_ND96asr_v4")
     with pytest.raises(CapacityError, match="Standard_ND96asr_v4 in eastus"):
         world.provider.resolve(replace(world.request(), offer=there, resolution=None))

@@ -45,7 +45,7 @@ def test_a_launch_makes_this_and_no_more(world: Client) -> None:
 
 
 @pytest.mark.parametrize("form", ["sync", "lro"])
-def test_a_place_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, form: str) -> None:
+def test_a_placement_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, form: str) -> None:
     """Said at once (spot) or by the operation: then the machine that failed is deleted before anybody goes on."""
     world = make_world(full=[["*", "*", "*"]], refuses=form)
     with pytest.raises(CapacityError) as caught:
@@ -58,8 +58,8 @@ def test_a_place_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, f
     assert "virtualMachines" not in calls[1]
 
 
-def test_a_size_that_the_region_does_not_have_is_a_place_without_room(world: Client) -> None:
-    """A price list may know more than the region has; a run with other places goes there."""
+def test_a_size_that_the_region_does_not_have_is_a_placement_without_room(world: Client) -> None:
+    """A price list may know more than the region has; a run with other placements goes there."""
     run = world.request()
     with pytest.raises(CapacityError, match="no Standard_NC16as_T4_v3 in eastus"):
         world.provider.resolve(replace(run, offer=replace(run.offer, instance_type="Standard_NC16as_T4_v3")))

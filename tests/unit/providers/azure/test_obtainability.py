@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlacement
 from pricing.offers import Market
 from providers.cloud.obtainability import ObtainabilityTeller
 from providers.errors import PermissionDeniedError
@@ -23,10 +23,10 @@ def test_spot_offers_have_the_score_of_their_region(make_world: MakeWorld) -> No
     offers = [an_offer(region, Market.SPOT) for region in ("eastus", "westus3", "northeurope")]
     assert isinstance(world.provider, ObtainabilityTeller)
     told = world.provider.obtainability([*offers, an_offer("eastus", Market.ON_DEMAND)])
-    assert {place.region: known.grade for place, known in told.items()} == {
+    assert {placement.region: known.grade for placement, known in told.items()} == {
         "eastus": "good", "westus3": "poor", "northeurope": "uncertain",
     }  # fmt: skip
-    known = told[MachinePlace("azure", "westus3", T4, "spot")]
+    known = told[MachinePlacement("azure", "westus3", T4, "spot")]
     assert known.ground == "placement score Low for one spot machine in the region"
     assert known.as_of == world.provider.now().date()
     assert len(world.calls("POST")) == 1

@@ -77,7 +77,7 @@ def test_who_may_not_read_policies_keeps_every_region(make_world: MakeWorld) -> 
     assert world.provider.closed_regions(FIVE) == {}
 
 
-def test_a_region_that_azure_closes_is_a_place_without_room_and_nothing_is_left(make_world: MakeWorld) -> None:
+def test_a_region_that_azure_closes_is_a_placement_without_room_and_nothing_is_left(make_world: MakeWorld) -> None:
     """Some regions take no new customers, and no policy says so (reported of West Europe): another region may do."""
     world = make_world(allowed_regions=["westus3"])
     with pytest.raises(CapacityError, match="disallowed by Azure") as caught:

@@ -60,7 +60,7 @@ def test_without_a_catalog_the_shipped_one_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "region"),
+    ("location", "region"),
     [
         ("us-central1-a", "us-central1"),
         ("us-central1", "us-central1"),
@@ -68,5 +68,5 @@ def test_without_a_catalog_the_shipped_one_counts(tmp_path: Path) -> None:
         ("global", "global"),
     ],
 )
-def test_the_region_of_a_zone_or_a_region(place: str, region: str) -> None:
-    assert region_in(place) == region
+def test_the_region_of_a_zone_or_a_region(location: str, region: str) -> None:
+    assert region_in(location) == region

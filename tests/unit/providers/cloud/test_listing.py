@@ -1,4 +1,4 @@
-"""Lists of what is ours: in the order of their places, and never taken for whole where one did not answer."""
+"""Lists of what is ours: in the order of their placements, and never taken for whole where one did not answer."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def disk(name: str) -> OwnedResource:
 
 
 @pytest.mark.parametrize("threads", [1, 4])
-def test_places_are_told_in_their_order(threads: int) -> None:
+def test_placements_are_told_in_their_order(threads: int) -> None:
     assert look_at_all(str.upper, ["c", "a", "b"], threads) == ["C", "A", "B"]
     assert look_at_all(str.upper, [], threads) == []
 
 
-def test_one_thread_looks_at_one_place_after_the_other_in_this_thread() -> None:
+def test_one_thread_looks_at_one_placement_after_the_other_in_this_thread() -> None:
     assert set(look_at_all(lambda _: threading.get_ident(), "abc", 1)) == {threading.get_ident()}
 
 
@@ -33,11 +33,11 @@ def test_several_threads_look_at_once() -> None:
     look_at_all(lambda _: together.wait(), "abc", 3)  # one after the other would break the barrier
 
 
-def test_what_a_place_raises_is_raised() -> None:
-    def look(place: str) -> str:
-        if place == "b":
+def test_what_a_placement_raises_is_raised() -> None:
+    def look(part: str) -> str:
+        if part == "b":
             raise TransientError("no answer")
-        return place
+        return part
 
     with pytest.raises(TransientError):
         look_at_all(look, "abc", 4)

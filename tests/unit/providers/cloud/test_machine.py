@@ -36,7 +36,7 @@ URIS = {"aws": "s3://bucket/runs/r", "gcp": "gs://bucket/runs/r", "azure": "azbl
 MACHINE = "attempts/2/machine"
 
 
-def a_place(cloud: str = "aws", **changes: Any) -> CloudContext:
+def a_placement(cloud: str = "aws", **changes: Any) -> CloudContext:
     usual: dict[str, Any] = {
         "cloud": cloud,
         "run_uri": URIS[cloud],
@@ -49,7 +49,7 @@ def a_place(cloud: str = "aws", **changes: Any) -> CloudContext:
 
 
 def part(
-    hardware: Hardware = T4, place: CloudContext | None = None, job: dict[str, Any] | None = None, **changes: Any
+    hardware: Hardware = T4, context: CloudContext | None = None, job: dict[str, Any] | None = None, **changes: Any
 ) -> MachinePart:
     wanted = a_job(**(job or {}))
     offer = an_offer(provider=hardware.provider, device=hardware.device, device_count=4, memory_gib=64.0)
@@ -61,7 +61,7 @@ def part(
         "deadline": NOON + timedelta(hours=8),
     }
     request = LaunchRequest(**{**usual, **changes})
-    return machine_part(request, launchable(wanted, hardware), place or a_place(hardware.provider))
+    return machine_part(request, launchable(wanted, hardware), context or a_placement(hardware.provider))
 
 
 def spec_of(part: MachinePart) -> Spec:
@@ -102,7 +102,7 @@ def test_images_are_tried_by_digest_from_two_registries_in_order() -> None:
 @pytest.mark.parametrize("digest", ["", "latest"])
 def test_without_a_digest_nothing_is_sent(digest: str) -> None:
     with pytest.raises(BadRequestError, match="digest of docker"):
-        part(place=a_place(image_digest=digest))
+        part(context=a_placement(image_digest=digest))
 
 
 def test_what_lies_in_the_run_directory_is_what_the_spec_and_the_user_data_name() -> None:
@@ -162,7 +162,7 @@ def test_the_setup_is_done_once_and_begun_anew_where_it_was_cut_off(tmp_path: Pa
 
 
 def test_an_image_of_ones_own_gets_the_arguments_alone() -> None:
-    made = part(place=a_place(image_digest=""), job={"container": OWN})
+    made = part(context=a_placement(image_digest=""), job={"container": OWN})
     spec = spec_of(made)
     assert spec.images == (OWN,)
     assert (spec.setup, spec.files, dict(spec.environment)) == ((), (), {})
@@ -175,14 +175,14 @@ def test_an_image_of_ones_own_gets_the_arguments_alone() -> None:
 def test_a_data_set_and_secrets_go_as_references() -> None:
     reference = "aws-sm:arn:aws:secretsmanager:eu-west-1:123456789012:secret:token"
     shard = File(path="", uri="s3://bucket/data/abc/0001.tar", to="data/0001.tar", sha256="e" * 64, size_bytes=9)
-    spec = spec_of(part(place=a_place(secrets={"TOKEN": reference}, data=(shard,))))
+    spec = spec_of(part(context=a_placement(secrets={"TOKEN": reference}, data=(shard,))))
     assert dict(spec.secrets) == {"TOKEN": reference}
     assert spec.files[-1] == shard
 
 
 def test_a_secret_itself_is_refused_and_not_repeated() -> None:
     with pytest.raises(BadRequestError, match="TOKEN is no reference") as caught:
-        part(place=a_place(secrets={"TOKEN": "hunter2hunter2"}))
+        part(context=a_placement(secrets={"TOKEN": "hunter2hunter2"}))
     assert "hunter2" not in caught.value.message + caught.value.hint
 
 
@@ -198,7 +198,7 @@ def test_nothing_of_this_computer_is_in_what_is_sent(monkeypatch: pytest.MonkeyP
 
 def test_what_the_agent_would_refuse_is_refused_here() -> None:
     with pytest.raises(BadRequestError, match="end cannot be"):
-        part(place=a_place(end={"kind": "explode"}))
+        part(context=a_placement(end={"kind": "explode"}))
 
 
 def test_a_boot_deadline_is_never_after_the_deadline() -> None:

@@ -1,4 +1,4 @@
-"""The setting `regions`: which names it takes, and what becomes of places elsewhere."""
+"""The setting `regions`: which names it takes, and what becomes of placements elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_is_no_name_of_a_region_is_refused(name: str) -> None:
     assert "us-east-1" in caught.value.hint
 
 
-def test_a_place_outside_is_passed_over() -> None:
+def test_a_placement_outside_is_passed_over() -> None:
     check_region("eu-west-1", frozenset({"eu-west-1"}), "aws")
     with pytest.raises(CapacityError, match="us-east-1 is not in the setting `regions`"):
         check_region("us-east-1", frozenset({"eu-west-1"}), "aws")

@@ -79,9 +79,9 @@ def test_what_may_not_be_read_is_named_and_hides_nothing_else(make_world: Callab
     assert {thing.id for thing in bill.things} == {"photos", "front"}
 
 
-def test_a_list_that_leaves_a_place_out_says_so(make_world: Callable[..., World]) -> None:
+def test_a_list_that_leaves_a_placement_out_says_so(make_world: Callable[..., World]) -> None:
     world = make_world(others=OTHERS)
-    world.script("compute.disks.aggregatedList", effect="warning", place=ZONE)
+    world.script("compute.disks.aggregatedList", effect="warning", placement=ZONE)
     assert [line.partition(":")[0] for line in billed(world).unread] == ["disks"]
 
 

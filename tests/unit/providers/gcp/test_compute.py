@@ -26,7 +26,7 @@ from providers.gcp.provider import make
 from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
 from tests.unit.providers.gcp.conftest import World
-from tests.unit.providers.gcp.places import ZONE, an_offer, in_zone, spot
+from tests.unit.providers.gcp.placements import ZONE, an_offer, in_zone, spot
 
 INSERT, LIST = "compute.instances.insert", "compute.instances.aggregatedList"
 
@@ -59,7 +59,7 @@ def test_a_stockout_recommends_zones_and_leaves_nothing(make_world: Callable[...
 
 
 def test_the_same_answer_comes_for_the_same_attempt(make_world: Callable[..., World]) -> None:
-    """Also where there is room by now: another place, or another attempt, is what the caller asks for next."""
+    """Also where there is room by now: another placement, or another attempt, is what the caller asks for next."""
     world = make_world(stock={"us-central1": 0})
     run = in_zone(world)
     for _ in range(2):
@@ -295,7 +295,7 @@ def test_what_is_listed_has_a_price(world: World) -> None:
 @pytest.mark.parametrize(
     "rule",
     [
-        {"operation": LIST, "effect": "warning", "place": "us-east1-b"},
+        {"operation": LIST, "effect": "warning", "placement": "us-east1-b"},
         {"operation": "compute.disks.aggregatedList", "status": 503},
         {"operation": "compute.addresses.aggregatedList", "effect": "lost_reply"},
     ],

@@ -221,7 +221,7 @@ def test_every_regions_answer_is_in_one_line(project: Project) -> None:
 
 
 def test_a_region_that_does_not_answer_is_named(project: Project) -> None:
-    rule = FaultRule(operation="compute.instances.aggregatedList", effect="warning", place="us-east1-b", times=None)
+    rule = FaultRule(operation="compute.instances.aggregatedList", effect="warning", placement="us-east1-b", times=None)
     Google(project.server.url).script(rule)
     line = project.lines()["regions"]
     assert line.state is UNKNOWN

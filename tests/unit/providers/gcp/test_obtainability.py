@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlacement
 from pricing.offers import Market
 from providers.cloud.obtainability import ObtainabilityTeller
 from providers.errors import PermissionDeniedError
 from tests.contract.gcp import OFFER
 from tests.unit.providers.gcp.conftest import World
-from tests.unit.providers.gcp.places import an_offer
+from tests.unit.providers.gcp.placements import an_offer
 
 L4 = "g2-standard-4"
 METHOD = "compute.advice.capacity"
@@ -24,10 +24,10 @@ def test_spot_offers_have_the_score_of_their_region(make_world: Callable[..., Wo
     offers = [an_offer(L4, Market.SPOT, region) for region in ("us-central1", "us-east1", "europe-west4")]
     assert isinstance(world.provider, ObtainabilityTeller)
     told = world.provider.obtainability([*offers, an_offer(L4)])
-    assert {place.region: known.grade for place, known in told.items()} == {
+    assert {placement.region: known.grade for placement, known in told.items()} == {
         "us-central1": "poor", "us-east1": "uncertain", "europe-west4": "good",
     }  # fmt: skip
-    known = told[MachinePlace("gcp", "us-central1", L4, "spot")]
+    known = told[MachinePlacement("gcp", "us-central1", L4, "spot")]
     since = world.provider.now() - timedelta(days=2)
     assert known.ground == (
         "obtainability 0.10 of 1 for one spot machine in the region; most run 2.0 h and more before they are "

@@ -87,7 +87,7 @@ def test_the_table_of_needs_is_the_oracles(oracle: dict[str, Any]) -> None:
 def test_every_recorded_instance_is_read(replies: list[dict[str, Any]]) -> None:
     bodies = of_kind(replies, "compute#instance")
     for page in of_kind(replies, "compute#instanceAggregatedList"):
-        bodies += [row for place in page.get("items", {}).values() for row in place.get("instances", ())]
+        bodies += [row for placement in page.get("items", {}).values() for row in placement.get("instances", ())]
     for body in bodies:
         told = through(compute_v1.Instance, {**body, "labels": LABELS})
         assert told["status"] in _STATES
@@ -102,7 +102,7 @@ def test_every_recorded_instance_is_read(replies: list[dict[str, Any]]) -> None:
 def test_every_recorded_list_is_read(replies: list[dict[str, Any]], kind: str, tmp_path: Path) -> None:
     singular = kind.removesuffix("es") if kind == "addresses" else kind.removesuffix("s")
     for body in of_kind(replies, f"compute#{singular}AggregatedList"):
-        rows = [row for place in body.get("items", {}).values() for row in place.get(kind, ())]
+        rows = [row for placement in body.get("items", {}).values() for row in placement.get(kind, ())]
         for row in rows:
             row |= {"labels": LABELS, "id": "1"}  # whoever recorded them changed some ids to what 64 bits do not hold
         pages = {kind: through(getattr(compute_v1, f"{singular.title()}AggregatedList"), body)}

@@ -18,7 +18,7 @@ from providers.errors import (
 from providers.gcp import quotas
 from tests.contract.gcp import OFFER
 from tests.unit.providers.gcp.conftest import World
-from tests.unit.providers.gcp.places import ZONE, an_offer, spot
+from tests.unit.providers.gcp.placements import ZONE, an_offer, spot
 
 
 def checks(world: World, offer: Offer | None = None) -> dict[str, PreflightState]:

@@ -23,7 +23,7 @@ from tests.unit.providers.gcp.conftest import World
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""
 ZONE = "us-central1-a"
-_PLACE = f"projects/{PROJECT}/locations/{ZONE}"
+_PLACEMENT = f"projects/{PROJECT}/locations/{ZONE}"
 
 
 def _project(account: GcpAccount) -> None:
@@ -40,7 +40,7 @@ def _list(account: GcpAccount) -> None:
 
 
 def _tpus(account: GcpAccount) -> None:
-    TpuCalls(account).call("ListNodes", {"parent": _PLACE})
+    TpuCalls(account).call("ListNodes", {"parent": _PLACEMENT})
 
 
 @pytest.mark.parametrize("ask", [_project, _refused, _list, _tpus])

@@ -129,12 +129,12 @@ def test_an_attempt_stays_with_its_engine(provider: LocalProvider) -> None:
 def test_which_host_is_taken(
     tmp_path: Path, harness: EngineDoubleHarness, choice: EngineChoice, answering: set[EngineName], host: str
 ) -> None:
-    place = here(tmp_path, choice)
+    location = here(tmp_path, choice)
 
     def find(name: EngineName) -> Engine | None:
         return harness.engine if name in answering else None
 
-    made = LocalProvider(place, ProcessHost(here=place, installed=lambda _: True), find, now)
+    made = LocalProvider(location, ProcessHost(here=location, installed=lambda _: True), find, now)
     first = made.preflight(made.offers(OfferQuery())[0]).checks[0]
     assert (first.name, first.state) == ("engine", PreflightState.OK)
     assert first.detail.startswith(host)
@@ -154,8 +154,8 @@ def test_which_host_is_taken(
 def test_a_process_needs_the_framework_of_the_job(
     tmp_path: Path, there: set[str], framework: Framework | None, state: PreflightState, text: str
 ) -> None:
-    place = here(tmp_path, EngineChoice.PROCESS)
-    made = LocalProvider(place, ProcessHost(here=place, installed=there.__contains__), lambda _: None, now)
+    location = here(tmp_path, EngineChoice.PROCESS)
+    made = LocalProvider(location, ProcessHost(here=location, installed=there.__contains__), lambda _: None, now)
     (offer,) = made.offers(OfferQuery())
     preflight = made.preflight(offer) if framework is None else made.preflight_for(offer, a_job(framework=framework))
     (trainer,) = [check for check in preflight.checks if check.name == "trainer"]
@@ -165,8 +165,8 @@ def test_a_process_needs_the_framework_of_the_job(
 
 
 def test_an_engine_that_was_demanded_and_does_not_answer_is_the_machines_error(tmp_path: Path) -> None:
-    place = here(tmp_path, EngineChoice.DOCKER)
-    made = LocalProvider(place, ProcessHost(here=place), lambda _: None, now)
+    location = here(tmp_path, EngineChoice.DOCKER)
+    made = LocalProvider(location, ProcessHost(here=location), lambda _: None, now)
     assert made.preflight(made.offers(OfferQuery())[0]).state is PreflightState.REFUSED
     with pytest.raises(MachineError, match="docker") as caught:
         made.launch(request(made))

@@ -97,7 +97,7 @@ def test_a_slow_call_takes_its_time() -> None:
     assert practice.world.now - before == timedelta(seconds=40)
 
 
-def test_a_list_can_come_back_with_a_warning_in_place_of_its_items() -> None:
+def test_a_list_can_come_back_with_a_warning_in_placement_of_its_items() -> None:
     practice = Practice()
     practice.launch()
     practice.script(faults=[{"effect": "warning", "times": None}])

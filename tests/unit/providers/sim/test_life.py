@@ -159,8 +159,8 @@ def test_spot_is_taken_back_at_random_and_each_time_alike() -> None:
     assert timedelta(seconds=30) < mean < timedelta(seconds=90)
 
 
-def test_how_often_spot_is_taken_back_hangs_on_the_place() -> None:
-    practice = Practice({"places": [{"zone": "sim-east-b", "reclaims_per_hour": 600}]})
+def test_how_often_spot_is_taken_back_hangs_on_the_placement() -> None:
+    practice = Practice({"placements": [{"zone": "sim-east-b", "reclaims_per_hour": 600}]})
     calm, busy = practice.launch(market="spot"), practice.launch("r2", market="spot", zone="sim-east-b")
     practice.wait(hours=1)
     assert practice.row(calm)["why"] == "InstanceInitiatedShutdown"

@@ -37,12 +37,12 @@ def test_the_same_token_with_other_parameters_is_refused(change: dict[str, Any])
 
 
 @pytest.mark.parametrize(
-    "place", [{"region": "sim-west", "zone": "sim-west-a"}, {"zone": "sim-east-b"}, {"zone": None}]
+    "placement", [{"region": "sim-west", "zone": "sim-west-a"}, {"zone": "sim-east-b"}, {"zone": None}]
 )
-def test_a_token_counts_in_its_zone_or_where_none_is_named_in_its_region(place: dict[str, Any]) -> None:
+def test_a_token_counts_in_its_zone_or_where_none_is_named_in_its_region(placement: dict[str, Any]) -> None:
     practice = Practice()
-    assert practice.launch() != practice.launch(**place)
-    assert practice.launch(**place) == practice.launch(**place)
+    assert practice.launch() != practice.launch(**placement)
+    assert practice.launch(**placement) == practice.launch(**placement)
     assert practice.ledger["runs"]["r1"]["max_live"] == 2
 
 
@@ -63,13 +63,13 @@ def test_a_token_names_its_machine_for_a_day_after_it_has_ended(hours: int, mach
 
 
 def test_what_was_refused_has_used_up_no_token() -> None:
-    practice = Practice({"places": [{"zone": "sim-east-a", "stock": 0}]})
+    practice = Practice({"placements": [{"zone": "sim-east-a", "stock": 0}]})
     assert refused(practice).code == Code.NO_CAPACITY
     assert practice.launch("r2", zone="sim-east-b")
 
 
 def test_a_zone_without_stock_names_others_that_have_some() -> None:
-    practice = Practice({"stock": 1, "places": [{"zone": "sim-east-c", "stock": 0}]})
+    practice = Practice({"stock": 1, "placements": [{"zone": "sim-east-c", "stock": 0}]})
     practice.launch()
     error = refused(practice)
     assert (error.code, error.details["elsewhere"]) == (Code.NO_CAPACITY, ["sim-east-b"])
@@ -79,7 +79,7 @@ def test_a_zone_without_stock_names_others_that_have_some() -> None:
 
 
 def test_stock_comes_and_goes_by_the_rules_of_the_scenario() -> None:
-    practice = Practice({"places": [{"instance_type": "t4.one", "stock": 0, "start": "1h", "end": "2h"}]})
+    practice = Practice({"placements": [{"instance_type": "t4.one", "stock": 0, "start": "1h", "end": "2h"}]})
     practice.launch()
     practice.wait(hours=1)
     assert refused(practice).code == Code.NO_CAPACITY

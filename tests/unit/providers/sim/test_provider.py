@@ -114,7 +114,7 @@ def test_preflight_tells_no_from_perhaps(cloud: Cloud, code: str, state: Preflig
 @pytest.mark.parametrize(
     "fault",
     [
-        {"operation": "ListInstances", "where": {"region": "sim-west"}, "code": "PlaceUnavailable"},
+        {"operation": "ListInstances", "where": {"region": "sim-west"}, "code": "PlacementUnavailable"},
         {"operation": "ListInstances", "where": {"pageToken": "*"}},
         {"operation": "ListDisks", "where": {"region": "sim-north"}, "code": "AccessDenied"},
         {"operation": "ListSchedules", "effect": "lost_reply"},
@@ -136,7 +136,7 @@ def test_a_list_that_is_not_whole_says_so(fault: dict[str, Any]) -> None:
     assert len(whole) == 9
 
 
-def test_expired_credentials_are_no_unanswered_place(cloud: Cloud) -> None:
+def test_expired_credentials_are_no_unanswered_placement(cloud: Cloud) -> None:
     cloud.script(operation="ListDisks", code="ExpiredCredentials")
     with pytest.raises(CredentialsError):
         cloud.provider.list_owned()

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 TEXT = """
 seed = 3
 listing_lag = "10s"
-[[places]]
+[[placements]]
 market = "spot"
 stock = 2
 [[faults]]
@@ -57,7 +57,7 @@ def test_a_speed_that_is_none_is_refused(speed: str) -> None:
         ("stok = 1", "stok"),
         ("stock = -1", "stock"),
         ('listing_lag = "soon"', "listing_lag"),
-        ("[[places]]\nmarket = 'spott'", "places.0.market"),
+        ("[[placements]]\nmarket = 'spott'", "placements.0.market"),
         ("stock = [", "busy.toml"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from providers.stores.patience import Patience
-from providers.stores.urls import BucketAddress, place, size_bytes
+from providers.stores.urls import BucketAddress, bucket_address, size_bytes
 from tests.doubles.proxy import Break, Fault, Proxy
 from tests.unit.providers.stores.worlds import World
 
@@ -22,13 +22,13 @@ from tests.unit.providers.stores.worlds import World
     ],
 )
 def test_where_an_address_points(url: str, expected: BucketAddress) -> None:
-    assert place(url) == expected
+    assert bucket_address(url) == expected
 
 
 @pytest.mark.parametrize("url", ["s3://", "ftp://b/x", "az://account", "b/x", ""])
 def test_addresses_that_point_nowhere(url: str) -> None:
     with pytest.raises(BadRequestError, match="no address of a bucket"):
-        place(url)
+        bucket_address(url)
 
 
 def test_how_much_lies_in_a_bucket(away: World) -> None:

@@ -213,7 +213,7 @@ def test_a_create_without_an_answer_is_sent_again_while_it_is_wanted(look: Look)
 
 # --- where to go -------------------------------------------------------------------------------------------------
 
-FIRST, SECOND, OTHER_REGION, OTHER_TYPE = PLACES = (
+FIRST, SECOND, OTHER_REGION, OTHER_TYPE = PLACEMENTS = (
     a_target("1", provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4"),
     a_target("2", provider="aws", region="r1", zone="r1b", instance_type="g4", family="g4"),
     a_target("3", provider="aws", region="r2", zone="r2a", instance_type="g4", family="g4"),
@@ -222,7 +222,7 @@ FIRST, SECOND, OTHER_REGION, OTHER_TYPE = PLACES = (
 
 
 def a_search(*, attempts: tuple[Attempt, ...] = (), **changes: Any) -> Run:
-    run = a_run(I if attempts else P, made=attempts, **({"targets": PLACES, "provider": "aws"} | changes))
+    run = a_run(I if attempts else P, made=attempts, **({"targets": PLACEMENTS, "provider": "aws"} | changes))
     return replace(run, deadline=NOON + 24 * HOUR) if "deadline" not in changes else run
 
 
@@ -239,7 +239,7 @@ REFUSED = an_attempt(1, FIRST, ref=None, cleared=True, ended_at=NOON, reason="no
 
 
 @pytest.mark.parametrize(
-    ("attempts", "refusals", "place"),
+    ("attempts", "refusals", "placement"),
     [
         ((), (), FIRST),
         ((), refused(FIRST), SECOND),
@@ -254,16 +254,16 @@ REFUSED = an_attempt(1, FIRST, ref=None, cleared=True, ended_at=NOON, reason="no
         ((WENT,), refused(FIRST, at=NOON - HOUR), FIRST),
     ],
 )
-def test_the_next_place_is_the_first_that_nobody_refused_lately(
-    attempts: tuple[Attempt, ...], refusals: tuple[Refusal, ...], place: Target
+def test_the_next_placement_is_the_first_that_nobody_refused_lately(
+    attempts: tuple[Attempt, ...], refusals: tuple[Refusal, ...], placement: Target
 ) -> None:
     run = a_search(attempts=attempts)
     for action in (next_action(run, Look(refusals=refusals), SOON), where_next(run, Look(refusals=refusals), SOON)):
-        assert action == Launch(len(attempts) + 1, place)
+        assert action == Launch(len(attempts) + 1, placement)
 
 
 def test_a_fresh_run_asks_anyway_when_what_others_were_refused_leaves_nothing() -> None:
-    others = refused(*PLACES, at=NOON - timedelta(minutes=1))
+    others = refused(*PLACEMENTS, at=NOON - timedelta(minutes=1))
     assert next_action(a_search(), Look(refusals=others), SOON) == Launch(1, FIRST)
     # And what it is refused itself still counts.
     own = (*others, *refused(FIRST))
@@ -273,18 +273,18 @@ def test_a_fresh_run_asks_anyway_when_what_others_were_refused_leaves_nothing() 
 
 def test_whoever_launches_an_ended_run_again_is_not_put_off_by_its_former_life() -> None:
     run = replace(a_search(attempts=(WENT,)), phase=D, outcome=Outcome.NO_CAPACITY)
-    assert where_next(run, Look(refusals=refused(*PLACES)), SOON) == Launch(2, FIRST)
+    assert where_next(run, Look(refusals=refused(*PLACEMENTS)), SOON) == Launch(2, FIRST)
     assert where_next(run, Look(refusals=refused(FIRST)), SOON) == Launch(2, SECOND)
 
 
 def test_a_run_that_was_refused_everywhere_ends_and_says_why() -> None:
     run = a_search(attempts=(REFUSED,), deadline=NOON + timedelta(minutes=10))
-    assert next_action(run, Look(refusals=refused(*PLACES)), SOON) == End(
-        Outcome.NO_CAPACITY, "4 places were asked, none has room: no room"
+    assert next_action(run, Look(refusals=refused(*PLACEMENTS)), SOON) == End(
+        Outcome.NO_CAPACITY, "4 placements were asked, none has room: no room"
     )
     mixed = (*refused(FIRST, SECOND, OTHER_TYPE), quota(OTHER_REGION, "G vCPUs"))
     assert next_action(run, Look(refusals=mixed), SOON) == End(
-        Outcome.NO_CAPACITY, "4 places were asked, none has room: no room; quotas that are too small: G vCPUs"
+        Outcome.NO_CAPACITY, "4 placements were asked, none has room: no room; quotas that are too small: G vCPUs"
     )
     alone = (quota(FIRST, "G vCPUs"), quota(OTHER_REGION, "G vCPUs"), quota(OTHER_TYPE, "P vCPUs"))
     assert next_action(run, Look(refusals=alone), SOON) == End(
@@ -297,13 +297,13 @@ def test_a_run_that_was_refused_everywhere_waits_for_the_next_pass_while_its_dea
     action = next_action(run, Look(refusals=refused(FIRST)), SOON)
     assert action == Wait(
         SOON + LOOK_AGAIN,
-        f"asked 1 place, none has room; pass 2 begins at 12:15 UTC; at most {MOST_CREATES} creates in all",
+        f"asked 1 placement, none has room; pass 2 begins at 12:15 UTC; at most {MOST_CREATES} creates in all",
     )
 
 
-def test_a_run_that_got_somewhere_waits_for_a_place_until_its_deadline() -> None:
+def test_a_run_that_got_somewhere_waits_for_a_placement_until_its_deadline() -> None:
     run = a_search(attempts=(WENT,))
-    refusals = refused(*PLACES)
+    refusals = refused(*PLACEMENTS)
     opens = refusals[0].until
     action = next_action(run, Look(refusals=refusals), SOON)
     assert isinstance(action, Wait)
@@ -312,7 +312,7 @@ def test_a_run_that_got_somewhere_waits_for_a_place_until_its_deadline() -> None
     assert isinstance(action, Wait)
     assert action.until == opens
     assert next_action(run, Look(refusals=refusals), opens) == Launch(2, FIRST)
-    # No place opens in time.
+    # No placement opens in time.
     early = replace(run, deadline=opens)
     assert isinstance(next_action(early, Look(refusals=refusals), SOON), End)
 
@@ -332,13 +332,13 @@ def test_a_run_that_may_not_go_on_ends(
 ) -> None:
     run = a_search(attempts=attempts, **changes)
     if outcome is Outcome.BUDGET:
-        run = replace(run, targets=tuple(replace(place, overhead_seconds=60.0) for place in PLACES))
+        run = replace(run, targets=tuple(replace(placement, overhead_seconds=60.0) for placement in PLACEMENTS))
     action = next_action(run, Look(), now)
     assert isinstance(action, End)
     assert action.outcome is outcome
 
 
-def test_places_that_the_budget_does_not_pay_for_are_passed_over() -> None:
+def test_placements_that_the_budget_does_not_pay_for_are_passed_over() -> None:
     """A quarter of an hour until the first step costs a dollar at $4 an hour."""
     dear = replace(OTHER_TYPE, overhead_seconds=900.0)
     run = a_search(targets=(dear, FIRST), budget_usd=Decimal("0.99"))
@@ -346,10 +346,10 @@ def test_places_that_the_budget_does_not_pay_for_are_passed_over() -> None:
     assert next_action(replace(run, budget_usd=Decimal("1.01")), Look(), SOON) == Launch(1, dear)
 
 
-def test_a_run_without_places_does_not_blame_its_budget() -> None:
+def test_a_run_without_placements_does_not_blame_its_budget() -> None:
     """As an earlier version of plan recorded it."""
     assert next_action(a_search(targets=()), Look(), SOON) == End(
-        Outcome.NO_CAPACITY, "0 places were asked, none has room: none is in the plan"
+        Outcome.NO_CAPACITY, "0 placements were asked, none has room: none is in the plan"
     )
 
 

@@ -21,12 +21,12 @@ def phases(desk: Desk) -> list[Phase]:
     return [event.phase for event in desk.events_of(PhaseReached)]
 
 
-def two_places() -> list[Target]:
+def two_placements() -> list[Target]:
     return [a_target(zone="a"), a_target(zone="b")]
 
 
 def packed(run: Run) -> Run:
-    """A run as the journal keeps it once it has its receipt: one that may go on by itself keeps its places."""
+    """A run as the journal keeps it once it has its receipt: one that may go on by itself keeps its placements."""
     return run if run.outcome is Outcome.INTERRUPTED else replace(run, targets=())
 
 
@@ -55,6 +55,6 @@ class Fuse:
             raise Crash
 
 
-def places(run: Run) -> list[str | None]:
+def placements(run: Run) -> list[str | None]:
     """Where each attempt went."""
     return [attempt.target.zone if attempt.target else None for attempt in run.attempts]

@@ -32,7 +32,7 @@ from tests.builders import a_job, a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, ended_at_once, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
-from tests.unit.planner.runs.execution.followed import places
+from tests.unit.planner.runs.execution.followed import placements
 
 A, B, C = (a_target(zone=zone, family="g4") for zone in "abc")
 BUSY, UNCLEAR, FULL = ThrottledError("slow down"), TransientError("connection lost"), CapacityError("no room")
@@ -84,7 +84,7 @@ def test_what_may_have_arrived_is_sent_again_byte_for_byte(desk: Desk, error: Pr
     first, *others = desk.provider.received
     assert others == [first] * times
     assert {tuple(wire(request)) for request in others} == {tuple(wire(first))}
-    assert (places(run), run.attempts[0].tries) == (["a"], times)
+    assert (placements(run), run.attempts[0].tries) == (["a"], times)
 
 
 def test_between_two_tries_it_waits_longer_each_time_and_at_most_a_minute(desk: Desk) -> None:
@@ -133,11 +133,13 @@ def test_each_try_is_on_disk_before_it_leaves(desk: Desk) -> None:
 GONE = BadRequestError("its data disk was not found")
 
 
-def test_a_request_refused_as_wrong_only_when_it_is_sent_again_gives_up_its_place_and_not_its_run(desk: Desk) -> None:
-    """An earlier try may have made what the request names, and taken it back when the place refused."""
+def test_a_request_refused_as_wrong_only_when_it_is_sent_again_gives_up_its_placement_and_not_its_run(
+    desk: Desk,
+) -> None:
+    """An earlier try may have made what the request names, and taken it back when the placement refused."""
     desk.provider.refuse |= {("launch", 1): UNCLEAR, ("launch", 2): GONE}
     run, _ = desk.launch(targets=[A, B])
-    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b"])
+    assert (run.outcome, placements(run)) == (Outcome.SUCCEEDED, ["a", "b"])
     assert (run.attempts[0].cleared, run.attempts[0].reason) == (True, "its data disk was not found")
 
 
@@ -150,11 +152,13 @@ def test_a_wrong_request_ends_its_run_however_often_the_first_try_is_unclear(des
 
 
 @pytest.mark.parametrize(("error", "most"), [(BUSY, MOST_THROTTLED), (UNCLEAR, MOST_TRIES)])
-def test_after_too_many_tries_the_place_is_given_up_and_remembered(desk: Desk, error: ProviderError, most: int) -> None:
+def test_after_too_many_tries_the_placement_is_given_up_and_remembered(
+    desk: Desk, error: ProviderError, most: int
+) -> None:
     for number in range(1, most + 1):
         desk.provider.refuse["launch", number] = error
     run, receipt = desk.launch(targets=[A, B])
-    assert (places(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
     assert [request.attempt for request in desk.provider.received] == [1] * most + [2]
     assert [refusal.zone for refusal in desk.journal.refusals(desk.clock.now())] == ["a"]
     assert (receipt.attempts, receipt.interruptions) == (2, 0)
@@ -166,7 +170,7 @@ def test_what_exists_after_too_many_tries_is_adopted(desk: Desk) -> None:
     for number in range(1, MOST_TRIES + 1):
         desk.provider.lose["launch", number] = UNCLEAR
     run, _ = desk.launch(targets=[A, B])
-    assert (places(run), run.outcome) == (["a"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a"], Outcome.SUCCEEDED)
     assert desk.provider.count("launch") == MOST_TRIES
     assert desk.leaked == []
 
@@ -178,7 +182,7 @@ def test_what_cannot_be_looked_up_is_ended_before_the_run_goes_elsewhere(desk: D
     desk.provider.refuse["list_owned", 1] = UNCLEAR
     never_two(desk)
     run, _ = desk.launch(targets=[A, B])
-    assert (places(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
     assert desk.leaked == []
 
 
@@ -192,7 +196,7 @@ def test_a_refusal_after_a_lost_reply_does_not_hide_what_the_lost_one_made(
     desk.provider.refuse["launch", 2] = error
     never_two(desk)
     run, _ = desk.launch(targets=[A, a_target(zone="b", region="there", family="g4")])
-    assert (places(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
     assert desk.leaked == []
 
 
@@ -265,11 +269,11 @@ def test_a_replay_that_finds_its_machine_dead_goes_by_how_it_died(
     assert desk.leaked == []
 
 
-def test_a_replay_refused_as_wrong_gives_up_its_place_and_not_its_run(desk: Desk) -> None:
+def test_a_replay_refused_as_wrong_gives_up_its_placement_and_not_its_run(desk: Desk) -> None:
     run = crashed(desk, after=False, targets=[A, B])
     desk.provider.refuse["launch", desk.provider.count("launch") + 1] = GONE
     run, _ = desk.runner().follow(run, desk.request())
-    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b"])
+    assert (run.outcome, placements(run)) == (Outcome.SUCCEEDED, ["a", "b"])
     assert desk.leaked == []
 
 
@@ -291,14 +295,14 @@ def test_nobody_sends_the_create_of_a_run_whose_deadline_has_passed(desk: Desk) 
 # --- failover ----------------------------------------------------------------------------------------------------
 
 
-def test_capacity_goes_to_the_next_place_in_the_plans_order(desk: Desk) -> None:
+def test_capacity_goes_to_the_next_placement_in_the_plans_order(desk: Desk) -> None:
     desk.provider.refuse |= {("launch", 1): FULL, ("launch", 2): FULL}
     run, receipt = desk.launch(targets=[A, B, C])
-    assert (places(run), run.outcome) == (["a", "b", "c"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "b", "c"], Outcome.SUCCEEDED)
     assert [attempt.reason for attempt in run.attempts[:2]] == ["no room", "no room"]
     assert (receipt.attempts, receipt.interruptions) == (3, 0)
     assert f"{A.where}: no room" in [event.detail for event in desk.events_of(PhaseReached)]
-    assert sum(desk.clock.sleeps) < 60, "nobody waits for a place that says at once that it is full"
+    assert sum(desk.clock.sleeps) < 60, "nobody waits for a placement that says at once that it is full"
 
 
 def test_a_quota_skips_the_family_in_the_region_and_names_it(desk: Desk) -> None:
@@ -315,34 +319,34 @@ def test_a_quota_skips_the_family_in_the_region_and_names_it(desk: Desk) -> None
 def test_the_zone_that_the_provider_recommends_is_asked_next(desk: Desk) -> None:
     desk.provider.refuse["launch", 1] = CapacityError("no room", elsewhere=("c",))
     run, _ = desk.launch(targets=[A, B, C])
-    assert places(run) == ["a", "c"]
+    assert placements(run) == ["a", "c"]
 
 
 def test_what_one_run_was_refused_the_next_one_does_not_ask(desk: Desk) -> None:
     desk.provider.refuse["launch", 1] = FULL
     desk.launch(targets=[A, B])
     second, _ = desk.launch(targets=[A, B])
-    assert places(second) == ["b"]
+    assert placements(second) == ["b"]
     desk.clock.advance(15 * 60)
     third, _ = desk.launch(targets=[A, B])
-    assert places(third) == ["a"]
+    assert placements(third) == ["a"]
 
 
-def test_a_fresh_run_asks_anyway_when_all_its_places_were_refused_to_others(desk: Desk) -> None:
+def test_a_fresh_run_asks_anyway_when_all_its_placements_were_refused_to_others(desk: Desk) -> None:
     desk.provider.down["launch"] = FULL
     short = a_job(constraints={"deadline": "10m"})  # no second pass begins before it
     first, _ = desk.launch(short, targets=[A, B])
-    assert (places(first), first.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
+    assert (placements(first), first.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
     desk.clock.advance(60)
     second, _ = desk.launch(short, targets=[A, B])
-    assert (places(second), second.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
+    assert (placements(second), second.outcome) == (["a", "b"], Outcome.NO_CAPACITY)
     desk.provider.down.clear()
     desk.clock.advance(60)
     third, _ = desk.launch(targets=[A, B])
-    assert (places(third), third.outcome) == (["a"], Outcome.SUCCEEDED)
+    assert (placements(third), third.outcome) == (["a"], Outcome.SUCCEEDED)
 
 
-def test_refused_places_cost_nothing(desk: Desk) -> None:
+def test_refused_placements_cost_nothing(desk: Desk) -> None:
     desk.provider.refuse |= {("launch", 1): FULL, ("launch", 2): FULL}
     desk.scripts(done_at_once)
     dear = [a_target("36000", zone="a"), a_target("36000", zone="b"), a_target("0", zone="c")]
@@ -355,7 +359,7 @@ def test_credentials_that_end_in_the_middle_of_a_search_end_it(desk: Desk) -> No
     with pytest.raises(Exception, match="expired"):
         desk.launch(targets=[A, B, C])
     (run,) = desk.journal.runs()
-    assert (run.phase, run.outcome, places(run)) == (Phase.DONE, Outcome.REFUSED, ["a", "b"])
+    assert (run.phase, run.outcome, placements(run)) == (Phase.DONE, Outcome.REFUSED, ["a", "b"])
     assert desk.leaked == []
 
 
@@ -439,8 +443,8 @@ def test_a_recorded_request_that_cannot_be_read_ends_the_run_and_its_machine(
     assert (desk.leaked, len(desk.provider.received)) == ([], 1)
 
 
-def test_a_place_that_was_just_taken_away_is_passed_over_for_a_while(desk: Desk) -> None:
+def test_a_placement_that_was_just_taken_away_is_passed_over_for_a_while(desk: Desk) -> None:
     desk.scripts(ends_after(EndKind.RECLAIMED, 10), trains_well)
     run, _ = desk.launch(targets=[A, B])
-    assert (places(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "b"], Outcome.SUCCEEDED)
     assert [refusal.zone for refusal in desk.journal.refusals(desk.clock.now())] == ["a"]

@@ -49,7 +49,7 @@ from tests.doubles.fake_machine import (
     stubborn,
     trains_well,
 )
-from tests.unit.planner.runs.execution.followed import packed, phases, recorded, two_places
+from tests.unit.planner.runs.execution.followed import packed, phases, recorded, two_placements
 
 # --- a plain run -------------------------------------------------------------------------------------------------
 
@@ -229,10 +229,10 @@ def powers_off_at_once(machine: FakeMachine) -> Iterator[Sighting]:
 
 
 def test_a_machine_that_may_not_read_its_run_directory_ends_the_run_as_refused(desk: Desk) -> None:
-    """No other place would let it: the role is the same everywhere."""
+    """No other placement would let it: the role is the same everywhere."""
     desk.scripts(powers_off_at_once)
     desk.provider.console = ("Booting", f"[   31.0] {REFUSED}", "Power down")
-    run, _ = desk.launch(targets=two_places())
+    run, _ = desk.launch(targets=two_placements())
     assert run.outcome is Outcome.REFUSED
     assert isinstance(ended_error(run), RefusedError)
     assert "may not read its run directory; plan doctor" in (run.message or "")
@@ -241,19 +241,19 @@ def test_a_machine_that_may_not_read_its_run_directory_ends_the_run_as_refused(d
 
 
 @pytest.mark.parametrize("console", [("Booting", "Power down"), None])
-def test_a_machine_whose_console_says_nothing_is_lost_and_another_place_is_tried(
+def test_a_machine_whose_console_says_nothing_is_lost_and_another_placement_is_tried(
     desk: Desk, console: tuple[str, ...] | None
 ) -> None:
     desk.scripts(powers_off_at_once, trains_well)
     desk.provider.console = console
-    run, _ = desk.launch(targets=two_places())
+    run, _ = desk.launch(targets=two_placements())
     assert (run.outcome, len(run.attempts)) == (Outcome.SUCCEEDED, 2)
 
 
 def test_a_console_that_never_answers_keeps_no_run_waiting_until_its_deadline(desk: Desk) -> None:
     desk.scripts(powers_off_at_once, trains_well)
     desk.provider.down["logs"] = TransientError("no answer", hint="try again")
-    run, _ = desk.launch(targets=two_places())
+    run, _ = desk.launch(targets=two_placements())
     assert (run.outcome, len(run.attempts)) == (Outcome.SUCCEEDED, 2)
     messages = [event.text for event in desk.events if isinstance(event, Message)]
     assert sum("cannot be read: why the machine ended" in text for text in messages) == 1
@@ -272,12 +272,12 @@ def test_a_console_that_never_answers_keeps_no_run_waiting_until_its_deadline(de
         (UnrecognizedError("what", code="X"), ThisMachineError, Outcome.FAILED),
     ],
 )
-def test_a_refusal_that_another_place_would_not_mend_ends_the_run(
+def test_a_refusal_that_another_placement_would_not_mend_ends_the_run(
     desk: Desk, error: ProviderError, kind: type[PlanError], outcome: Outcome
 ) -> None:
     desk.provider.refuse["launch", 1] = error
     with pytest.raises(kind) as caught:
-        desk.launch(targets=two_places())
+        desk.launch(targets=two_placements())
     assert caught.value.message == f"{error.message}{f' ({error.code})' if error.code else ''}"
     assert caught.value.hint == error.hint
     (run,) = desk.journal.runs()
@@ -295,12 +295,12 @@ def test_a_refusal_that_another_place_would_not_mend_ends_the_run(
             CapacityError("none left"),
             Outcome.NO_CAPACITY,
             5,
-            "1 place was asked in 3 passes with 3 creates, none has room: none left",
+            "1 placement was asked in 3 passes with 3 creates, none has room: none left",
         ),
         (QuotaError("too many", quota="vCPUs"), Outcome.REFUSED, 4, "the account's quota is too small: vCPUs"),
     ],
 )
-def test_a_run_that_no_place_takes_ends_and_has_a_receipt(
+def test_a_run_that_no_placement_takes_ends_and_has_a_receipt(
     desk: Desk, error: ProviderError, outcome: Outcome, exit_code: int, message: str
 ) -> None:
     desk.provider.down["launch"] = error

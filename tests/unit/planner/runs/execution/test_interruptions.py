@@ -1,4 +1,4 @@
-"""Whatever takes a machine away, the run goes on from its checkpoint: in the next place, within its limits."""
+"""Whatever takes a machine away, the run goes on from its checkpoint: in the next placement, within its limits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.doubles.fake_machine import (
     trains_at,
     trains_well,
 )
-from tests.unit.planner.runs.execution.followed import places
+from tests.unit.planner.runs.execution.followed import placements
 from workloads.job import OnSlow
 
 A, B, C = (a_target(zone=zone, instance_type="g4") for zone in "abc")
@@ -82,13 +82,13 @@ def test_each_machine_is_gone_before_the_next_one_is_asked_for(desk: Desk) -> No
 def test_where_spot_was_just_taken_back_the_run_does_not_go(desk: Desk) -> None:
     desk.scripts(ends_after(EndKind.RECLAIMED, 10), ends_after(EndKind.RECLAIMED, 10), trains_well)
     run, _ = desk.launch(targets=[A, B, C])
-    assert places(run) == ["a", "b", "c"]
+    assert placements(run) == ["a", "b", "c"]
 
 
-def test_with_one_place_alone_it_waits_until_that_may_have_room_again(desk: Desk) -> None:
+def test_with_one_placement_alone_it_waits_until_that_may_have_room_again(desk: Desk) -> None:
     desk.scripts(ends_after(EndKind.RECLAIMED, 10), trains_well)
     run, receipt = desk.launch(a_job(constraints={"deadline": "5h"}), targets=[A])
-    assert (places(run), run.outcome) == (["a", "a"], Outcome.SUCCEEDED)
+    assert (placements(run), run.outcome) == (["a", "a"], Outcome.SUCCEEDED)
     assert timedelta(minutes=14) < run.attempts[1].asked_at - NOON < timedelta(minutes=17)  # type: ignore[operator]
     assert any(text.startswith("no placement has capacity; trying again from") for text in messages(desk))
     assert receipt.actual_usd < 0.02, "waiting costs nothing"
@@ -124,7 +124,7 @@ def test_progress_starts_the_count_anew(desk: Desk) -> None:
     assert (run.outcome, receipt.attempts) == (Outcome.SUCCEEDED, 6)
 
 
-def test_refused_places_in_between_are_no_interruptions(desk: Desk) -> None:
+def test_refused_placements_in_between_are_no_interruptions(desk: Desk) -> None:
     desk.scripts(ends(EndKind.KILLED), trains_well, ends(EndKind.KILLED), trains_well)
     desk.provider.refuse |= {("launch", 2): CapacityError("no room")}
     run, receipt = desk.launch(targets=[A, B])
@@ -255,7 +255,7 @@ def test_a_machine_that_ends_itself_tells_the_budget_from_the_deadline(desk: Des
     assert by_deadline.outcome is Outcome.DEADLINE
 
 
-def test_a_place_that_the_rest_of_the_budget_does_not_pay_for_is_not_asked(desk: Desk) -> None:
+def test_a_placement_that_the_rest_of_the_budget_does_not_pay_for_is_not_asked(desk: Desk) -> None:
     """A quarter of an hour passes before its first step."""
     slow_start = a_target("36", zone="a", overhead_seconds=900.0)
     run, _ = desk.launch(a_job(constraints={"budget_usd": "8"}), targets=[slow_start])
@@ -270,7 +270,7 @@ SLOW_RATE = 100.0  # a step of 128 images takes 1.28 s; two minutes are a hundre
 
 
 def promising(zone: str = "a", device: str = "cpu", **changes: Any) -> Target:
-    """A place that was said to train 500 to 2,000 images a second."""
+    """A placement that was said to train 500 to 2,000 images a second."""
     speed: dict[str, Any] = {"images_per_second": 1000.0, "images_per_second_low": 500.0, "seconds": 600.0}
     return replace(a_target(zone=zone, device=device, **changes), **speed)
 
@@ -281,7 +281,7 @@ def test_a_run_that_is_slower_than_its_estimate_goes_on_stops_or_goes_elsewhere_
         desk.scripts(trains_at(SLOW_RATE), trains_well)
         job = a_job(on_slow=on_slow, constraints={"deadline": "5h"})
         run, receipt = desk.launch(job, targets=[promising("a"), promising("b"), promising("c", device="T4")])
-        outcomes[on_slow] = (run.outcome, places(run), receipt.interruptions)
+        outcomes[on_slow] = (run.outcome, placements(run), receipt.interruptions)
     assert outcomes == {
         OnSlow.CONTINUE: (Outcome.SUCCEEDED, ["a"], 0),
         OnSlow.STOP: (Outcome.STOPPED, ["a"], 0),

@@ -86,7 +86,7 @@ def test_figures_that_cannot_be_read_are_no_failure(desk: Desk, metrics: bytes) 
     assert run.outcome is Outcome.SUCCEEDED
 
 
-def test_a_place_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
+def test_a_folder_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
     run = desk.planned()
     (desk.folder / "model").write_text("in the way")
     with pytest.raises(ThisMachineError, match="cannot write the model") as caught:

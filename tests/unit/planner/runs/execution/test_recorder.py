@@ -117,7 +117,7 @@ def test_a_journal_that_heals_has_what_was_done_meanwhile(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_refused_places_are_no_reason_to_stop_either(desk: Desk, trouble: Callable[[Desk], None]) -> None:
+def test_refused_placements_are_no_reason_to_stop_either(desk: Desk, trouble: Callable[[Desk], None]) -> None:
     recorder = a_recorder(desk)
     refusal = no_capacity(a_target(), NOON, "no room")
     recorder.remember(refusal)

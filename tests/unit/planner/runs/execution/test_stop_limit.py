@@ -73,7 +73,7 @@ def test_a_machine_that_goes_on_is_ended_after_its_limit(
     [
         (STOP_REQUEST, {"told_to_stop_at": None}),  # nobody came to tell it
         (STOP_REQUEST, {"tells_time": False}),  # on this computer, which may have slept
-        ({"moving": Market.SPOT}, {}),  # its training is wanted: only the place was to change
+        ({"moving": Market.SPOT}, {}),  # its training is wanted: only the placement was to change
         ({"slow": OnSlow.REPLAN}, {}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Ending what a run has made: it is gone when every place has said so, and not before."""
+"""Ending what a run has made: it is gone when every placement has said so, and not before."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def test_what_does_not_go_is_named_and_not_called_gone(world: World) -> None:
     assert max(world.clock.sleeps) == LONGEST_PAUSE_SECONDS
 
 
-# --- absence counts only when every place has answered -----------------------------------------------------------
+# --- absence counts only when every placement has answered -----------------------------------------------------------
 
 
-def test_a_place_that_does_not_answer_keeps_it_open(world: World) -> None:
+def test_a_placement_that_does_not_answer_keeps_it_open(world: World) -> None:
     """Nothing is listed by those that answer; the machine is in the one that does not."""
     world.provider.down["list_owned"] = world.incomplete()
     with pytest.raises(TeardownUnverifiedError, match="whatever is in us-east-1c of run"):
@@ -143,7 +143,7 @@ def test_what_an_incomplete_listing_shows_is_deleted_all_the_same(world: World) 
     assert world.remaining == []
 
 
-def test_a_place_that_answers_later_is_believed_then(world: World) -> None:
+def test_a_placement_that_answers_later_is_believed_then(world: World) -> None:
     for number in (1, 2, 3):
         world.provider.refuse["list_owned", number] = world.incomplete()
     world.clear(an_attempt(ref=None))

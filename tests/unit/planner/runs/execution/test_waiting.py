@@ -19,7 +19,7 @@ from tests.builders import a_job, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import disappears, ends_after, in_vain, silent, trains_well, waits
-from tests.unit.planner.runs.execution.followed import places
+from tests.unit.planner.runs.execution.followed import placements
 from workloads.durations import parse_duration
 
 MINUTE = timedelta(minutes=1)
@@ -137,10 +137,10 @@ def test_another_process_takes_the_earliest_instant_that_the_provider_tells(desk
 # --- in vain ------------------------------------------------------------------------------------------------------
 
 
-def test_where_it_waited_in_vain_the_run_goes_to_the_next_place(desk: Desk) -> None:
+def test_where_it_waited_in_vain_the_run_goes_to_the_next_placement(desk: Desk) -> None:
     desk.scripts(waits(600, in_vain), waits(600, in_vain), trains_well)
     run, receipt = desk.launch(LONG, targets=[A, B, C])
-    assert (run.outcome, places(run)) == (Outcome.SUCCEEDED, ["a", "b", "c"])
+    assert (run.outcome, placements(run)) == (Outcome.SUCCEEDED, ["a", "b", "c"])
     assert [attempt.end for attempt in run.attempts[:2]] == [EndKind.NO_CAPACITY] * 2
     assert (receipt.attempts, receipt.interruptions, receipt.lost_steps) == (3, 0, 0)
     assert [refusal.zone for refusal in desk.journal.refusals(desk.clock.now())] == ["a", "b"]
@@ -152,8 +152,8 @@ def test_a_run_that_waited_in_vain_everywhere_found_no_capacity(desk: Desk) -> N
     desk.scripts(waits(120, in_vain))
     run, receipt = desk.launch(LONG, targets=[A, B])
     assert run.outcome is Outcome.NO_CAPACITY
-    assert places(run) == ["a", "b"] * (receipt.attempts // 2)
-    asked = f"2 places were asked in {receipt.attempts // 2} passes with {receipt.attempts} creates"
+    assert placements(run) == ["a", "b"] * (receipt.attempts // 2)
+    asked = f"2 placements were asked in {receipt.attempts // 2} passes with {receipt.attempts} creates"
     assert run.message == f"{asked}, none has room: it waited in vain"
     assert ended_error(run).exit_code == 5
     assert (receipt.actual_usd, desk.leaked) == (0, [])

@@ -85,14 +85,14 @@ def test_fields_of_a_newer_version_are_read_past_and_stay(journal: Journal) -> N
     assert [target["new"] for target in json.loads(text)] == [new["new"]]
 
 
-def test_places_that_are_others_by_now_are_written_anew(journal: Journal) -> None:
+def test_placements_that_are_others_by_now_are_written_anew(journal: Journal) -> None:
     run = written(journal, a_run(Phase.BOOTING, attempts=1))
     elsewhere = (a_target("2", zone="b"), *run.targets)
     journal.save(replace(run, targets=elsewhere), LATER)
     assert journal.run(RUN_ID).targets == elsewhere
 
 
-def test_an_attempt_stays_in_the_place_that_it_was_asked_for_in(journal: Journal) -> None:
+def test_an_attempt_stays_in_the_placement_that_it_was_asked_for_in(journal: Journal) -> None:
     run = written(journal, a_run(Phase.LAUNCHING, made=(an_attempt(1, asked_at=NOON, client="ours"),)))
     other = replace(run.attempts[0], target=a_target("9", zone="z"), asked_at=LATER, client="theirs", tries=3)
     journal.save(run.with_attempt(other), LATER)
@@ -151,7 +151,7 @@ def test_a_run_that_was_never_added_is_not_saved(journal: Journal) -> None:
 
 
 def test_lists_are_searched_in_what_the_document_says(journal: Journal) -> None:
-    """There is no second place of a run's phase, provider and so on that could say something else."""
+    """There is no second copy of a run's phase, provider and so on that could say something else."""
     run = written(journal, a_run(Phase.BOOTING, attempts=1, provider="aws", job_digest="abc", unverified="a disk"))
     run = replace(run, unverified="a disk")
     journal.save(run, NOON)

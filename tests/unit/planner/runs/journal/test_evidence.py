@@ -9,7 +9,7 @@ from pathlib import Path
 from planner.runs.journal.evidence import read_evidence
 from planner.runs.journal.journal import Journal
 from planner.runs.targets import DearerError, no_capacity, refusal_of
-from pricing.obtainability import Evidence, MachinePlace
+from pricing.obtainability import Evidence, MachinePlacement
 from pricing.offers import Market
 from providers.base import EndKind
 from providers.errors import CapacityError, QuotaError, TransientError
@@ -18,7 +18,7 @@ from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import add
 
 G4 = a_target(provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4", market=Market.SPOT)
-PLACE = MachinePlace("aws", "r1", "g4", "spot")
+PLACEMENT = MachinePlacement("aws", "r1", "g4", "spot")
 
 
 def evidence_of(path: Path, *, hours: float = 0.0) -> tuple[Evidence, ...]:
@@ -40,12 +40,12 @@ def test_a_lack_of_capacity_is_evidence_and_other_refusals_are_not(journal: Jour
         TransientError("no answer"),
     ):
         journal.refuse(refusal_of(error, G4, NOON), NOON)
-    assert evidence_of(path) == (Evidence(PLACE, NOON, was_obtained=False),)
+    assert evidence_of(path) == (Evidence(PLACEMENT, NOON, was_obtained=False),)
 
 
 def test_a_machine_that_was_taken_back_is_evidence(journal: Journal, path: Path) -> None:
     journal.refuse(no_capacity(G4, NOON, "reclaimed"), NOON)
-    assert evidence_of(path) == (Evidence(PLACE, NOON, was_obtained=False),)
+    assert evidence_of(path) == (Evidence(PLACEMENT, NOON, was_obtained=False),)
 
 
 def test_refusals_that_are_over_stay_evidence_for_a_week(journal: Journal, path: Path) -> None:
@@ -70,7 +70,7 @@ def test_attempts_with_a_machine_are_successes(journal: Journal, path: Path) -> 
     run = a_run(made=attempts)
     add(journal, run)
     journal.save(run, NOON)
-    assert evidence_of(path, hours=1) == (Evidence(PLACE, sent_at, was_obtained=True),)
+    assert evidence_of(path, hours=1) == (Evidence(PLACEMENT, sent_at, was_obtained=True),)
     assert evidence_of(path, hours=24 * 31) == ()
 
 

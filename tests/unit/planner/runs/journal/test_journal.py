@@ -145,13 +145,13 @@ def test_every_write_leaves_an_event(journal: Journal, path: Path) -> None:
     ]
 
 
-# --- places that said no -----------------------------------------------------------------------------------------
+# --- placements that said no -----------------------------------------------------------------------------------------
 
 
 def test_refusals_are_kept_across_processes_until_they_are_over(journal: Journal, path: Path) -> None:
-    place = a_target(provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4", market=Market.SPOT)
-    no_room = no_capacity(place, NOON, "no room")
-    no_quota = refusal_of(QuotaError("too many", quota="vCPUs"), place, NOON)
+    placement = a_target(provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4", market=Market.SPOT)
+    no_room = no_capacity(placement, NOON, "no room")
+    no_quota = refusal_of(QuotaError("too many", quota="vCPUs"), placement, NOON)
     for refusal in (no_room, no_quota):
         journal.refuse(refusal, NOON)
     with Journal.open(path) as other:

@@ -39,7 +39,7 @@ def finished_run(journal: Journal, number: int = 1, outcome: Outcome = Outcome.S
     return run
 
 
-def test_a_done_run_keeps_neither_places_nor_requests(path: Path) -> None:
+def test_a_done_run_keeps_neither_placements_nor_requests(path: Path) -> None:
     with Journal.open(path) as journal:
         run = finished_run(journal)
         assert journal.run(run.run_id) == replace(run, targets=())
@@ -47,7 +47,7 @@ def test_a_done_run_keeps_neither_places_nor_requests(path: Path) -> None:
         assert (journal.estimate(run.run_id), journal.owes_receipt(run)) == ({"seconds": 60.0}, False)
 
 
-def test_an_interrupted_run_keeps_its_places_since_attach_goes_on_there(path: Path) -> None:
+def test_an_interrupted_run_keeps_its_placements_since_attach_goes_on_there(path: Path) -> None:
     with Journal.open(path) as journal:
         run = finished_run(journal, outcome=Outcome.INTERRUPTED)
         assert journal.run(run.run_id) == run

@@ -59,7 +59,7 @@ def record_finished_run(
 # --- what a run may come to --------------------------------------------------------------------------------------
 
 
-def test_a_run_may_come_to_every_hour_until_its_deadline_at_its_dearest_place() -> None:
+def test_a_run_may_come_to_every_hour_until_its_deadline_at_its_dearest_placement() -> None:
     assert most_usd(a_cloud_run(1), NOON) == Decimal("6.5")
 
 

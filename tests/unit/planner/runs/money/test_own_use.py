@@ -21,11 +21,13 @@ ENTRY = {"provider": "aws", "family": "g4dn", "region": "us-east-1", "usd_per_ho
 
 
 def a_run_of(hours: float, number: int = 1, began_before_hours: float = 0.0, **target: object) -> Run:
-    place = a_target("1", **({"provider": "aws", "family": "g4dn", "region": "us-east-1"} | target))
+    placement = a_target("1", **({"provider": "aws", "family": "g4dn", "region": "us-east-1"} | target))
     began_at = NOON - timedelta(hours=began_before_hours)
-    attempt = an_attempt(1, place)
+    attempt = an_attempt(1, placement)
     attempt = replace(attempt, asked_at=began_at, ended_at=began_at + timedelta(hours=hours))
-    return replace(a_run(run_id=RunId(f"261122-{number:08x}"), provider="aws"), attempts=(attempt,), targets=(place,))
+    return replace(
+        a_run(run_id=RunId(f"261122-{number:08x}"), provider="aws"), attempts=(attempt,), targets=(placement,)
+    )
 
 
 def test_hours_are_those_of_machines_that_the_rate_is_for() -> None:

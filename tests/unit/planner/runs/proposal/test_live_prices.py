@@ -41,7 +41,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 def plan(catalog: Catalog) -> Plan:
     """T4s at AWS and Google; g4dn.xlarge is $0.526 on demand and $0.2104 spot in us-east-1."""
     where = frozenset({"us-east-1", "us-central1"})
-    return a_plan(catalog, every_place=True, devices=frozenset({"T4"}), regions=where)
+    return a_plan(catalog, every_placement=True, devices=frozenset({"T4"}), regions=where)
 
 
 def live(**prices: Prices) -> Callable[[Offer], Prices | None]:
@@ -81,7 +81,10 @@ def test_the_first_offers_are_ranked_again_at_their_live_prices(plan: Plan) -> N
     again = refined(plan, provider_of(cloud), lambda _: None)
     assert first(again) == ("g4dn.xlarge", "spot", ("us-east-1b",), Decimal("0.19"))
     best = again.candidates[0]
-    assert (best.offer.price_grade, best.candidate.place.planning_micro_usd_per_hour) == (PriceGrade.OBSERVED, 190_000)
+    assert (best.offer.price_grade, best.candidate.placement.planning_micro_usd_per_hour) == (
+        PriceGrade.OBSERVED,
+        190_000,
+    )
     assert best.cost_usd < plan.candidates[0].cost_usd
     costs = [ranked.candidate.cost_micro_usd for ranked in again.candidates]
     assert costs == sorted(costs)
@@ -123,7 +126,7 @@ def test_ten_rows_are_asked_about_in_one_call(plan: Plan) -> None:
 
 def test_another_round_looks_at_a_first_that_was_not_looked_at(catalog: Catalog) -> None:
     """The best row is of another provider, which tells nothing: what becomes first then is looked at too."""
-    plan = a_plan(catalog, every_place=True, providers=frozenset({"gcp"}))
+    plan = a_plan(catalog, every_placement=True, providers=frozenset({"gcp"}))
     assert refined(plan, provider_of(a_cloud()), lambda _: None) == plan
 
 
@@ -137,7 +140,7 @@ def test_without_an_answer_the_catalogs_prices_stand(plan: Plan) -> None:
 
 def test_a_budget_holds_at_live_prices(catalog: Catalog) -> None:
     job = a_job(constraints={"budget_usd": "0.06"})
-    plan = a_plan(catalog, job, every_place=True, budget_usd=Decimal("0.06"), markets=frozenset({"spot"}))
+    plan = a_plan(catalog, job, every_placement=True, budget_usd=Decimal("0.06"), markets=frozenset({"spot"}))
     cloud = FakeCloud(FakeClock(), live=lambda _: {"": "90"})
     with pytest.raises(NothingLeftError, match="within the budget at live prices"):
         refined(plan, provider_of(cloud), lambda _: None)
@@ -145,7 +148,7 @@ def test_a_budget_holds_at_live_prices(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("objective", list(Objective))
 def test_the_order_is_that_of_the_jobs_objective(catalog: Catalog, objective: Objective) -> None:
-    plan = a_plan(catalog, a_job(objective=objective), every_place=True)
+    plan = a_plan(catalog, a_job(objective=objective), every_placement=True)
     again = refined(plan, provider_of(FakeCloud(FakeClock(), live=lambda o: {"": str(agreed(o))})), lambda _: None)
     assert [r.offer.instance_type for r in again.candidates] == [r.offer.instance_type for r in plan.candidates]
 
@@ -164,7 +167,7 @@ def test_the_order_is_that_of_the_jobs_objective(catalog: Catalog, objective: Ob
     ],
 )
 def test_more_than_a_tenth_above_what_was_shown_is_told(catalog: Catalog, spot: str, text: str) -> None:
-    plan = a_plan(catalog, every_place=True, devices=frozenset({"T4"}), regions=frozenset({"us-east-1"}))
+    plan = a_plan(catalog, every_placement=True, devices=frozenset({"T4"}), regions=frozenset({"us-east-1"}))
     again = refined(plan, provider_of(a_cloud(spot={"": spot})), lambda _: None)
     assert first(again)[1] == "spot"
     assert dearer(plan, again) == text
@@ -193,7 +196,7 @@ def requested(watching: Watchful, desk: Desk) -> Offer:
     return watching.over(desk.request())(a_run(), 1, TARGET).offer
 
 
-def test_a_place_is_looked_at_before_it_is_asked(desk: Desk) -> None:
+def test_a_placement_is_looked_at_before_it_is_asked(desk: Desk) -> None:
     got = requested(watchful(a_cloud(spot={"us-east-1a": "0.22", "us-east-1b": "0.9"})), desk)
     assert (got.usd_per_hour, got.price_grade) == (Decimal("0.22"), PriceGrade.OBSERVED)
 
@@ -206,7 +209,7 @@ def test_a_place_is_looked_at_before_it_is_asked(desk: Desk) -> None:
         ({}, CapacityError, "in us-east-1a is not to be had any more"),
     ],
 )
-def test_a_place_that_is_dearer_or_gone_is_refused(
+def test_a_placement_that_is_dearer_or_gone_is_refused(
     desk: Desk, prices: Prices, kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind) as caught:
@@ -242,12 +245,12 @@ def test_a_price_is_refused_only_to_those_who_have_agreed_to_less() -> None:
 
 
 def test_a_run_that_is_taken_away_goes_where_it_costs_what_was_agreed(desk: Desk) -> None:
-    """The first place is gone after the first attempt, the second has become dear, the third has not."""
+    """The first placement is gone after the first attempt, the second has become dear, the third has not."""
     cloud = FakeCloud(desk.clock, [ended_at_once(EndKind.RECLAIMED), done_at_once], tidy=True)
     desk.provider = cloud
-    places = [replace(TARGET, zone=f"us-east-1{letter}") for letter in "abc"]
+    placements = [replace(TARGET, zone=f"us-east-1{letter}") for letter in "abc"]
     cloud.live = live(spot={"us-east-1a": "0.21", "us-east-1b": "0.50", "us-east-1c": "0.20"})
-    run = desk.planned(targets=places)
+    run = desk.planned(targets=placements)
     run, _ = desk.runner().follow(run, Watchful(lambda _: cloud, desk.clock.now).over(desk.request()))
     assert (run.phase, run.outcome) == (Phase.DONE, Outcome.SUCCEEDED)
     assert [request.zone for request in cloud.received] == ["us-east-1a", "us-east-1c"]
@@ -255,7 +258,7 @@ def test_a_run_that_is_taken_away_goes_where_it_costs_what_was_agreed(desk: Desk
     assert any("it costs $0.500/h now" in event.text for event in desk.events if hasattr(event, "text"))
 
 
-def test_a_run_whose_places_have_all_become_dear_ends_and_says_so(desk: Desk) -> None:
+def test_a_run_whose_placements_have_all_become_dear_ends_and_says_so(desk: Desk) -> None:
     cloud = FakeCloud(desk.clock, live=lambda _: {"us-east-1a": "5"})
     desk.provider = cloud
     run = desk.planned(targets=[TARGET])

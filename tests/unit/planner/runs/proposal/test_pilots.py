@@ -18,7 +18,7 @@ from pricing.grades import Market
 from pricing.money import Billing
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON
-from tests.unit.planner.runs.builders_of_pilots import place_at
+from tests.unit.planner.runs.builders_of_pilots import placement_at
 
 money = st.decimals("0.01", "20", places=2)
 
@@ -37,7 +37,7 @@ def targets(draw: st.DrawFn) -> Target:
 
 @given(targets(), st.floats(30, 3000), money)
 def test_the_most_is_within_what_is_left(target: Target, seconds: float, left_usd: Decimal) -> None:
-    limit = limit_within(place_at(target, seconds), left_usd)
+    limit = limit_within(placement_at(target, seconds), left_usd)
     if limit is None:
         least = timedelta(seconds=LEAST_LONGER * seconds)
         slack = timedelta(seconds=2 + target.offer.billing.increment_seconds)
@@ -50,11 +50,11 @@ def test_the_most_is_within_what_is_left(target: Target, seconds: float, left_us
 @given(targets(), st.floats(30, 3000), money)
 def test_the_engine_ends_it_at_its_limit_at_the_highest_price(target: Target, seconds: float, cap_usd: Decimal) -> None:
     """Deadline and budget of the run are what the engine reads; the most counts the machine's timers beyond them."""
-    place = place_at(target, seconds)
-    limit = limit_within(place, cap_usd)
+    placement = placement_at(target, seconds)
+    limit = limit_within(placement, cap_usd)
     if limit is None:
         return
-    run = pilot_of(a_run(targets=(target,), created_at=NOON), place, limit)
+    run = pilot_of(a_run(targets=(target,), created_at=NOON), placement, limit)
     (bound,) = run.targets
     until = attempt_deadline(run, bound, NOON)
     assert until <= NOON + limit
@@ -72,19 +72,19 @@ def test_its_budget_lasts_to_its_limit(target: Target) -> None:
 
 
 def test_a_pilot_is_a_run_that_measures() -> None:
-    place = place_at(a_target("0.5"), 500.0)
-    run = pilot_of(a_run(created_at=NOON, targets=place.targets), place, timedelta(minutes=20))
+    placement = placement_at(a_target("0.5"), 500.0)
+    run = pilot_of(a_run(created_at=NOON, targets=placement.targets), placement, timedelta(minutes=20))
     assert (run.model_folder, run.max_steps, run.until_steady) == ("", 100, True)
     assert run.deadline == NOON + timedelta(minutes=20)
 
 
 def test_a_machine_that_costs_nothing_has_no_budget() -> None:
-    place = place_at(a_target("0"), 50.0)
-    limit = limit_within(place, Decimal("0.01"))
+    placement = placement_at(a_target("0"), 50.0)
+    limit = limit_within(placement, Decimal("0.01"))
     assert limit == timedelta(minutes=10)
-    assert pilot_of(a_run(targets=place.targets, created_at=NOON), place, limit).budget_usd is None
+    assert pilot_of(a_run(targets=placement.targets, created_at=NOON), placement, limit).budget_usd is None
 
 
 @pytest.mark.parametrize("cap", ["0.01", "0.20"])
 def test_a_cap_below_the_minimum_has_no_pilot(cap: str) -> None:
-    assert limit_within(place_at(a_target("1.00"), 565.0), Decimal(cap)) is None
+    assert limit_within(placement_at(a_target("1.00"), 565.0), Decimal(cap)) is None

@@ -1,4 +1,4 @@
-"""What a launch would do: the places in the plan's order, the estimate as it is kept, and the three times."""
+"""What a launch would do: the placements in the plan's order, the estimate as it is kept, and the three times."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
 
 @pytest.fixture
 def plan(catalog: Catalog) -> Plan:
-    return a_plan(catalog, every_place=True)
+    return a_plan(catalog, every_placement=True)
 
 
 # --- rented ------------------------------------------------------------------------------------------------------
 
 
-def test_the_places_are_the_plans_in_its_order_zone_by_zone(plan: Plan) -> None:
+def test_the_placements_are_the_plans_in_its_order_zone_by_zone(plan: Plan) -> None:
     expected = [
         (ranked.offer.region, ranked.offer.instance_type, ranked.offer.market, zone)
         for ranked in plan.candidates
@@ -51,7 +51,7 @@ def test_the_places_are_the_plans_in_its_order_zone_by_zone(plan: Plan) -> None:
     assert {target.offer.market for target in targets} == {Market.SPOT, Market.ON_DEMAND}
 
 
-def test_each_place_knows_what_the_plan_expects_of_it(plan: Plan) -> None:
+def test_each_placement_knows_what_the_plan_expects_of_it(plan: Plan) -> None:
     best, target = plan.candidates[0], rented(plan).targets[0]
     estimate = best.candidate.estimate
     assert target.offer == best.offer
@@ -64,21 +64,21 @@ def test_each_place_knows_what_the_plan_expects_of_it(plan: Plan) -> None:
     assert Decimal(0) < target.fixed_usd < best.cost_usd
 
 
-def test_a_place_has_the_side_costs_of_its_region(catalog: Catalog) -> None:
+def test_a_placement_has_the_side_costs_of_its_region(catalog: Catalog) -> None:
     """A run's receipt and its budgets count what stands here: traffic with the bucket where it is in another region."""
-    places = {known.offer.region: known for known in rented(a_plan(catalog, every_place=True)).targets}
+    placements = {known.offer.region: known for known in rented(a_plan(catalog, every_placement=True)).targets}
     apart = {
         known.offer.region: known
-        for known in rented(a_plan(catalog, every_place=True, buckets={"aws": "us-east-1"})).targets
+        for known in rented(a_plan(catalog, every_placement=True, buckets={"aws": "us-east-1"})).targets
         if known.offer.provider == "aws"
     }
-    assert apart["us-east-1"].fixed_usd == places["us-east-1"].fixed_usd
-    further = apart["eu-west-1"].fixed_usd - places["eu-west-1"].fixed_usd
+    assert apart["us-east-1"].fixed_usd == placements["us-east-1"].fixed_usd
+    further = apart["eu-west-1"].fixed_usd - placements["eu-west-1"].fixed_usd
     assert further > 0
-    assert apart["eu-west-1"].usd == (places["eu-west-1"].usd or 0) + further
+    assert apart["eu-west-1"].usd == (placements["eu-west-1"].usd or 0) + further
 
 
-def test_what_is_kept_of_the_estimate_is_that_of_the_first_place(plan: Plan) -> None:
+def test_what_is_kept_of_the_estimate_is_that_of_the_first_placement(plan: Plan) -> None:
     proposal, best = rented(plan), plan.candidates[0]
     time = best.candidate.estimate.time
     assert proposal.record["seconds"] == time.total.total_seconds()
@@ -88,10 +88,11 @@ def test_what_is_kept_of_the_estimate_is_that_of_the_first_place(plan: Plan) -> 
     assert proposal.text.startswith(f"{proposal.targets[0].where} at $")
 
 
-# --- what a place may cost ------------------------------------------------------------------------------------------
+# --- what a placement may cost
+# ------------------------------------------------------------------------------------------
 
 
-def test_each_place_has_the_cost_of_the_job_there_with_its_interval(plan: Plan) -> None:
+def test_each_placement_has_the_cost_of_the_job_there_with_its_interval(plan: Plan) -> None:
     by_offer = {ranked.offer: ranked for ranked in plan.candidates}
     for target in rented(plan).targets:
         there = by_offer[target.offer]
@@ -102,7 +103,7 @@ def test_each_place_has_the_cost_of_the_job_there_with_its_interval(plan: Plan) 
         assert target.basis == there.candidate.estimate.throughput.basis
 
 
-def test_yes_covers_places_up_to_a_tenth_above_the_cost_that_was_shown(plan: Plan) -> None:
+def test_yes_covers_placements_up_to_a_tenth_above_the_cost_that_was_shown(plan: Plan) -> None:
     proposal = rented(plan)
     shown = proposal.targets[0].usd
     assert shown is not None
@@ -111,9 +112,9 @@ def test_yes_covers_places_up_to_a_tenth_above_the_cost_that_was_shown(plan: Pla
     kept = within(proposal, most)
     assert all(target.usd is not None and target.usd <= most for target in kept.targets)
     gone = [target for target in proposal.targets if target not in kept.targets]
-    assert gone, "the plan has dearer places"
+    assert gone, "the plan has dearer placements"
     assert kept.left_out.startswith(
-        f"left out: {len(gone)} of {len(proposal.targets)} places, where it would cost more"
+        f"left out: {len(gone)} of {len(proposal.targets)} placements, where it would cost more"
     )
     # What it names takes all of them.
     named = Decimal(kept.left_out.partition("--max-cost ")[2].split()[0])
@@ -128,18 +129,18 @@ def test_max_cost_says_otherwise_with_a_yes_and_without(plan: Plan) -> None:
         assert {target.usd for target in within(proposal, most).targets} == set(costs) - {costs[-1]}
 
 
-def test_a_person_who_is_asked_may_take_every_place_that_the_question_names(plan: Plan) -> None:
+def test_a_person_who_is_asked_may_take_every_placement_that_the_question_names(plan: Plan) -> None:
     proposal = rented(plan)
     assert within(proposal, most_usd(proposal, None, assume_yes=False)) == proposal
     dearest = max(proposal.targets, key=lambda target: target.usd or Decimal(0))
     text = further_text(proposal)
     assert text.startswith(
-        f"and {len(proposal.targets) - 1} further places, should this one have no room; at the dearest"
+        f"and {len(proposal.targets) - 1} further placements, should this one have no room; at the dearest"
     )
     assert f"{dearest.where}, it costs {format_usd(dearest.usd or Decimal(0))} (" in text
 
 
-def test_a_first_place_above_max_cost_is_an_error_that_names_both(plan: Plan) -> None:
+def test_a_first_placement_above_max_cost_is_an_error_that_names_both(plan: Plan) -> None:
     with pytest.raises(NothingLeftError, match=r"above the \$0\.0100 of --max-cost"):
         within(rented(plan), Decimal("0.01"))
 
@@ -151,7 +152,7 @@ def test_spot_that_loses_its_fallback_is_told_so(plan: Plan) -> None:
     kept = within(proposal, Decimal("0.11"))
     assert kept.targets == (spot,)
     assert kept.left_out == (
-        "left out: 1 of 2 places, where it would cost more than $0.11, all of on demand among them, so that spot "
+        "left out: 1 of 2 placements, where it would cost more than $0.11, all of on demand among them, so that spot "
         "without room has no fallback; --max-cost 0.41 takes them all"
     )
 
@@ -165,7 +166,7 @@ def test_this_machine_has_no_place_to_be_left_out() -> None:
 # --- this machine ------------------------------------------------------------------------------------------------
 
 
-def test_this_machine_is_the_only_place_there_is() -> None:
+def test_this_machine_is_the_only_placement_there_is() -> None:
     proposal = here(a_machine_estimate(time=a_run_time(600)), an_offer(), "this machine")
     assert [target.offer for target in proposal.targets] == [an_offer()]
     assert proposal.slow_end == timedelta(seconds=70 + 2 * 530)

@@ -159,7 +159,7 @@ def test_what_cannot_be_an_id_asks_no_provider(desk: Desk, run: Run) -> None:
     assert desk.provider.count("list_owned") == 0
 
 
-def test_places_that_do_not_answer_are_exit_code_7(desk: Desk, run: Run) -> None:
+def test_placements_that_do_not_answer_are_exit_code_7(desk: Desk, run: Run) -> None:
     desk.close()
     desk.provider.down["list_owned"] = IncompleteListingError("half", resources=(), unanswered=("sim-west",))
     with damaged(desk):

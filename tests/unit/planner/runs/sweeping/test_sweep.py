@@ -118,7 +118,7 @@ def test_the_journal_is_read_after_the_provider_was_asked(desk: Desk) -> None:
     assert asked == ["list_owned", "journal"]
 
 
-def test_places_that_did_not_answer_are_told_with_what_the_others_said(desk: Desk) -> None:
+def test_placements_that_did_not_answer_are_told_with_what_the_others_said(desk: Desk) -> None:
     error = IncompleteListingError("half", resources=(a_thing(**OTHER),), unanswered=("sim-west",))
     desk.provider.refuse[("list_owned", 1)] = error
     found = look(desk.provider, dict, {ME}, lambda: NOON)
@@ -191,7 +191,7 @@ def test_it_works_from_labels_alone_where_the_journal_is_damaged_or_gone(
     assert desk.leaked == []
 
 
-def test_a_place_that_did_not_answer_is_exit_code_7(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_placement_that_did_not_answer_is_exit_code_7(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     _here(desk, monkeypatch)
     error = IncompleteListingError("half", resources=(), unanswered=("sim-west",))
     desk.provider.refuse |= {("list_owned", number): error for number in range(1, 10)}

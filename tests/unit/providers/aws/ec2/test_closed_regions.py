@@ -12,7 +12,7 @@ from providers.errors import (
 from tests.contract.aws import TimedAws
 from tests.contract.harness import launched, request
 from tests.doubles.aws import remote
-from tests.unit.providers.aws.ec2.places import offer, the
+from tests.unit.providers.aws.ec2.placements import offer, the
 
 
 def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:
@@ -88,7 +88,7 @@ def test_a_refusal_that_is_not_the_organisations_is_no_absence(provider: TimedAw
         provider.list_owned()
 
 
-def test_a_closed_region_is_a_place_that_is_passed_over(provider: TimedAws, double: remote.Double) -> None:
+def test_a_closed_region_is_a_placement_that_is_passed_over(provider: TimedAws, double: remote.Double) -> None:
     double.script(**DENIED)
     asked = offer(provider, "g4dn.xlarge", region="eu-west-1")
     check = the(provider, asked, "network")

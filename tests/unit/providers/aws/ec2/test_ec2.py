@@ -24,12 +24,12 @@ from providers.errors import (
 from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import Ask, eventually, launched, request, state_of
 from tests.doubles.aws import remote
-from tests.unit.providers.aws.ec2.places import another, offer, on, the
+from tests.unit.providers.aws.ec2.placements import another, offer, on, the
 
 # --- look-ups ----------------------------------------------------------------------------------------------------
 
 
-def test_a_place_is_looked_up_whole(provider: TimedAws) -> None:
+def test_a_placement_is_looked_up_whole(provider: TimedAws) -> None:
     resolution = request(provider).resolution
     assert resolution.zone.startswith("us-east-1")
     assert resolution.subnet.startswith("subnet-")
@@ -154,7 +154,7 @@ def test_a_refused_quota_is_named(double: remote.Double, provider: TimedAws) -> 
 
 
 def test_no_stock_names_the_zones_that_have_some(double: remote.Double, provider: TimedAws) -> None:
-    double.reset(places=[{"zone": "us-east-1a", "stock": 0}])
+    double.reset(placements=[{"zone": "us-east-1a", "stock": 0}])
     with pytest.raises(CapacityError) as caught:
         provider.launch(on(provider, "g4dn.xlarge", "on_demand", "us-east-1a"))
     assert "us-east-1b" in caught.value.elsewhere

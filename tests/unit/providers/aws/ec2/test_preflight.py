@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pricing.obtainability import MachinePlace
+from pricing.obtainability import MachinePlacement
 from pricing.offers import PriceGrade
 from providers.aws.preflight import quota
 from providers.aws.request import create_security_group
@@ -18,7 +18,7 @@ from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import request
 from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import HOME
-from tests.unit.providers.aws.ec2.places import another, offer, states, the
+from tests.unit.providers.aws.ec2.placements import another, offer, states, the
 
 
 def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
@@ -141,14 +141,14 @@ def test_a_service_that_is_away_leaves_its_lines_unknown(provider: TimedAws, dou
 
 
 def test_spot_is_several_offers_where_zones_differ_in_price(double: remote.Double, provider: TimedAws) -> None:
-    places = [
+    placements = [
         {"zone": "us-east-1a", "spot_price": "0.21"},
         {"zone": "us-east-1b", "spot_price": "0.19"},
         {"zone": "us-east-1c", "spot_price": "0.21"},
         {"zone": "us-east-1d", "spot_price": "none"},
         {"zone": "us-east-1f", "spot_price": "none"},
     ]
-    double.reset(places=places)
+    double.reset(placements=placements)
     found = provider.refine([offer(provider, "g4dn.xlarge", "spot")])
     assert [(row.usd_per_hour, row.zones) for row in found] == [
         (Decimal("0.19"), ("us-east-1b",)),
@@ -185,7 +185,7 @@ def test_what_cannot_be_looked_up_stays_as_it_is(provider: TimedAws, double: rem
 def test_a_placement_score_hints_of_spot(
     double: remote.Double, provider: TimedAws, score: int, says: bool | None
 ) -> None:
-    double.reset(places=[{"zone": "us-east-1a", "score": score}])
+    double.reset(placements=[{"zone": "us-east-1a", "score": score}])
     asked = offer(provider, "g4dn.xlarge", "spot")
     assert provider.has_spot(asked, "us-east-1a") is says
     double.script(operation="GetSpotPlacementScores", code="MaxConfigLimitExceeded", times=None)
@@ -196,12 +196,15 @@ def test_a_placement_score_hints_of_spot(
 
 
 def test_offers_have_the_placement_score_of_their_region(double: remote.Double, provider: TimedAws) -> None:
-    double.reset(places=[{"region": "us-east-1", "score": 9}, {"region": "us-west-2", "score": 2}])
+    double.reset(placements=[{"region": "us-east-1", "score": 9}, {"region": "us-west-2", "score": 2}])
     east, west = (offer(provider, "g4dn.xlarge", "spot", region) for region in ("us-east-1", "us-west-2"))
     told = provider.obtainability([east, west, offer(provider, "g4dn.xlarge")])
-    assert {place.region: known.grade for place, known in told.items()} == {"us-east-1": "good", "us-west-2": "poor"}
-    assert {place.market for place in told} == {"spot"}
-    known = told[MachinePlace("aws", "us-west-2", "g4dn.xlarge", "spot")]
+    assert {placement.region: known.grade for placement, known in told.items()} == {
+        "us-east-1": "good",
+        "us-west-2": "poor",
+    }
+    assert {placement.market for placement in told} == {"spot"}
+    known = told[MachinePlacement("aws", "us-west-2", "g4dn.xlarge", "spot")]
     assert known.ground == ("placement score 2 of 10 for one spot machine of g4dn.xlarge, g4dn.2xlarge, g4dn.4xlarge")
     assert known.as_of == provider.now().date()
 

@@ -196,7 +196,7 @@ def test_without_the_right_to_delete_disks_the_timers_delete_none(make_desk: Cal
         (INSERT, {"status": 403, "code": "quotaExceeded"}, QuotaError),
     ],
 )
-def test_a_place_that_refuses_keeps_neither_disk_nor_timer(
+def test_a_placement_that_refuses_keeps_neither_disk_nor_timer(
     desk: Desk, operation: str, rule: Mapping[str, Any], kind: type[Exception]
 ) -> None:
     run = desk.request()

@@ -105,7 +105,7 @@ def desk(make_desk: Callable[..., Desk]) -> Desk:
         ({"status": 429, "message": "Quota limit 'TPUV3s' has been exceeded"}, QuotaError),
     ],
 )
-def test_a_place_that_refuses_keeps_no_timer(desk: Desk, rule: Mapping[str, Any], kind: type[Exception]) -> None:
+def test_a_placement_that_refuses_keeps_no_timer(desk: Desk, rule: Mapping[str, Any], kind: type[Exception]) -> None:
     run = desk.request()
     desk.script(CREATE, **rule)
     with pytest.raises(kind):

@@ -22,7 +22,7 @@ from providers.errors import (
 )
 from providers.gcp.tpu.api import Refused, refusal_of
 from providers.gcp.tpu.errors import CODES, INFO, REACTIONS_BY_TEXT, error_of, is_off, operation_error
-from providers.gcp.tpu.reply import NODES, RESOURCES, instance, owned_node, owned_resource, place_of, ref_of, said_of
+from providers.gcp.tpu.reply import NODES, RESOURCES, instance, location_of, owned_node, owned_resource, ref_of, said_of
 
 NAME = "projects/p/locations/us-central1-b/queuedResources/plan-r1-2"
 LABELS = {
@@ -241,14 +241,14 @@ def test_what_lists_show_is_told_by_its_labels() -> None:
     "identity", ["", "nonsense", "gce/us-central1-b/x", "tpu/us-central1-b", "tpu//x", "tpu/a/b/c"]
 )
 def test_another_id_is_none_of_a_tpu(identity: str) -> None:
-    assert place_of(identity) is None
+    assert location_of(identity) is None
 
 
 def test_an_id_leads_back() -> None:
-    place = place_of("tpunode/us-central1-b/plan-r1-2")
-    assert place is not None
-    assert ref_of(place).id == "tpu/us-central1-b/plan-r1-2"
-    assert place.full("p", "queuedResources") == NAME
+    location = location_of("tpunode/us-central1-b/plan-r1-2")
+    assert location is not None
+    assert ref_of(location).id == "tpu/us-central1-b/plan-r1-2"
+    assert location.full("p", "queuedResources") == NAME
 
 
 def test_what_the_api_says_stands_in_for_a_console() -> None:

@@ -217,7 +217,7 @@ def test_a_deadline_that_no_task_reaches_is_refused() -> None:
         machines().resolve(a_request(deadline=NOON + timedelta(days=30)))
 
 
-def test_a_place_without_a_zone_is_refused() -> None:
+def test_a_placement_without_a_zone_is_refused() -> None:
     offer = replace(an_offer(), zones=())
     with pytest.raises(BadRequestError, match="no zone of it is known"):
         machines().resolve(a_request(offer, zone=None))

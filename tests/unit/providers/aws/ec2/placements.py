@@ -1,4 +1,4 @@
-"""Offers and places of EC2 that tests ask for."""
+"""Offers and placements of EC2 that tests ask for."""
 
 from __future__ import annotations
 

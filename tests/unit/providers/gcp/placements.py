@@ -1,4 +1,4 @@
-"""Places of Compute Engine that tests ask for."""
+"""Placements of Compute Engine that tests ask for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ZONE = "us-central1-a"
 
 
 def in_zone(world: World, zone: str = ZONE, **changes: Any) -> LaunchRequest:
-    """A request for a place in us-central1, looked up."""
+    """A request for a placement in us-central1, looked up."""
     found = world.request(**changes)
     offer = an_offer(OFFER, found.offer.market)
     return world.provider.resolve(replace(found, offer=offer, zone=zone, resolution=None))

@@ -21,7 +21,7 @@ MOST_TARGETS = 12
 def targets(
     provider: Provider, say: Callable[[str], None], device: str = "", regions: Sequence[str] = ()
 ) -> tuple[Target, ...]:
-    """The places for on-demand machines, the cheapest first, those of the first machine's size and price range.
+    """The placements for on-demand machines, the cheapest first, those of the first machine's size and price range.
 
     `device` is the accelerator that was named, "" for none. Raises NothingLeftError where there is none.
     """
@@ -61,7 +61,7 @@ def _rate(offer: Offer) -> tuple[object, ...]:
 
 
 def _open(provider: Provider, offers: list[Offer], say: Callable[[str], None]) -> list[Offer]:
-    """Return the places without closed regions and quotas that are known to be too small."""
+    """Return the placements without closed regions and quotas that are known to be too small."""
     try:
         if isinstance(provider, RegionTeller):
             closed = provider.closed_regions(list(dict.fromkeys(offer.region for offer in offers)))
