@@ -50,6 +50,6 @@ def test_everybody_who_could_do_harm_has_a_table(who: str) -> None:
 
 
 def test_no_statement_that_was_found_false_is_back() -> None:
-    """The review of commit b318286 named these."""
+    """A review found these untrue."""
     for words in ("make anything that bills, or reach", "delete any instance", "read data sets there"):
         assert words not in TEXT

@@ -90,7 +90,7 @@ def test_the_commands_umask_ends_with_it(home: Path) -> None:
 
 
 def left_open(home: Path) -> None:
-    """As commit b318286 left it."""
+    """A home whose folders and files other users of the computer may read."""
     for folder in ("locks", "runs/r1/attempts/1/log"):
         (home / folder).mkdir(parents=True)
     for name in ("settings.toml", "locks/r1.lock", "runs/r1/job.json", "runs/r1/attempts/1/log/output.log"):
