@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 from planner.throughput.network_builder import window_of
 from workloads.graph_builder import Window
+from workloads.networks import densenet
+from workloads.networks.early import fires, pool_up
+from workloads.networks.mobile import Block, inverted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -13,9 +16,6 @@ if TYPE_CHECKING:
     from planner.throughput.network_builder import NetworkBuilder
 
     Build = Callable[[NetworkBuilder, int], None]
-
-# Expansion, channels, blocks, stride of the first, kernel.
-Stage = tuple[int, int, int, int, int]
 
 
 def mnasnet(graph: NetworkBuilder, classes: int) -> None:
@@ -28,25 +28,12 @@ def mnasnet(graph: NetworkBuilder, classes: int) -> None:
         (6, 192, 4, 2, 5),
         (6, 320, 1, 1, 3),
     )
-    x = _stages(graph, graph.unit(graph.image, 32, 3, 2), ((1, 16, 1, 1, 3), *stages))
-    graph.classes(graph.unit(x, 1280, 1), classes)
-
-
-def _stages(graph: NetworkBuilder, x: int, stages: Sequence[Stage]) -> int:
-    for expansion, channels, blocks, first_stride, kernel in stages:
+    x = graph.unit(graph.image, 32, 3, 2)
+    for expansion, channels, blocks, first_stride, kernel in ((1, 16, 1, 1, 3), *stages):
         for block in range(blocks):
-            x = _inverted(graph, x, (expansion, channels, first_stride if block == 0 else 1, kernel))
-    return x
-
-
-def _inverted(graph: NetworkBuilder, x: int, shape: tuple[int, int, int, int]) -> int:
-    expansion, channels, stride, kernel = shape
-    before = graph.shape(x).channels
-    y = graph.unit(x, before * expansion, 1) if expansion != 1 else x
-    wide = graph.shape(y).channels
-    y = graph.grouped(y, wide, window_of(kernel, stride), wide)
-    y = graph.unit(y, channels, 1, active=False)
-    return graph.add(x, y) if stride == 1 and before == channels else y
+            wide, stride = expansion * graph.shape(x).channels, 1 if block else first_stride
+            x = inverted(graph, x, Block(wide=wide, channels=channels, kernel=kernel, stride=stride, function="relu"))
+    graph.classes(graph.unit(x, 1280, 1), classes)
 
 
 def xception(graph: NetworkBuilder, classes: int) -> None:
@@ -72,40 +59,15 @@ def _separable(graph: NetworkBuilder, x: int, channels: int) -> int:
 
 def densenet161(graph: NetworkBuilder, classes: int) -> None:
     """Huang et al., arXiv:1608.06993, table 1."""
-    x = graph.pool(graph.unit(graph.image, 96, 7, 2), Window(3, 2, 1))
-    for position, layers in enumerate((6, 12, 36, 24)):
-        for _ in range(layers):
-            y = graph.unit(_normed(graph, x), 4 * 48, 1)
-            x = graph.concat(x, graph.convolution(y, 48, Window(3, 1, 1), bias=False))
-        if position < 3:
-            y = graph.convolution(_normed(graph, x), graph.shape(x).channels // 2, 1, bias=False)
-            x = graph.pool(y, Window(2, 2, "valid"), average=True)
-    graph.classes(_normed(graph, x), classes)
-
-
-def _normed(graph: NetworkBuilder, x: int) -> int:
-    return graph.activation(graph.batch_norm(x))
+    graph.classes(densenet.features(graph, (6, 12, 36, 24), growth=48), classes)
 
 
 def squeezenet_1_0(graph: NetworkBuilder, classes: int) -> None:
     """Iandola et al., arXiv:1602.07360, table 1."""
-    x = _shrunk(graph, graph.plain(graph.image, 96, 7, 2, 0))
-    x = _shrunk(graph, _fires(graph, x, (16, 16, 32)))
-    x = _shrunk(graph, _fires(graph, x, (32, 48, 48, 64)))
-    graph.global_pool(graph.plain(_fires(graph, x, (64,)), classes, 1))
-
-
-def _fires(graph: NetworkBuilder, x: int, squeezes: Sequence[int]) -> int:
-    for squeeze in squeezes:
-        y = graph.plain(x, squeeze, 1)
-        x = graph.concat(graph.plain(y, 4 * squeeze, 1), graph.plain(y, 4 * squeeze, 3))
-    return x
-
-
-def _shrunk(graph: NetworkBuilder, x: int) -> int:
-    """Half the size, the last row and column kept where they do not fill a window."""
-    height, width, _ = graph.shape(x)
-    return graph.pool(x, Window(3, 2, (0, (height + 1) % 2, 0, (width + 1) % 2)))
+    x = pool_up(graph, graph.plain(graph.image, 96, 7, 2, 0))
+    x = pool_up(graph, fires(graph, x, 16, 16, 32))
+    x = pool_up(graph, fires(graph, x, 32, 48, 48, 64))
+    graph.global_pool(graph.plain(fires(graph, x, 64), classes, 1))
 
 
 def repvgg_of(blocks: Sequence[int], widths: Sequence[int], groups: int) -> Build:
@@ -133,7 +95,7 @@ def vovnet(graph: NetworkBuilder, classes: int) -> None:
     """VoVNet-39: Lee et al., arXiv:1904.09730, table 2."""
     x = graph.unit(graph.unit(graph.unit(graph.image, 64, 3, 2), 64, 3), 128, 3, 2)
     for position, (narrow, wide, blocks) in enumerate(((128, 256, 1), (160, 512, 1), (192, 768, 2), (224, 1024, 2))):
-        x = _shrunk(graph, x) if position else x
+        x = pool_up(graph, x) if position else x
         for block in range(blocks):
             outputs = [x]
             for _ in range(5):

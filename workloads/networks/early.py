@@ -53,17 +53,22 @@ def _averaged_to(b: GraphBuilder, x: int, side: int) -> int:
 
 def squeezenet(b: GraphBuilder, classes: int) -> None:
     """SqueezeNet 1.1 as torchvision has it (Iandola et al., arXiv:1602.07360, and the authors' later release)."""
-    x = _pool_up(b, conv_relu(b, b.image, 64, Window(3, 2, "valid")))
-    for number, squeezed in enumerate((16, 16, 32, 32, 48, 48, 64, 64)):
-        if number in (2, 4):
-            x = _pool_up(b, x)
-        y = conv_relu(b, x, squeezed, 1)
-        x = b.concat(conv_relu(b, y, 4 * squeezed, 1), conv_relu(b, y, 4 * squeezed, 3))
-    x = conv_relu(b, b.dropout(x, 0.5), classes, 1)
+    x = pool_up(b, conv_relu(b, b.image, 64, Window(3, 2, "valid")))
+    x = pool_up(b, fires(b, x, 16, 16))
+    x = pool_up(b, fires(b, x, 32, 32))
+    x = conv_relu(b, b.dropout(fires(b, x, 48, 48, 64, 64), 0.5), classes, 1)
     b.activation(b.global_pool(x), "softmax")
 
 
-def _pool_up(b: GraphBuilder, x: int) -> int:
+def fires(b: GraphBuilder, x: int, *squeezes: int) -> int:
+    """Fire modules: so many channels, then four times as many of 1x1 and of 3x3 convolutions."""
+    for squeezed in squeezes:
+        y = conv_relu(b, x, squeezed, 1)
+        x = b.concat(conv_relu(b, y, 4 * squeezed, 1), conv_relu(b, y, 4 * squeezed, 3))
+    return x
+
+
+def pool_up(b: GraphBuilder, x: int) -> int:
     """A pool of 3x3 by 2 that rounds its size up: a border of one pixel at the end where the last window lacks it."""
     height, width, _ = b.shape(x)
     return b.pool(x, Window(3, 2, (0, 1 - height % 2, 0, 1 - width % 2)))

@@ -11,7 +11,7 @@ from workloads.networks.parts import conv_norm, depthwise_norm, pooled_classes, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
+class Block:
     """A 1x1 convolution to `wide` channels (none where that is what comes in), a depthwise one, and one to `channels`.
 
     `squeezed` are the channels that squeeze and excitation has in between, 0 for none.
@@ -28,7 +28,8 @@ class _Block:
     """The share of images that go through the block by its shortcut alone."""
 
 
-def _inverted(b: GraphBuilder, x: int, block: _Block) -> int:
+def inverted(b: GraphBuilder, x: int, block: Block) -> int:
+    """The block, with a shortcut around it where it keeps the shape."""
     before, y = b.shape(x), x
     if block.wide != before.channels:
         y = conv_norm(b, y, block.wide, 1, block.function)
@@ -54,7 +55,7 @@ def mobilenet_v2(b: GraphBuilder, classes: int) -> None:
         for number in range(blocks):
             wide = times * b.shape(x).channels
             first = 1 if number else stride
-            x = _inverted(b, x, _Block(wide=wide, channels=channels, kernel=3, stride=first, function="relu6"))
+            x = inverted(b, x, Block(wide=wide, channels=channels, kernel=3, stride=first, function="relu6"))
     pooled_classes(b, conv_norm(b, x, 1280, 1, "relu6"), classes)
 
 
@@ -74,10 +75,10 @@ def mobilenet_v3_large(b: GraphBuilder, classes: int) -> None:
     x = conv_norm(b, x, 16, Window(3, 2), "hard_swish")
     for wide, channels, kernel, stride, squeezes, function in _V3_LARGE:
         squeezed = rounded(wide / 4) if squeezes else 0
-        block = _Block(
+        block = Block(
             wide=wide, channels=channels, kernel=kernel, stride=stride, function=function, squeezed=squeezed
         )  # fmt: skip
-        x = _inverted(b, x, block)
+        x = inverted(b, x, block)
     x = b.global_pool(conv_norm(b, x, 960, 1, "hard_swish"))
     x = b.dropout(b.activation(b.convolution(x, 1280, 1), "hard_swish"), 0.2)
     b.activation(b.flatten(b.convolution(x, classes, 1)), "softmax")
@@ -105,7 +106,7 @@ def efficientnet(b: GraphBuilder, classes: int, width: float, depth: float, drop
     for (times, channels, _, stride, kernel), blocks in zip(_EFFICIENT, repeats, strict=True):
         for number in range(blocks):
             before = b.shape(x).channels
-            block = _Block(
+            block = Block(
                 wide=times * before,
                 channels=rounded(channels * width),
                 kernel=kernel,
@@ -115,6 +116,6 @@ def efficientnet(b: GraphBuilder, classes: int, width: float, depth: float, drop
                 squeeze_functions=("swish", "sigmoid"),
                 drop=_DROP * done / sum(repeats),
             )
-            x = _inverted(b, x, block)
+            x = inverted(b, x, block)
             done += 1
     pooled_classes(b, conv_norm(b, x, rounded(1280 * width), 1, "swish"), classes, dropout)
