@@ -37,6 +37,7 @@ from pricing.obtainability import Evidence, MachinePlacement, Obtainability, had
 from pricing.offers import LifecycleState, OfferQuery
 from pricing.own_prices import OwnPrices
 from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
+from pricing.retired_places import retired_place
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError, ProviderError
 from providers.hardware import this_machine
@@ -435,6 +436,8 @@ def _checked_names(
 
 
 def _unknown(kind: str, value: str, allowed: set[str], names_elsewhere: Iterable[str]) -> NoReturn:
+    if kind == "provider" and (retired := retired_place(value)) is not None:
+        raise BadInputError(retired.text, f"take {retired.instead}")
     known = sorted({*allowed, *names_elsewhere} - {value})
     begins = [name for name in known if name.startswith(value.lower())]
     near = [name for name in known if name == other_word(value)] or nearest_names(value, sorted(allowed))

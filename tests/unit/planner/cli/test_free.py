@@ -9,6 +9,7 @@ import pytest
 from planner.errors import ExitCode
 from pricing.catalog import Catalog
 from pricing.free_places import free_providers
+from pricing.retired_places import retired_place
 from tests.builders import a_plan
 from tests.unit.planner.cli.command import plan
 
@@ -88,6 +89,27 @@ def test_a_device_that_the_place_had() -> None:
     assert software is not None
     assert software.runtime is not None
     assert software.runtime.software == "tensorflow-volta"
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("floydhub", "FloydHub closed (2021-08)", "take colab or kaggle (--free)"),
+        ("FloydHub", "FloydHub closed (2021-08)", "take colab or kaggle (--free)"),
+        ("watson-studio", "Watson Studio goes by the name watsonx.ai Studio", "take --provider ibm"),
+        ("paperspace gradient", "Paperspace Gradient has no interface any more", "take colab or kaggle (--free)"),
+    ],
+)
+def test_a_place_that_is_gone_says_since_when_and_what_to_take(name: str, message: str, hint: str) -> None:
+    refused = plan("estimate", *JOB, "--provider", name)
+    assert refused.code == ExitCode.BAD_INPUT
+    assert refused.error.startswith(message)
+    assert refused.hint.startswith(hint)
+
+
+def test_every_place_that_is_gone_is_none_of_the_known_ones() -> None:
+    with Catalog.open() as catalog:
+        assert all(retired_place(name) is None for name in catalog.rates)
 
 
 def test_data_that_do_not_fit() -> None:
