@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import NewType, Protocol, runtime_checkable
+from typing import NewType, Protocol
 
 from pricing.offers import Offer, OfferQuery
 from providers.agent.spec import File
@@ -294,122 +294,6 @@ class Provider(Protocol):
     def store(self, run_id: RunId) -> RunStore:
         """The run directory."""
         ...
-
-
-@runtime_checkable
-class Preparer(Protocol):
-    """What some providers can do besides: make ready what a launch needs and that takes long (a container image)."""
-
-    def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        """Build or fetch what is missing; nothing missing, nothing done. `report` gets a line now and then.
-
-        Launch does not wait for it: it raises MachineError where this was not called.
-        """
-
-
-@runtime_checkable
-class JobChecker(Protocol):
-    """What some providers can do besides: a preflight of one job, where the offer alone does not tell enough."""
-
-    def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
-        """As `preflight`, of a launch of this job."""
-        ...
-
-
-@runtime_checkable
-class Resolver(Protocol):
-    """What some providers can do besides: look up, without creating anything, what a request leaves open."""
-
-    def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """The same request with a `resolution`, so that `requests` is pure and a replay sends the same."""
-        ...
-
-    def resolution_type(self, offer: Offer) -> type[Resolution]:
-        """The class of the resolutions for this offer, by which the journal reads one again."""
-        ...
-
-
-@runtime_checkable
-class SpotScout(Protocol):
-    """What some providers can do besides: tell whether spot is to be had, without asking for it."""
-
-    def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """None where nobody knows. Creates nothing. Raises ProviderError."""
-        ...
-
-
-@runtime_checkable
-class Refiner(Protocol):
-    """What some providers can do besides: live prices, and the zones that have an offer."""
-
-    def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """The offers in their order, each as one or several (one for each live price, with its zones); one that is
-        not to be had any more is left out, one of which nothing is known stays as it is. Creates nothing.
-
-        A live price has grade `observed` and today's date. Raises ProviderError.
-        """
-        ...
-
-
-@runtime_checkable
-class Doctor(Protocol):
-    """What some providers can do besides: look at the account, whatever the offer."""
-
-    def doctor(self) -> Sequence[Check]:
-        """Return one line for each thing that every launch needs: identity, network, permission, stores, set-up.
-
-        In parallel, under 10 s; creates nothing, raises nothing of the vendor's: what does not answer is UNKNOWN.
-        Quotas are `preflight`'s, which after the first offer answers from what was looked up already.
-        """
-        ...
-
-
-@runtime_checkable
-class Prober(Protocol):
-    """What some providers can do besides: ask their cloud what no page of its vendor answers."""
-
-    def probes(self) -> Mapping[str, Callable[[], Check]]:
-        """By the name of its step of a drill, what asks a question: OK where the cloud does as is assumed, REFUSED
-        where it does otherwise, UNKNOWN where this account cannot show it.
-
-        Each creates nothing and costs nothing, and raises ProviderError.
-        """
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetupStep:
-    """Something standing in the account: `name` and `detail` are what a person reads before it is made or removed,
-    `calls` what is sent for it, in order."""
-
-    name: str
-    detail: str
-    calls: tuple[VendorRequest, ...]
-
-
-@runtime_checkable
-class SetUp(Protocol):
-    """What some providers can do besides: make what the account lacks for launches, and remove it again."""
-
-    def lacking(self) -> Sequence[SetupStep]:
-        """What would be made, in order; nothing where all is there. Creates nothing. Raises ProviderError."""
-        ...
-
-    def removable(self) -> Sequence[SetupStep]:
-        """What would be removed of what was made, in order; what a run or a person still needs is not in it."""
-        ...
-
-    def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
-        """Make or remove it; idempotent, also after a crash half-way. `report` gets a line where it takes long."""
-
-
-@runtime_checkable
-class Timekeeper(Protocol):
-    """A provider whose time is not this computer's: a simulated cloud."""
-
-    def now(self) -> datetime: ...
-    def sleep(self, seconds: float) -> None:
-        """Wait so many seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Protocol, runtime_checkable
 
 from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
@@ -23,22 +22,14 @@ from planner.runs.provider_clock import ProviderClock
 from planner.runs.run import Run
 from planner.runs.runner import Runner
 from planner.settings import Settings
-from providers.base import Provider, ProviderSettings, Timekeeper
+from providers.abilities import Closing, Timekeeper
+from providers.base import Provider, ProviderSettings
 from providers.cloud.bill import BillTeller
 from providers.cloud.sign_ins import may_be_signed_in
 from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import provider as make_provider
 from workloads.nearest import nearest_names, same_name
-
-
-@runtime_checkable
-class Closing(Protocol):
-    """What some providers can do besides: let go of their connections at the end of a command."""
-
-    def close(self) -> None:
-        """Release what was opened."""
-
 
 _OPEN: list[Closing] = []
 _NOTED_PROVIDERS: set[str] = set()

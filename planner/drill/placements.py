@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from planner.errors import NothingLeftError
 from planner.runs.targets import Target
 from pricing.devices import CPU_DEVICE
 from pricing.offers import Market, Offer, OfferQuery
-from providers.base import Provider, Refiner
-from providers.cloud.quotas import QuotaTeller, RegionTeller
+from providers.abilities import QuotaTeller, Refiner, RegionTeller
 from providers.errors import ProviderError
+
+if TYPE_CHECKING:
+    from providers.base import Provider
 
 LEAST_MEMORY_GIB = 3.5
 """TensorFlow with the drill's net, the agent and the container engine."""

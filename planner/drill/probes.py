@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import PROBES, Step
-from providers.base import Check, PreflightState, Prober
+from providers.abilities import Prober
+from providers.base import Check, PreflightState
 
 if TYPE_CHECKING:
     from planner.drill.tools import Tools

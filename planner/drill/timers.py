@@ -14,7 +14,8 @@ from planner.drill.tools import Tools, cloud_timer_only, own_timer_only
 from planner.runs.directory.progress import story_of
 from planner.runs.directory.run_directory import newest_checkpoint, status_of
 from planner.runs.run import Run
-from providers.base import InstanceRef, InstanceState, Resolver
+from providers.abilities import Resolver
+from providers.base import InstanceRef, InstanceState
 from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 from workloads.durations import format_duration
 

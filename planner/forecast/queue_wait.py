@@ -14,7 +14,7 @@ from workloads.durations import format_duration
 
 if TYPE_CHECKING:
     from planner.forecast.times import RunTime
-    from providers.cloud.queue_wait import QueueAnswer
+    from providers.abilities import QueueAnswer
 
 
 class QueueWait(NamedTuple):

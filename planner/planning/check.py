@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pricing.money import format_usd_per_hour
 from pricing.offers import Offer
-from providers.base import Check, Doctor, JobChecker, Preflight, PreflightState, Provider
-from providers.cloud.quotas import QuotaTeller, RegionTeller
+from providers.abilities import Doctor, JobChecker, QuotaTeller, RegionTeller
+from providers.base import Check, Preflight, PreflightState, Provider
 from providers.cloud.sign_ins import how_to_sign_in
 from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
 from providers.registry import is_here, names

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from planner.forecast.queue_wait import QueueWait, queue_wait
 from planner.planning.check import PATIENCE, at_once
 from pricing.obtainability import MachinePlacement
-from providers.cloud.queue_wait import QueueAnswer, QueueQuestion, QueueTeller
+from providers.abilities import QueueAnswer, QueueQuestion, QueueTeller
 from providers.errors import ProviderError
 from providers.registry import CLUSTER
 

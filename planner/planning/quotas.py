@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from planner.errors import RefusedError
-from providers.cloud.quotas import QuotaTeller, RegionTeller
+from providers.abilities import QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
     from planner.forecast.plan import Plan

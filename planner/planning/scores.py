@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from planner.planning.check import PATIENCE, at_once
-from providers.cloud.obtainability import ObtainabilityTeller, placement_of
+from providers.abilities import ObtainabilityTeller, placement_of
 from providers.errors import ProviderError
 from providers.registry import is_here
 from providers.registry import names as registered

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from planner.clock import Clock
-from providers.base import Provider, Timekeeper
-from providers.cloud.server_time import ServerTime, applied
+from providers.abilities import ServerTime, Timekeeper
+from providers.base import Provider
+from providers.cloud.server_time import applied
 
 
 def tells_time(provider: Provider) -> bool:

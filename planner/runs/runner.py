@@ -25,7 +25,8 @@ from planner.runs.money.spending import Spending
 from planner.runs.receipt.receipt_writer import Receipts
 from planner.runs.run import Phase, Run, attempt_deadline
 from planner.runs.telling.notifications import Notifications
-from providers.base import LaunchRequest, PreflightState, Preparer, RunId
+from providers.abilities import Preparer
+from providers.base import LaunchRequest, PreflightState, RunId
 from providers.errors import ProviderError
 from providers.registry import is_here
 from workloads.job_changes import differences, differences_text

@@ -12,7 +12,8 @@ from providers.aws.setup_steps import StandingResources, step
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 
 if TYPE_CHECKING:
-    from providers.base import SetupStep, VendorRequest
+    from providers.abilities import SetupStep
+    from providers.base import VendorRequest
 
 LATE = "AWS looks at the costs several times a day"
 """The reference of AWS Budgets, read 2026-11-26; it states no hours."""

@@ -1,4 +1,4 @@
-"""What every launch on AWS needs of an account, looked at in parallel (providers.base.Doctor)."""
+"""What every launch on AWS needs of an account, looked at in parallel (providers.abilities.Doctor)."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
+from providers.abilities import placement_of
 from providers.aws.account import AwsAccount
-from providers.cloud.obtainability import placement_of
 from providers.errors import CredentialsError, ProviderError
 
 LIKELY, UNLIKELY = 7, 3
@@ -37,7 +37,7 @@ class PlacementScores:
     spot_offers: Callable[[], Sequence[Offer]]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: a request for each type and ten regions,
+        """`providers.abilities.ObtainabilityTeller.obtainability`: a request for each type and ten regions,
         since EC2 limits how many different ones it answers in a day."""
         regions_of_type: dict[str, list[str]] = {}
         open_regions = frozenset(self.account.regions())
@@ -66,7 +66,7 @@ class PlacementScores:
         return result
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """`providers.base.SpotScout.has_spot`; None between likely and unlikely, and where EC2 does not tell."""
+        """`providers.abilities.SpotScout.has_spot`; None between likely and unlikely, and where EC2 does not tell."""
         types = types_with(offer.instance_type, self.spot_offers())
         if not types:
             return None

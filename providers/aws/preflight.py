@@ -131,7 +131,7 @@ def _passes(account: AwsAccount, region: str, call: VendorRequest) -> bool:
 
 
 def denial(account: AwsAccount) -> Check:
-    """Whether EC2 denies a create before it looks its image up (providers.base.Prober; `AwsAccount.is_closed`).
+    """Whether EC2 denies a create before it looks its image up (providers.abilities.Prober; `AwsAccount.is_closed`).
 
     Only somebody who may not create every machine can show it: the documented policy denies one without our tags.
     """

@@ -34,7 +34,7 @@ class Live:
     threads: int = _THREADS
 
     def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """`providers.base.Refiner.refine`."""
+        """`providers.abilities.Refiner.refine`."""
         if not offers:
             return []
         open_regions = frozenset(self.account.regions())

@@ -42,7 +42,6 @@ from providers.base import (
     ProviderSettings,
     RunId,
     RunStore,
-    SetupStep,
     Timers,
     VendorRequest,
 )
@@ -61,6 +60,7 @@ from providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     from pricing.obtainability import MachinePlacement, Obtainability
+    from providers.abilities import SetupStep
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
 
@@ -155,19 +155,19 @@ class AwsProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the account's own quotas (providers.cloud.quotas.QuotaTeller)."""
+        """Return shortfalls by the account's own quotas (providers.abilities.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
         """Return regions that are not enabled, denied by the organisation, or without a default network
-        (providers.cloud.quotas.RegionTeller).
+        (providers.abilities.RegionTeller).
         """
         return closed_regions(self.account, regions)
 
@@ -175,7 +175,7 @@ class AwsProvider:
         return Preflight(checks=tuple(checks(self.standing_resources, offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up zone, network, image and what stands in the account (providers.base.Resolver)."""
+        """Looks up zone, network, image and what stands in the account (providers.abilities.Resolver)."""
         request = self.rented.with_data(request)
         return replace(request, resolution=resolve(request, self.rented, self.account, self.standing_resources))
 
@@ -234,15 +234,15 @@ class AwsProvider:
         return Listing(self.account, self.threads).owned(run_id)
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Zones and live spot prices (providers.base.Refiner)."""
+        """Zones and live spot prices (providers.abilities.Refiner)."""
         return Live(self.account, self.now_of).refined(offers)
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """What AWS's placement score hints (providers.base.SpotScout)."""
+        """What AWS's placement score hints (providers.abilities.SpotScout)."""
         return self._placement_scores().has_spot(offer, zone)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by placement scores (providers.abilities.ObtainabilityTeller)."""
         return self._placement_scores().of(offers)
 
     def stop(self, ref: InstanceRef) -> None:
@@ -270,14 +270,14 @@ class AwsProvider:
         return self.rented.store(run_id)
 
     def doctor(self) -> Sequence[Check]:
-        """The account, whatever the offer (providers.base.Doctor)."""
+        """The account, whatever the offer (providers.abilities.Doctor)."""
         return examine(self.standing_resources)
 
     def probes(self) -> Mapping[str, Callable[[], Check]]:
         return {"denial": lambda: denial(self.account)}
 
     def lacking(self) -> Sequence[SetupStep]:
-        """What a set-up would make (providers.base.SetUp)."""
+        """What a set-up would make (providers.abilities.SetUp)."""
         return AwsSetUp(self.standing_resources).lacking()
 
     def removable(self) -> Sequence[SetupStep]:

@@ -67,7 +67,7 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
 
 
 def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.cloud.quotas.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
+    """`providers.abilities.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
     tuples = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
     pools = dict.fromkeys((region, quota) for region, quota in tuples if quota is not None)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -81,7 +81,7 @@ def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
 
 
 def closed_regions(account: AwsAccount, regions: Sequence[str]) -> Mapping[str, str]:
-    """`providers.cloud.quotas.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
+    """`providers.abilities.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
     with ThreadPoolExecutor(_THREADS) as threads:
         answers = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
         return {region: why for region, why in answers if why}

@@ -1,4 +1,4 @@
-"""`plan setup aws`: what is lacking or can be removed, and the carrying out of it (providers.base.SetUp)."""
+"""`plan setup aws`: what is lacking or can be removed, and the carrying out of it (providers.abilities.SetUp)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from providers.cloud.setup_steps import StepEngine
 from providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.base import SetupStep, VendorRequest
+    from providers.abilities import SetupStep
+    from providers.base import VendorRequest
 
 _THERE = (
     "DefaultVpcAlreadyExists",

@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from providers.abilities import SetupStep
 from providers.azure.account import AzureAccount
 from providers.azure.api import Call, recorded
 from providers.azure.names import API
-from providers.base import SetupStep
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 from providers.errors import InstanceNotFoundError
 

@@ -38,7 +38,7 @@ class PlacementScores:
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: each request is about every size in every
+        """`providers.abilities.ObtainabilityTeller.obtainability`: each request is about every size in every
         region of it, so that few are sent."""
         spot = [offer for offer in offers if offer.market is Market.SPOT]
         asked_placements = {(offer.instance_type.lower(), offer.region): offer for offer in spot}

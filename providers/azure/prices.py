@@ -38,7 +38,7 @@ class Live:
     now: Callable[[], datetime]
 
     def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """`providers.base.Refiner.refine`. Raises ProviderError where the list cannot be read."""
+        """`providers.abilities.Refiner.refine`. Raises ProviderError where the list cannot be read."""
         address = self.account.settings.price_list
         if not address:
             return list(offers)

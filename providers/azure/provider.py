@@ -34,7 +34,6 @@ from providers.base import (
     ProviderSettings,
     RunId,
     RunStore,
-    SetupStep,
     Timers,
     VendorRequest,
 )
@@ -46,6 +45,7 @@ from providers.errors import InstanceNotFoundError
 if TYPE_CHECKING:
     from pricing.obtainability import MachinePlacement, Obtainability
     from pricing.offers import Offer, OfferQuery
+    from providers.abilities import SetupStep
     from providers.azure.setup import AzureSetUp
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
@@ -135,41 +135,41 @@ class AzureProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Spot at its price of today (providers.base.Refiner)."""
+        """Spot at its price of today (providers.abilities.Refiner)."""
         from providers.azure.prices import Live
 
         return Live(self.account, self.now).refined(offers)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by spot placement scores (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by spot placement scores (providers.abilities.ObtainabilityTeller)."""
         return PlacementScores(self.account, self.now).of(offers)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the subscription's own quotas (providers.cloud.quotas.QuotaTeller)."""
+        """Return shortfalls by the subscription's own quotas (providers.abilities.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """Return regions that the subscription's policies deny (providers.cloud.quotas.RegionTeller)."""
+        """Return regions that the subscription's policies deny (providers.abilities.RegionTeller)."""
         return closed(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(checks(self.account, offer)))
 
     def doctor(self) -> Sequence[Check]:
-        """Looks at the account (providers.base.Doctor)."""
+        """Looks at the account (providers.abilities.Doctor)."""
         from providers.azure.doctor import examine
 
         return examine(self.account, self.rented, self._set_up().machines_may_write, self.alarm)
 
     def lacking(self) -> Sequence[SetupStep]:
-        """What launches need and the account lacks (providers.base.SetUp)."""
+        """What launches need and the account lacks (providers.abilities.SetUp)."""
         return self._set_up().lacking()
 
     def removable(self) -> Sequence[SetupStep]:
@@ -193,7 +193,7 @@ class AzureProvider:
         self._set_up().carry_out(step, report)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up image, identity and what may be granted (providers.base.Resolver)."""
+        """Looks up image, identity and what may be granted (providers.abilities.Resolver)."""
         request = self.rented.with_data(request)
         resolution = resolve(
             request,

@@ -84,7 +84,7 @@ def _more(cores: Quota | None) -> str:
 
 
 def shortfalls(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.cloud.quotas.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
+    """`providers.abilities.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
     regions = list(dict.fromkeys(offer.region for offer in offers))
     with ThreadPoolExecutor(_THREADS) as threads:
         quotas = dict(zip(regions, threads.map(partial(_quotas, account), regions), strict=True))
@@ -139,7 +139,7 @@ def allowed(account: AzureAccount) -> frozenset[str] | None:
 
 def closed(account: AzureAccount, regions: Sequence[str]) -> Mapping[str, str]:
     """Return those of the regions in which nothing can be created, each with the reason
-    (providers.cloud.quotas.RegionTeller).
+    (providers.abilities.RegionTeller).
     """
     try:
         open_ones = allowed(account)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from providers.azure import listing
 from providers.azure.account import SET_UP, AzureAccount
@@ -15,7 +15,7 @@ from providers.azure.errors import NO_RIGHT_YET, refusal, too_new
 from providers.azure.launch import Pace
 from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
 from providers.azure.setup_steps import MACHINE, PERSON, StandingResources
-from providers.base import RunId, SetupStep, VendorRequest
+from providers.base import RunId, VendorRequest
 from providers.cloud.launch import Rented
 from providers.cloud.propagation import Pair, settled
 from providers.cloud.setup_steps import StepEngine
@@ -28,6 +28,9 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
+
+if TYPE_CHECKING:
+    from providers.abilities import SetupStep
 
 _PROVISIONED = "Succeeded"
 _PROVISIONED_SECONDS = 300.0

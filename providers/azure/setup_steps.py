@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from providers.abilities import SetupStep
 from providers.azure.api import Call, recorded
 from providers.azure.names import (
     API,
@@ -32,7 +33,6 @@ from providers.azure.permissions import (
     MACHINE_ACTIONS,
     client_condition,
 )
-from providers.base import SetupStep
 
 MACHINE, PERSON = "{machine}", "{person}"
 """Stand in calls for ids in the directory: of the machines' identity, not made yet, and of who is signed in."""

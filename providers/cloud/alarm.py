@@ -12,7 +12,8 @@ from providers.cloud.checks import ok, unknown
 from providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.base import Check, SetupStep
+    from providers.abilities import SetupStep
+    from providers.base import Check
 
 NAME = "trainplan-alarm"
 SPENT_PERCENT = (50, 90, 100)

@@ -5,22 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, runtime_checkable
 
 TOLERANCE = timedelta(minutes=2)
 """Two clocks that differ by less agree: an answer may be a minute on its way."""
-
-
-@runtime_checkable
-class ServerTime(Protocol):
-    """What some providers can do besides: hold this computer's clock against their own."""
-
-    def server_time_offset(self) -> timedelta | None:
-        """How far the provider's clock is ahead of this computer's, by its newest answer; negative: behind.
-
-        None: not known, and nothing there may be ended for its age. Asks nobody.
-        """
-        ...
 
 
 def applied(offset: timedelta | None) -> timedelta:

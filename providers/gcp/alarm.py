@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from providers.base import SetupStep, VendorRequest
+from providers.abilities import SetupStep
+from providers.base import VendorRequest
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
 from providers.errors import BadRequestError
 from providers.gcp.setup_steps import StandingResources

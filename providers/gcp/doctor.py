@@ -1,4 +1,4 @@
-"""What every launch on Google Cloud needs of a project, looked at in parallel (providers.base.Doctor)."""
+"""What every launch on Google Cloud needs of a project, looked at in parallel (providers.abilities.Doctor)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
 
 
 def custom_role(account: GcpAccount) -> Check:
-    """Whether Google takes custom roles with every permission of ours, by its own list (providers.base.Prober).
+    """Whether Google takes custom roles with every permission of ours, by its own list (providers.abilities.Prober).
 
     https://cloud.google.com/iam/docs/reference/rest/v1/permissions/queryTestablePermissions: `customRolesSupportLevel`.
     """

@@ -16,7 +16,7 @@ from typing import Any
 
 from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
 from pricing.offers import Market, Offer
-from providers.cloud.obtainability import placement_of
+from providers.abilities import placement_of
 from providers.errors import ProviderError
 from providers.gcp.account import GcpAccount
 from providers.gcp.kinds import TPU_API, kind_of
@@ -36,7 +36,7 @@ class CapacityAdvice:
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.cloud.obtainability.ObtainabilityTeller.obtainability`: one request for each machine type and
+        """`providers.abilities.ObtainabilityTeller.obtainability`: one request for each machine type and
         region, several at a time."""
         spot = {
             placement_of(offer): offer

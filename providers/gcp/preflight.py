@@ -74,7 +74,7 @@ class Quotas:
         return rows
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """`providers.base.QuotaTeller.shortfalls`: each region's table is looked up once, several at a time."""
+        """`providers.abilities.QuotaTeller.shortfalls`: each region's table is looked up once, several at a time."""
         regions = list(dict.fromkeys(offer.region for offer in offers))
         with ThreadPoolExecutor(_THREADS) as threads:
             tables = dict(zip(regions, threads.map(self._limits_of, regions), strict=True))

@@ -19,7 +19,6 @@ from providers.base import (
     ProviderSettings,
     RunId,
     RunStore,
-    SetupStep,
     Timers,
     VendorRequest,
 )
@@ -50,6 +49,7 @@ from providers.stores.store import ObjectStore, run_store
 if TYPE_CHECKING:
     from pricing.obtainability import MachinePlacement, Obtainability
     from pricing.offers import Offer, OfferQuery
+    from providers.abilities import SetupStep
     from providers.cloud.alarm import Alarm
     from providers.cloud.invoice import Invoice
     from providers.gcp.request import GoogleResolution
@@ -92,7 +92,7 @@ class GcpProvider:
         return min(part.token_memory for part in self.parts)
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.cloud.server_time.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
         return self.account.clock.offset if self.account.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -102,7 +102,7 @@ class GcpProvider:
         return Preflight(checks=tuple(checks(self.account, self._for(offer), offer)))
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the quotas of project and regions (providers.base.QuotaTeller)."""
+        """Return shortfalls by the quotas of project and regions (providers.abilities.QuotaTeller)."""
         by_offer: dict[Offer, str] = {}
         for part in self.parts:
             mine = [offer for offer in offers if part.takes(offer)]
@@ -110,19 +110,19 @@ class GcpProvider:
         return [by_offer.get(offer, "") for offer in offers]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up zone, image and network (providers.base.Resolver)."""
+        """Looks up zone, image and network (providers.abilities.Resolver)."""
         return self._for(request.offer).resolve(request)
 
     def resolution_type(self, offer: Offer) -> type[GoogleResolution]:
         return self._for(offer).resolution_type()
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Each with the zones that have it (providers.base.Refiner); prices stay those of the catalog."""
+        """Each with the zones that have it (providers.abilities.Refiner); prices stay those of the catalog."""
         with_zones = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
         return [replace(offer, zones=zones) for offer, zones in with_zones if zones]
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by Google's advice on capacity (providers.cloud.obtainability.ObtainabilityTeller)."""
+        """Return obtainability by Google's advice on capacity (providers.abilities.ObtainabilityTeller)."""
         return CapacityAdvice(self.account, self.now).of(offers)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
@@ -161,7 +161,7 @@ class GcpProvider:
         return self.stores(run_id)
 
     def doctor(self) -> Sequence[Check]:
-        """The project's lines (providers.base.Doctor)."""
+        """The project's lines (providers.abilities.Doctor)."""
         return examine(self._stands())
 
     def probes(self) -> Mapping[str, Callable[[], Check]]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from providers.base import OwnedResource, SetupStep, VendorRequest
+from providers.abilities import SetupStep
+from providers.base import OwnedResource, VendorRequest
 from providers.cloud.propagation import Pair, pause
 from providers.cloud.setup_steps import StepEngine
 from providers.errors import (

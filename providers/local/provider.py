@@ -119,7 +119,7 @@ class LocalProvider:
         return measure_speed(job, self.process.program, self.here.environment)
 
     def server_time_offset(self) -> timedelta | None:
-        """Return None, not known (providers.cloud.server_time.ServerTime): this computer may have slept, its clock may
+        """Return None, not known (providers.abilities.ServerTime): this computer may have slept, its clock may
         have been set. The supervisor beside each trainer keeps the deadline.
         """
         return None
@@ -132,7 +132,7 @@ class LocalProvider:
         return self._preflight(offer, None)
 
     def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
-        """Whether this job would be let in (providers.base.JobChecker): a process needs the framework of the job."""
+        """Whether this job would be let in (providers.abilities.JobChecker): a process needs its framework."""
         return self._preflight(offer, job.framework)
 
     def _preflight(self, offer: Offer, framework: Framework | None) -> Preflight:
@@ -146,7 +146,7 @@ class LocalProvider:
         return Preflight(checks=(engine, *host.checks(offer, framework)))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        """Builds or fetches the image of the run where it is missing (providers.base.Preparer)."""
+        """Builds or fetches the image of the run where it is missing (providers.abilities.Preparer)."""
         self._host_of(request).prepare(request, report)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:

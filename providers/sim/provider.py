@@ -98,7 +98,7 @@ class SimProvider:
         return self.scenario.token_memory
 
     def now(self) -> datetime:
-        """The time in the simulated cloud (providers.base.Timekeeper)."""
+        """The time in the simulated cloud (providers.abilities.Timekeeper)."""
         with translated():
             return self.api.now()
 
@@ -113,7 +113,7 @@ class SimProvider:
         return Preflight(checks=(self._identity(), self._quota(offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up the image of the region (providers.base.Resolver)."""
+        """Looks up the image of the region (providers.abilities.Resolver)."""
         entries = self._call("GetImage", {"region": request.offer.region, "name": IMAGE})
         return replace(request, resolution=SimResolution(image=str(entries["image"])))
 
@@ -169,7 +169,7 @@ class SimProvider:
         return resources
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """What the cloud hints of spot (providers.base.SpotScout)."""
+        """What the cloud hints of spot (providers.abilities.SpotScout)."""
         request = {"region": offer.region, "zone": zone, "instanceType": offer.instance_type}
         return bool(self._call("GetSpotPlacement", request)["likely"])
 

@@ -50,7 +50,7 @@ from providers.slurm.store import ShellStore
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
-    from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
+    from providers.abilities import QueueAnswer, QueueQuestion
     from workloads.job import TrainingJob
 
 WHEEL = "trainer.whl"
@@ -112,19 +112,19 @@ class SlurmProvider:
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer)))
 
     def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
-        """Whether a job on its number of nodes would be let in (providers.base.JobChecker)."""
+        """Whether a job on its number of nodes would be let in (providers.abilities.JobChecker)."""
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer, job.nodes)))
 
     def doctor(self) -> Sequence[Check]:
-        """The lines of `plan doctor` (providers.base.Doctor)."""
+        """The lines of `plan doctor` (providers.abilities.Doctor)."""
         return doctor(self.shell, self.settings)
 
     def queue_answers(self, questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer]:
-        """How long jobs wait (providers.cloud.queue_wait.QueueTeller)."""
+        """How long jobs wait (providers.abilities.QueueTeller)."""
         return queue_answers(self.shell, self._set_up(), questions)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up how long the partition lets a job run (providers.base.Resolver)."""
+        """Looks up how long the partition lets a job run (providers.abilities.Resolver)."""
         text = self._checked(self.shell.run(SINFO), "the partitions cannot be read").text
         limits = [group.time_limit_minutes for group in node_groups(text) if group.partition == request.offer.region]
         lasting = (request.deadline - self.now()).total_seconds() + 2 * GRACE_SECONDS

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
+from providers.abilities import QueueAnswer, QueueQuestion
 from providers.slurm.api import Completed, Shell, Streams
 from providers.slurm.errors import complaint, error_of
 from providers.slurm.offers import SINFO, node_groups

@@ -35,7 +35,7 @@ CREATES = ("CreateSecurityGroup", "RunInstances", "CreateScheduleGroup", "Create
 
 @dataclass(frozen=True)
 class TimedAws(AwsProvider):
-    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for."""
+    """In the time of the double (providers.abilities.Timekeeper). `only` are the offers that tests ask for."""
 
     double: Double = field(kw_only=True)
     only: str = field(kw_only=True, default=OFFER)

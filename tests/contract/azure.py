@@ -34,7 +34,7 @@ _LOOKS = ("retrieveBootDiagnosticsData",)
 
 @dataclass(frozen=True)
 class AzureInItsTime(AzureProvider):
-    """Azure's provider in the time of the double (providers.base.Timekeeper)."""
+    """Azure's provider in the time of the double (providers.abilities.Timekeeper)."""
 
     def sleep(self, seconds: float) -> None:
         self.pace.sleep(seconds)

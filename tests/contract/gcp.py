@@ -45,7 +45,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TimedGcp(GcpProvider):
-    """In the time of the double (providers.base.Timekeeper). `only` are the offers that tests ask for ("": all of
+    """In the time of the double (providers.abilities.Timekeeper). `only` are the offers that tests ask for ("": all of
     them), `slept` hears of each wait."""
 
     google: Google = field(kw_only=True)
@@ -54,7 +54,7 @@ class TimedGcp(GcpProvider):
     let_go: Callable[[], None] = field(kw_only=True, default=_nothing)
 
     def close(self) -> None:
-        """What a command does at its end (planner.cli.build.Closing)."""
+        """What a command does at its end (providers.abilities.Closing)."""
         self.let_go()
         self.account.close()
 

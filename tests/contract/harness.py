@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import pytest
 
 from pricing.offers import OfferQuery
+from providers.abilities import Resolver, Timekeeper
 from providers.base import (
     EndKind,
     Instance,
@@ -19,9 +20,7 @@ from providers.base import (
     LaunchRequest,
     OwnedResource,
     Provider,
-    Resolver,
     RunId,
-    Timekeeper,
     VendorRequest,
 )
 from providers.errors import IncompleteListingError, InstanceNotFoundError

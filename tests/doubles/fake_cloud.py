@@ -9,8 +9,8 @@ from decimal import Decimal
 
 from pricing.obtainability import MachinePlacement, Obtainability
 from pricing.offers import Offer, PriceGrade
-from providers.base import Check, Preflight, PreflightState, ProviderSettings, SetupStep, VendorRequest
-from providers.cloud.obtainability import placement_of
+from providers.abilities import SetupStep, placement_of
+from providers.base import Check, Preflight, PreflightState, ProviderSettings, VendorRequest
 from tests.doubles.fake_provider import FakeProvider
 
 IDENTITY = Check(name="identity", state=PreflightState.OK, detail="account 123456789012")

@@ -96,7 +96,7 @@ SCENARIOS |= {
 
 @dataclass(frozen=True)
 class TimedSlurm(SlurmProvider):
-    """The provider in the cluster's own time (providers.base.Timekeeper)."""
+    """The provider in the cluster's own time (providers.abilities.Timekeeper)."""
 
     sleep: Callable[[float], None]
 

@@ -12,7 +12,7 @@ import typer
 from planner.cli import build, completion, options
 from planner.cli.ask import confirm
 from planner.errors import BadInputError, PlanError, from_provider
-from providers.base import SetUp, SetupStep
+from providers.abilities import SetUp, SetupStep
 from providers.cloud.alarm import Alarm, Alarms, wanted
 from providers.errors import ProviderError
 

@@ -12,7 +12,8 @@ from planner.runs.directory.run_directory import recorded_end, when_ended
 from planner.runs.journal.records import request_from_record, request_record
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target, recommended_first, refusal_of
-from providers.base import EndKind, Instance, LaunchRequest, Provider, Resolver
+from providers.abilities import Resolver
+from providers.base import EndKind, Instance, LaunchRequest, Provider
 from providers.errors import (
     AnotherVersionError,
     BadRequestError,

@@ -16,7 +16,8 @@ from planner.runs.directory.signs import FRESH, Sign, newest_sign
 from planner.runs.provider_clock import tells_time
 from planner.runs.run import Attempt, Phase, Run
 from pricing.offers import Market
-from providers.base import EndKind, Instance, InstanceState, Provider, SpotScout
+from providers.abilities import SpotScout
+from providers.base import EndKind, Instance, InstanceState, Provider
 from providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from planner.runs.targets import Refusal, Target
-from providers.base import LaunchRequest, Provider, Resolver
+from providers.abilities import Resolver
+from providers.base import LaunchRequest, Provider
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:

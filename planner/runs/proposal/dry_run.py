@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from planner.clock import Clock
 from planner.runs.decision.next_action import Launch, Look, next_action
 from planner.runs.targets import Refusal, Target
-from providers.base import Provider, Resolver, VendorRequest
+from providers.abilities import Resolver
+from providers.base import Provider, VendorRequest
 
 if TYPE_CHECKING:
     from planner.runs.execution.create import MakeRequest

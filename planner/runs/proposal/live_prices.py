@@ -15,13 +15,14 @@ from pricing.money import format_usd, format_usd_per_hour, to_micro
 from pricing.offers import Offer, Placement, PriceGrade
 from pricing.planning import PlannedAs
 from pricing.plausible import moved_too_far
-from providers.base import LaunchRequest, Provider, Refiner
+from providers.abilities import Refiner
 from providers.errors import CapacityError, ProviderError
 from workloads.job import Objective
 
 if TYPE_CHECKING:
     from planner.runs.execution.create import MakeRequest
     from planner.runs.run import Run
+    from providers.base import LaunchRequest, Provider
 
 REFINED = 10
 """Rows of the ranking whose prices are looked up, the best placement of each machine and market."""

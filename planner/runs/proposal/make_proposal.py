@@ -25,7 +25,8 @@ from planner.runs.proposal.proposal import MOST_TARGETS, here, limits_text, rent
 from planner.runs.queue_waits import with_queue
 from planner.settings import Settings
 from pricing.offers import OfferQuery
-from providers.base import Provider, Resolver
+from providers.abilities import Resolver
+from providers.base import Provider
 from providers.errors import ProviderError
 from providers.registry import (
     CLOUDS,

@@ -14,7 +14,7 @@ import pytest
 
 from planner.errors import ExitCode
 from providers import registry
-from providers.base import Doctor, Timekeeper
+from providers.abilities import Doctor, Timekeeper
 from providers.errors import InstanceNotFoundError, UnrecognizedError
 from providers.plug_ins import GROUP, PlugIn, guarded
 from tests.conftest import ROOT

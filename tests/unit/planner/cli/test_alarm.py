@@ -6,7 +6,7 @@ import pytest
 
 from planner.cli.commands.setup import _steps, wanted_alarm
 from planner.errors import BadInputError
-from providers.base import SetupStep
+from providers.abilities import SetupStep
 from providers.cloud.alarm import Alarm
 from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
 

@@ -15,7 +15,7 @@ from planner.forecast.plan import Choice, Reason
 from planner.forecast.queue_wait import QueueWait, queue_wait
 from planner.planning.queue_reader import FIRST_PLACEMENTS, QueueReader, with_queue_waits
 from pricing.obtainability import MachinePlacement
-from providers.cloud.queue_wait import QueueAnswer, QueueQuestion
+from providers.abilities import QueueAnswer, QueueQuestion
 from providers.errors import TransientError
 from tests.builders import a_job, a_rental, a_world, rented
 

@@ -18,7 +18,7 @@ from tests.doubles.aws.remote import ENVIRONMENT, UNSET, Double
 if TYPE_CHECKING:
     import pytest
 
-    from providers.base import SetupStep
+    from providers.abilities import SetupStep
 
 HOME, ACCOUNT = "us-east-1", "123456789012"
 BUCKET = f"trainplan-{ACCOUNT}-{HOME}"

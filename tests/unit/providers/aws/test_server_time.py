@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from providers.abilities import ServerTime
 from providers.aws.api import SdkApi
 from providers.aws.provider import make
 from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock, ServerTime
+from providers.cloud.server_time import ServerClock
 from providers.errors import ProviderError
 from tests.doubles.aws.remote import Double
 from tests.doubles.clock import NOON

@@ -9,7 +9,7 @@ import pytest
 
 from pricing.obtainability import MachinePlacement
 from pricing.offers import Market
-from providers.cloud.obtainability import ObtainabilityTeller
+from providers.abilities import ObtainabilityTeller
 from providers.errors import PermissionDeniedError
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pricing.offers import Market, PriceGrade
+from providers.abilities import Refiner
 from providers.azure.provider import AzureProvider, make
-from providers.base import ProviderSettings, Refiner
+from providers.base import ProviderSettings
 from providers.errors import ProviderError
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.clock import NOON

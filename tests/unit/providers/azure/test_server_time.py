@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from providers.abilities import ServerTime
 from providers.azure.api import ArmClient, Call
 from providers.azure.provider import make
 from providers.azure.settings import AzureSettings
 from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock, ServerTime
+from providers.cloud.server_time import ServerClock
 from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
 

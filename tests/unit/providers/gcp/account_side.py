@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.base import Check, ProviderSettings, SetupStep
+from providers.abilities import SetupStep
+from providers.base import Check, ProviderSettings
 from providers.gcp.provider import GcpProvider, make
 from providers.gcp.setup import GcpSetUp
 from tests.contract.gcp import PROJECT

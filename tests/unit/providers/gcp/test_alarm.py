@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import SetupStep
+from providers.abilities import SetupStep
 from providers.cloud.alarm import Alarms, wanted
 from providers.errors import BadRequestError, PermissionDeniedError
 from tests.contract.gcp import PROJECT

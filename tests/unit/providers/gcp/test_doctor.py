@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pricing.offers import Market, OfferQuery
-from providers.base import Doctor, PreflightState
+from providers.abilities import Doctor
+from providers.base import PreflightState
 from providers.errors import QuotaError
 from providers.gcp.permissions import ACT_AS
 from providers.gcp.provider import make

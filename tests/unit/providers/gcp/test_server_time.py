@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from providers.abilities import ServerTime
 from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock, ServerTime
+from providers.cloud.server_time import ServerClock
 from providers.errors import ProviderError
 from providers.gcp.account import GcpAccount
 from providers.gcp.api import GoogleApi

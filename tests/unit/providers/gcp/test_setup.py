@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import PreflightState, SetUp
+from providers.abilities import SetUp
+from providers.base import PreflightState
 from providers.errors import BadRequestError, PermissionDeniedError
 from providers.gcp.permissions import (
     ADVICE,

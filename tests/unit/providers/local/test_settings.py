@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from providers import registry
-from providers.base import Preparer, ProviderSettings
+from providers.abilities import Preparer
+from providers.base import ProviderSettings
 from providers.errors import BadRequestError
 from providers.local.settings import EngineChoice, LocalSettings, parse_settings
 

@@ -12,7 +12,8 @@ from pricing.catalog import Catalog
 from pricing.devices import CPU_DEVICE
 from pricing.grades import PriceGrade
 from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, PreflightState, Resolver, RunId, Timekeeper
+from providers.abilities import Resolver, Timekeeper
+from providers.base import EndKind, InstanceState, PreflightState, RunId
 from providers.errors import (
     BadRequestError,
     CapacityError,

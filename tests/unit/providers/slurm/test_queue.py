@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.base import JobChecker, PreflightState
-from providers.cloud.queue_wait import QueueQuestion, QueueTeller
+from providers.abilities import JobChecker, QueueQuestion, QueueTeller
+from providers.base import PreflightState
 from providers.errors import TransientError
 from tests.builders import a_job, a_rental
 from tests.contract.slurm import SlurmHarness
