@@ -94,7 +94,7 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def read_back(tracker: Tracker) -> tuple[dict[str, Any], dict[str, Any], list[list[float]], list[str]]:
     script = f"{READERS[tracker]}\nprint('\\n' + json.dumps(told, default=str))"
-    command = [PYTHON, "-P", "-c", f"import json{script}"]
+    command = [str(PYTHON), "-P", "-c", f"import json{script}"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stderr
     figures, params, loss, files = json.loads(ran.stdout.splitlines()[-1])
