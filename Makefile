@@ -109,11 +109,23 @@ $(TRACKERS): requirements/trackers.txt | $(BIN)/python
 	fi
 	@touch $@
 
+# The programs of places that jobs are exported to, for the same reason.
+PLACES := .build/places/.installed
+
+$(PLACES): requirements/places.txt | $(BIN)/python
+	$(PYTHON) -m venv .build/places
+	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
+	    .build/places/bin/pip install --quiet --no-deps --require-hashes -r requirements/places.txt; \
+	else \
+	    .build/places/bin/pip install --quiet kaggle six; \
+	fi
+	@touch $@
+
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports
 	@scripts/tests.sh $(BIN) "not check"
 
-check: set-up tables $(TRACKERS)
+check: set-up tables $(TRACKERS) $(PLACES)
 	@scripts/tests.sh $(BIN) "check and not e2e and not slow_env"
 	@$(MAKE) --no-print-directory later
 

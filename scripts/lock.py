@@ -1,6 +1,7 @@
 """`make lock`: pin what CI installs, with the hash of every wheel that pip takes there.
 
-The libraries of trackers are pinned apart, in requirements/trackers.txt: they have an environment of their own.
+The libraries of trackers are pinned apart, in requirements/trackers.txt: they have an environment of their own. So have
+the programs of places that jobs are exported to (requirements/places.txt).
 
 What pyproject.toml asks for (the package itself, what builds it, and the extras of EXTRAS) is resolved by uv for each
 Python of PYTHONS on Linux, and written to requirements/ci.txt, which `make set-up` installs from where it fits. Commit
@@ -19,6 +20,10 @@ from scripts.pins import Environment, as_text, resolved
 ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "ci.txt"
 TRACKERS_LOCK = ROOT / "requirements" / "trackers.txt"
+PLACES_LOCK = ROOT / "requirements" / "places.txt"
+PLACES = "kaggle>=2.2\nsix\n"
+"""What reads the folders of `plan export` at its place: never a part of the product. kaggle 2.2.5 imports six and does
+not ask for it."""
 TRACKERS = ("mlflow", "wandb", "trackio")
 """Extras that `make check` installs beside the others."""
 EXTRAS = ("dev", "train-cpu", "train-jax", "convert")
@@ -50,7 +55,11 @@ def locked(lock: Path = LOCK) -> dict[str, str]:
 
 def main() -> int:
     """Pin what CI installs."""
-    for name, path, text in (("CI", LOCK, requirements()), ("trackers", TRACKERS_LOCK, of_trackers())):
+    for name, path, text in (
+        ("CI", LOCK, requirements()),
+        ("trackers", TRACKERS_LOCK, of_trackers()),
+        ("places", PLACES_LOCK, PLACES),
+    ):
         pins, environments = resolved(name, text, [Environment(python, "x86_64") for python in PYTHONS])
         path.parent.mkdir(exist_ok=True)
         path.write_text(as_text("`make lock` from pyproject.toml", pins, environments), encoding="utf-8")

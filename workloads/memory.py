@@ -82,7 +82,7 @@ def footprint(
     return Footprint(
         weights=4 * weights + 4 * graph.statistics + (2 * weights if wide == 2 else 0),
         gradients=wide * trained + (4 * trained if accumulate else 0),
-        optimizer=4 * trained * _slots(optimizer),
+        optimizer=4 * trained * optimizer_slots(optimizer),
         activations=wide * batch * kept_count,
         workspace=WORKSPACE_BYTES,
         framework=FRAMEWORK_BYTES,
@@ -137,7 +137,7 @@ def _graph(net: Net | Graph) -> Graph:
     return net if isinstance(net, Graph) else graph_of(net)
 
 
-def _slots(optimizer: str) -> int:
+def optimizer_slots(optimizer: str) -> int:
     """Values that an optimizer's state has for each weight; a moving average of the weights is one more."""
     name, _, average = optimizer.partition("+")
     return _SLOTS[name] + (1 if average else 0)

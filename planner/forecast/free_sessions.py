@@ -15,6 +15,7 @@ from planner.forecast.estimate import device_kind
 from planner.forecast.plan import Estimate, Reason, Sessions
 from pricing.free_places import free_place
 from workloads.durations import format_duration
+from workloads.sessions.needed import STOP_BEFORE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pricing.free_places import FreePlace
     from pricing.offers import Rental
 
-STOP_BEFORE_END = timedelta(minutes=10)
+STOP_BEFORE_END = timedelta(seconds=STOP_BEFORE_SECONDS)
 """How long before the end of a session its notebook stops and keeps what it has. An allowance: a checkpoint of a
 gigabyte takes seconds, a copy to Drive or to Kaggle's output minutes."""
 MOST_ADVISED = 3

@@ -1,46 +1,90 @@
-"""`plan export`: a job as the files that Slurm's sbatch, SkyPilot or JobSet run."""
+"""`plan export`: a job as the files that another engine or place runs."""
 
 from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planner.cli import completion, options
-from planner.errors import BadInputError, ThisMachineError
-from planner.export.engine_files import Accelerators, Engine, EngineFiles, engine_files
+from planner.errors import BadInputError
+from planner.export.engine_files import Accelerators, Engine, engine_files
+from planner.export.export_files import ExportFiles, write_export
 from pricing.catalog import find_device
 from pricing.devices import Architecture, UnknownDeviceError
+
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
+
+
+class Where(StrEnum):
+    """Who runs the job: an engine on machines of the person's own, or a place that has machines."""
+
+    SBATCH = "sbatch"
+    SKYPILOT = "skypilot"
+    JOBSET = "jobset"
+    COLAB = "colab"
+    KAGGLE = "kaggle"
 
 
 def command(
     job_file: options.NeededJobFile,
-    to: Annotated[Engine, typer.Option("--to", help="Who runs the job")],
+    to: Annotated[Where, typer.Option("--to", help="Who runs the job")],
     out: Annotated[Path, typer.Option("--out", metavar="FOLDER", help="Where the files are written")],
     device: Annotated[
         str | None,
-        typer.Option("--device", help="The accelerator; without: processors", autocompletion=completion.devices),
+        typer.Option(
+            "--device",
+            help="The accelerator; without: processors (sbatch, skypilot, jobset), or the fastest there",
+            autocompletion=completion.devices,
+        ),
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="Accelerators of each machine")] = 1,
     image: Annotated[str | None, typer.Option("--image", help="A container image, where the job names none")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Your name at the place (kaggle)")] = None,
+    drive: Annotated[
+        str | None, typer.Option("--drive", metavar="FOLDER", help="Where the folder will be in Google Drive (colab)")
+    ] = None,
+    weeks: Annotated[
+        int, typer.Option("--weeks", min=1, help="Over how many weeks the sessions may be spread (colab, kaggle)")
+    ] = 1,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that are there")] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Write the files, and print the command that starts the job. Deadline, teardown and bill are the engine's then."""
+    """Write the job as files that somebody else runs, and print the commands that start it there. Nothing is sent.
+
+    Deadline, teardown and bill are theirs then. The model of a finished run in another format is plan convert, or
+    export: in the job file.
+    """
     job = options.read_job_file(job_file)
-    accelerators = None if device is None else Accelerators(device=_device(device), count=count)
     folder = out.absolute()
-    export = engine_files(job, to, folder.as_posix(), accelerators, image)
-    _write(export, folder, force=force)
-    promises = f"deadline, teardown and bill are those of {to}, not of plan (docs/several-machines.md)"
-    notes = [*export.notes, promises]
-    result = {"engine": to, "folder": str(folder), "files": sorted(export.files), "command": export.command}
-    sys.stdout.write((json.dumps({**result, "notes": notes}) if as_json else export.command) + "\n")
-    for note in notes:
-        sys.stderr.write(f"{note}\n")
+    if to.value in {engine.value for engine in Engine}:
+        export = _for_engine(job, Engine(to), folder, device, count, image)
+    else:
+        from planner.cli.place_export import PlaceOptions, for_place
+
+        export = for_place(job, to, folder, PlaceOptions(device=device, user=user, drive=drive, weeks=weeks))
+    files = write_export(export, folder, force=force, report=lambda _: None)
+    if as_json:
+        where = {"to": to, "folder": str(folder), "files": files}
+        what = {"commands": export.commands, "sessions": export.sessions, "notes": export.notes}
+        sys.stdout.write(json.dumps({**where, **what}) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in export.commands)
+    sys.stderr.writelines(f"{note}\n" for note in export.notes)
+
+
+def _for_engine(
+    job: TrainingJob, engine: Engine, folder: Path, device: str | None, count: int, image: str | None
+) -> ExportFiles:
+    accelerators = None if device is None else Accelerators(device=_device(device), count=count)
+    made = engine_files(job, engine, folder.as_posix(), accelerators, image)
+    promises = f"deadline, teardown and bill are those of {engine}, not of plan (docs/several-machines.md)"
+    return ExportFiles(files=made.files, commands=(made.command,), notes=(*made.notes, promises))
 
 
 def _device(spelling: str) -> str:
@@ -51,15 +95,3 @@ def _device(spelling: str) -> str:
     if device.architecture is Architecture.TPU:
         raise BadInputError(f"{device.name} is not exported", "name a GPU; plan launch --device TPU rents a TPU")
     return device.name
-
-
-def _write(export: EngineFiles, folder: Path, *, force: bool) -> None:
-    there = [name for name in export.files if (folder / name).exists()]
-    if there and not force:
-        raise BadInputError(f"{folder / there[0]} is there already", "give another folder, or --force to overwrite it")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in export.files.items():
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise ThisMachineError(f"{folder}: {error.strerror or error}", "give another folder with --out") from None

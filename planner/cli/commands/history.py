@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from statistics import median
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from planner.errors import BadInputError
 from planner.report.page import Column, Table
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome
+from providers.base import RunId
 from providers.registry import is_simulated
 from workloads.durations import format_duration
 
@@ -46,18 +48,27 @@ _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second"
 
 
 def command(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[import", help="import FILE: take in a run that was trained with plan export --to"),
+    ] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE]", help="history.json, beside the model")] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every run, not the newest {SHOWN} alone")] = False,
     project: Annotated[str | None, typer.Option("--project", help="Only runs whose job names this project")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print past runs, newest first. Reads the journal, touches nothing else."""
+    """Print past runs, newest first. import adds one to the journal; without it nothing is touched."""
+    taken_in = _taken_in(what, file)
     if as_csv and as_json:
         raise BadInputError("--csv and --json are two formats", "give one of them")
     with build.journal(options.settings()) as journal:
-        runs = journal.summaries(_tell, None if every or project is not None else SHOWN)
-        older = 0 if every or project is not None else max(0, journal.launched() - SHOWN)
+        is_all = every or project is not None or taken_in is not None
+        runs = journal.summaries(_tell, None if is_all else SHOWN)
+        older = 0 if is_all else max(0, journal.launched() - SHOWN)
+    if taken_in is not None:
+        runs = [run for run in runs if run.run_id == taken_in]
     if project is not None:
         runs = [run for run in runs if run.project == project]
     left_out = [f"not shown: {older:,} older run{'s' if older > 1 else ''} (--all)"] if older else []
@@ -80,6 +91,25 @@ def command(
             ],
             wide=wide,
         )
+
+
+def _taken_in(what: str | None, file: Path | None) -> RunId | None:
+    """The run of the file that is to be imported; None: nothing is. Raises BadInputError."""
+    if what is None:
+        return None
+    if what != "import" or file is None:
+        raise BadInputError(
+            "a file is missing" if what == "import" else f"plan history has no place for: {what}",
+            "plan history import FILE, or plan history alone",
+        )
+    from planner.runs.imported import read_imported, take_in
+
+    imported = read_imported(file)
+    with build.journal(options.settings()) as journal:
+        is_new = take_in(imported, journal, build.clock().now())
+    run_id = imported.run.run_id
+    _tell(f"run {run_id} is in the journal" if is_new else f"run {run_id} was in the journal; nothing is newer")
+    return run_id
 
 
 def _write_csv(runs: Sequence[RunSummary]) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
 from workloads.terminal_text import one_line
-
-if TYPE_CHECKING:
-    from providers.base import RunStore
 
 Line = dict[str, Any]
 
@@ -23,6 +20,14 @@ _MOST_PHASES = 50
 _MOST_EPOCHS = 100_000
 
 
+class Reads(Protocol):
+    """What of a run directory (providers.base.RunStore) is needed here."""
+
+    def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
+        """Read at most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
+        ...
+
+
 class ProgressReader:
     """Reads an attempt's progress.jsonl on from where it stopped; half a line waits for its other half.
 
@@ -30,7 +35,7 @@ class ProgressReader:
     `unreadable` counts these lines. No content of the file raises an error.
     """
 
-    def __init__(self, store: RunStore, attempt: int) -> None:
+    def __init__(self, store: Reads, attempt: int) -> None:
         self.unreadable = 0
         self._store = store
         self._path = f"attempts/{attempt}/progress.jsonl"
@@ -175,7 +180,7 @@ def framework_text(start: Line) -> str:
     return f"{start.get('framework', 'an unnamed framework')} {start.get('framework_version', '')}".rstrip()
 
 
-def story_of(store: RunStore, attempt: int) -> Story:
+def story_of(store: Reads, attempt: int) -> Story:
     """The whole of an attempt's progress as it stands. Raises ProviderError."""
     story = Story()
     reader = ProgressReader(store, attempt)

@@ -98,7 +98,7 @@ def test_init_names_the_file_and_the_command_that_reads_it(here: Path) -> None:
 def test_export_lists_what_it_wrote(here: Path) -> None:
     said = plan("export", "job.yaml", "--to", "sbatch", "--out", "out", "--json").json
     assert {here / "out" / name for name in said["files"]} == {*(here / "out").iterdir()}
-    assert (said["engine"], said["command"]) == ("sbatch", f"sbatch {here}/out/job.sbatch")
+    assert (said["to"], said["commands"]) == ("sbatch", [f"sbatch {here}/out/job.sbatch"])
     assert "deadline, teardown and bill" in said["notes"][-1]
 
 

@@ -1,0 +1,177 @@
+"""A job at a place that costs nothing and ends its sessions: whether it fits there, and in how many sessions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from planner.datasets.pack import scan
+from planner.datasets.storage_costs import format_bytes
+from planner.errors import BadInputError
+from planner.export.export_files import Images
+from planner.forecast.estimate import more_weights
+from planner.planning.own_networks import check_trained
+from pricing.free_places import FreePlace
+from providers.cloud.trainer_wheel import WHEEL
+from workloads.job import Framework, TrainingJob
+from workloads.memory import optimizer_slots
+from workloads.pretrained import weights_address, weights_file
+from workloads.sessions.needed import sessions_needed
+from workloads.sessions.session import JOB
+from workloads.terms import DataName
+
+_GB = 10**9
+_KEPT_CHECKPOINTS = 3
+"""Two, and one that is being written."""
+_HOUR = 3600.0
+_PACKAGES = {Framework.TENSORFLOW: "tensorflow", Framework.JAX: "jax", Framework.TORCH: "torch"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineTime:
+    """What the estimate says of a job on one machine of a place, in one go: `device` by the catalog's name."""
+
+    device: str
+    device_count: int
+    setup_seconds: float
+    train_seconds: float
+    images_per_second: float
+    basis: str
+
+    @property
+    def is_tpu(self) -> bool:
+        """Whether it is a TPU."""
+        return self.device.startswith("TPU")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """A job in sessions of a place. `limits` are the place's, `time` is that of its machine, `images` what of this
+    computer travels with the job, `sessions` how many are expected."""
+
+    job: TrainingJob
+    limits: FreePlace
+    time: MachineTime
+    images: Images | None
+    sessions: int
+
+    @property
+    def device(self) -> str:
+        """The accelerators of the place, in words."""
+        time = self.time
+        return time.device if time.device_count == 1 else f"{time.device_count} x {time.device}"
+
+    def fields(self, run_id: str, following: str) -> Mapping[str, Any]:
+        """What the sessions read (workloads/sessions/session.py). `following` says how the next session begins."""
+        packages = [_PACKAGES[self.job.framework], "keras", "numpy", "pydantic", "PIL"]
+        return {
+            "run_id": run_id,
+            "place": self.limits.provider,
+            "name": self.job.name,
+            "device": self.device,
+            "framework": str(self.job.framework),
+            "packages": [*packages, *(["sklearn"] if self.job.data.name is DataName.DIGITS else [])],
+            "session_seconds": self.limits.session_hours * _HOUR,
+            "planned_seconds": self.limits.planned_hours * _HOUR,
+            "setup_seconds": self.time.setup_seconds,
+            "sessions": self.sessions,
+            "next": following,
+            "trainer": WHEEL,
+            "files": [JOB, WHEEL],
+            "estimate": {
+                "seconds": self.sessions * self.time.setup_seconds + self.time.train_seconds,
+                "images_per_second": self.time.images_per_second,
+                "basis": self.time.basis,
+            },
+        }
+
+
+def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: int = 1) -> SessionPlan:
+    """The job in sessions of the place. Its sessions together may take so many `weeks`.
+
+    Raises BadInputError for data or checkpoints that the place cannot keep, and for more hours than the weeks have.
+    """
+    images = _images(job)
+    _check_sizes(job, limits, images)
+    try:
+        sessions = sessions_needed(time.train_seconds, limits.planned_hours * _HOUR, time.setup_seconds)
+    except ValueError as error:
+        raise BadInputError(f"{limits.provider}: {error}", "name another place") from None
+    hours = (sessions * time.setup_seconds + time.train_seconds) / _HOUR
+    if hours > weeks * limits.weekly_hours:
+        needed = math.ceil(hours / limits.weekly_hours)
+        raise BadInputError(
+            f"{limits.provider}: {job.name} takes {sessions} sessions, {hours:,.0f} h together, and a week has "
+            f"{limits.weekly_hours:g} h there",
+            f"--weeks {needed} spreads them over so many weeks; fewer epochs take less",
+        )
+    return SessionPlan(job=job, limits=limits, time=time, images=images, sessions=sessions)
+
+
+def exported_job(job: TrainingJob) -> bytes:
+    """The job as it travels: the folder of its images is where the session unpacks them, not that of this computer."""
+    if job.data.path is not None:
+        job = job.model_copy(update={"data": job.data.model_copy(update={"path": "images"})})
+    return job.to_json().encode()
+
+
+def checkpoint_bytes(job: TrainingJob) -> int:
+    """Of one checkpoint: the weights, the optimizer's copies of them, and those kept beside, in 32 bits each."""
+    graph = job.graph()
+    copies = 1 + optimizer_slots(job.optimizer.name) + more_weights(job)
+    return 4 * (copies * graph.parameters + graph.statistics)
+
+
+def check_job(job: TrainingJob, name: str) -> None:
+    """Raises BadInputError for what no machine of the place `name` can be given."""
+    check_trained(job)
+    if job.nodes > 1:
+        raise BadInputError(f"{name} gives one machine, and the job asks for {job.nodes}", "write nodes: 1")
+    if job.data.name is DataName.IMAGENET:
+        raise BadInputError(
+            f"ImageNet (150 GB) does not fit {name}, which may not download it either",
+            "train on a data set that fits, or rent a machine: plan estimate",
+        )
+    if job.data.url is not None or weights_address(job) is not None:
+        raise BadInputError(
+            f"{name} fetches no address of a job",
+            "name a data set, or a folder of this computer (data.path)",
+        )
+    if weights_file(job) is not None:
+        raise BadInputError(
+            f"a model of this computer is not sent to {name}", "leave out model.weights, or write imagenet"
+        )
+    if job.secrets or job.container is not None:
+        raise BadInputError(f"{name} has neither containers nor secrets of a job", "leave out container and secrets")
+
+
+def _images(job: TrainingJob) -> Images | None:
+    return None if job.data.path is None else Images(source=Path(job.data.path), items=scan(Path(job.data.path)).items)
+
+
+def _check_sizes(job: TrainingJob, limits: FreePlace, images: Images | None) -> None:
+    """Data beside checkpoints where one store keeps both (Drive); apart where the place has two (Kaggle)."""
+    data = images.size_bytes if images is not None else job.data_bytes or 0
+    checkpoint = checkpoint_bytes(job)
+    kept = _KEPT_CHECKPOINTS * checkpoint + job.graph().parameters * 4
+    room, data_room = limits.storage_gb * _GB, limits.data_gb * _GB
+    if data > data_room:
+        raise BadInputError(
+            f"{limits.provider} keeps {limits.data_gb} GB, and the data of {job.name} are {format_bytes(data)}",
+            "train on a part of the images, or rent a machine: plan estimate",
+        )
+    if kept > room:
+        raise BadInputError(
+            f"{limits.provider} keeps {limits.storage_gb} GB, and a checkpoint of {job.name} is "
+            f"{format_bytes(checkpoint)}: two, one that is being written, and the model are {format_bytes(kept)}",
+            "train a smaller network, or rent a machine: plan estimate",
+        )
+    if limits.provider == "colab" and data + kept > room:
+        raise BadInputError(
+            f"Drive keeps {limits.storage_gb} GB, and {job.name} needs {format_bytes(data + kept)} there: "
+            f"{format_bytes(data)} of data and {format_bytes(kept)} of checkpoints and model",
+            "train on a part of the images or a smaller network, or rent a machine: plan estimate",
+        )
