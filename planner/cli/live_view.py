@@ -156,6 +156,9 @@ def progress_line(event: Progressed, width: int | None = None) -> str:
         parts["speed"] = f"{event.images_per_second:,.0f} images/s"
     if event.eta is not None:
         parts["left"] = f"{format_duration(event.eta)} left"
+        if event.half_width is not None:
+            ends = (format_duration(event.eta * (1 + share)) for share in (-event.half_width, event.half_width))
+            parts["left"] += f" ({' to '.join(ends)})"
     parts["cost"] = f"{format_usd(event.usd_so_far)} so far"
     for name in ("validation", "loss", "speed", "accuracy", "left"):
         if width is None or len(", ".join(parts.values())) <= width:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planner.forecast.script_work import known_rate
 from planner.report.page import Column, Page, Table
 from planner.runs.pilot import PilotResult, most_of
 from pricing.devices import machines_text
@@ -125,16 +126,25 @@ def _row(placement: PilotPlacement, cap_usd: Decimal) -> list[str]:
         _device_text(placement),
         _market_text(placement),
         _usd_text(placement),
-        f"{_rate(placement.throughput.low)}-{_rate(placement.throughput.high)} images/s",
+        _speed_text(placement),
         format_duration(timedelta(seconds=round(placement.seconds))),
         format_usd(placement.pilot_usd),
         "-" if most is None else format_usd(most),
     ]
 
 
+NOT_MEASURED_YET = "not measured"
+
+
+def _speed_text(placement: PilotPlacement) -> str:
+    speed = placement.throughput
+    return NOT_MEASURED_YET if known_rate(speed) is None else f"{_rate(speed.low)}-{_rate(speed.high)} images/s"
+
+
 def _result_row(result: PilotResult) -> list[str]:
     speed = result.placement.throughput
     estimated = f"{_rate(speed.images_per_second)} ({_rate(speed.low)}-{_rate(speed.high)}) images/s"
+    estimated = NOT_MEASURED_YET if known_rate(speed) is None else estimated
     return [
         _placement_text(result.placement),
         _device_text(result.placement),
@@ -201,14 +211,19 @@ def _placement_json(placement: PilotPlacement, cap_usd: Decimal) -> dict[str, An
     most, speed = most_of(placement, cap_usd), placement.throughput
     return _first_json(placement) | {
         "rank": placement.rank,
-        "images_per_second": round(speed.images_per_second, 3),
-        "images_per_second_low": round(speed.low, 3),
-        "images_per_second_high": round(speed.high, 3),
+        "images_per_second": None if known_rate(speed) is None else round(speed.images_per_second, 3),
+        "images_per_second_low": None if known_rate(speed) is None else round(speed.low, 3),
+        "images_per_second_high": None if known_rate(speed) is None else round(speed.high, 3),
         "basis": speed.basis.value,
         "pilot_usd": round(float(placement.pilot_usd), 6),
         "pilot_seconds": round(placement.seconds, 3),
         "pilot_most_usd": None if most is None else round(float(most), 6),
     }
+
+
+def _estimated(placement: PilotPlacement) -> float | None:
+    rate = known_rate(placement.throughput)
+    return None if rate is None else round(rate, 3)
 
 
 def _first_json(placement: PilotPlacement) -> dict[str, Any]:
@@ -237,7 +252,7 @@ def _result_json(result: PilotResult) -> dict[str, Any]:
         "outcome": None if result.run is None else result.run.outcome,
         "why": result.why,
         "usd": round(float(result.usd), 6),
-        "estimated_images_per_second": round(result.placement.throughput.images_per_second, 3),
+        "estimated_images_per_second": _estimated(result.placement),
         "images_per_second": None if measured is None else measured.images_per_second,
         "half_width": None if measured is None else measured.half_width,
         "is_input_bound": None if measured is None else measured.input_bound,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.allowances import allowances
 from planner.forecast.estimate import device_kind
+from planner.throughput.values import Basis
 
 if TYPE_CHECKING:
     from planner.forecast.plan import RankedOffer
@@ -32,6 +33,8 @@ LEAST_STEPS = 12
 LEFT_FACTOR = 1.07
 """How far the next run of a measured configuration is off, as a factor, at four times of five: what a pilot cannot
 settle (planner/throughput/own.py has the same figure of the same thing)."""
+UNKNOWN_FACTOR = 4.0
+"""How far the speed of a script that nobody has measured may be off what its deadline stands for (assumed)."""
 _P90 = NormalDist().inv_cdf(0.9)
 _SCENARIOS = 2048
 MOST_CONSIDERED = 8
@@ -195,6 +198,8 @@ _LEAST = 1e-9
 
 def train_seconds(throughput: Throughput, batch: int) -> float:
     """How long a pilot is expected to train beyond its first step."""
+    if throughput.basis is Basis.UNMEASURED:
+        return MOST_TRAIN_SECONDS
     return max(TRAIN_SECONDS, LEAST_STEPS * batch / throughput.images_per_second)
 
 
@@ -222,7 +227,10 @@ def choice_of(ranked: RankedOffer, pilot: Decimal | None) -> Choice:
 
 def spread_of(throughput: Throughput) -> float:
     """The standard deviation of the speed's logarithm that a pilot would settle: that of an 80 % interval, less what
-    the next run of a measured configuration is off."""
+    the next run of a measured configuration is off. Of a script that nobody has measured it is assumed: the ends of
+    what is unknown lie a factor of four apart from the middle."""
+    if throughput.basis is Basis.UNMEASURED:
+        return math.log(UNKNOWN_FACTOR) / _P90
     half, left = math.log(throughput.high / throughput.low) / 2, math.log(LEFT_FACTOR)
     return math.sqrt(half**2 - left**2) / _P90 if half > left * _ROUNDED else 0.0
 

@@ -33,6 +33,11 @@ def unmeasured(job: TrainingJob) -> Throughput:
     )
 
 
+def known_rate(throughput: Throughput) -> float | None:
+    """Its images per second; None for a script that nobody has measured."""
+    return None if throughput.basis is Basis.UNMEASURED else throughput.images_per_second
+
+
 def capped_time(job: TrainingJob, setup: timedelta, after: timedelta) -> RunTime:
     """The whole run of such a script: it ends at its deadline, at the latest."""
     cap = cap_of(job)

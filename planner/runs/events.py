@@ -40,7 +40,8 @@ class TrainerStarted:
 class Progressed:
     """`eta` until the last step; `usd_so_far` from the rate and the time since the instance was asked for.
 
-    `validation_accuracy` is that of the last validation, as a share of 1.
+    `validation_accuracy` is that of the last validation, as a share of 1. `half_width` is that of the 80 % interval of
+    the rate, as a share of it (None: nobody tells).
     """
 
     epoch: int
@@ -53,6 +54,7 @@ class Progressed:
     eta: timedelta | None
     usd_so_far: Decimal
     validation_accuracy: float | None = None
+    half_width: float | None = None
 
 
 Event = PhaseReached | Message | TrainerStarted | Progressed

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.forecast.pilots import Choice, next_pilot
+from planner.forecast.script_work import known_rate
 from planner.planning.own_measurements import OwnMeasurement
 from planner.runs.proposal.pilots import PilotPlacement, PilotProposal, bounded, limit_within, most_usd
 from planner.runs.run import Outcome, Run
@@ -49,7 +50,11 @@ class PilotResult:
     @property
     def times(self) -> float | None:
         """The measured speed over the predicted one; None where nothing was measured."""
-        return self.measured.images_per_second / self.placement.throughput.images_per_second if self.measured else None
+        if self.measured is None:
+            return None
+        times = self.measured.images_per_second / self.placement.throughput.images_per_second
+        # A script that nobody had measured counted as one image.
+        return times * self.placement.images / self.measured.total_images if self.measured.total_images else times
 
 
 RunOne = Callable[["PilotPlacement", "timedelta"], PilotResult]
@@ -178,7 +183,7 @@ def _record(placement: PilotPlacement) -> dict[str, object]:
     return {
         "seconds": placement.seconds,
         "usd": float(placement.pilot_usd),
-        "images_per_second": placement.throughput.images_per_second,
+        "images_per_second": known_rate(placement.throughput),
         "basis": placement.throughput.basis,
     }
 

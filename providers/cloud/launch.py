@@ -106,6 +106,8 @@ class Rented:
 
     def with_data(self, request: LaunchRequest) -> LaunchRequest:
         """The request with the files that its machine will download. `resolve` begins with it. Raises ProviderError."""
+        if request.job.script is not None:  # it fetches its data by itself
+            return request
         weights = weights_file(request.job)
         if weights is not None:
             raise BadRequestError(

@@ -31,6 +31,8 @@ _MOST_IMAGES_PER_SECOND = 200_000.0
 _BACKWARD = 3
 """Forward and backward is three times forward."""
 _UNKNOWN_IMAGES = 10_000
+_MACS_OF_A_SCRIPT, _STEPS_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT = 1e9, 2_000, 32
+"""Made up: nobody runs a script to know."""
 _REPORTS = 200
 """An attempt reports about so often, but not oftener than every few seconds."""
 _STEADY_SECONDS, _STEADY_STEPS = 16.0, 12
@@ -79,6 +81,8 @@ class Trainer(Protocol):
 def images_per_second(job_json: str, machine: MachineType) -> float:
     """How fast a machine trains a job."""
     job = _job(job_json)
+    if job.script is not None:
+        return min(machine.giga_macs_per_second * 1e9 / _MACS_OF_A_SCRIPT, _MOST_IMAGES_PER_SECOND)
     speed = machine.giga_macs_per_second * 1e9 / (_BACKWARD * job.graph().macs)
     if job.precision in (Precision.AMP_FP16, Precision.AMP_BF16):
         speed *= machine.mixed_precision_factor
@@ -124,7 +128,7 @@ class Simulated:
         schedule = _Schedule(course)
         at = ending.at
         step = schedule.step_at(at)
-        if course.max_steps is None and step > course.start_step:
+        if course.max_steps is None and step > course.start_step and schedule.keeps_checkpoints:
             yield from schedule.checkpoint(at, step)
         if ending.state == "done":
             yield _event(course, at, "phase", name="train", seconds=schedule.trained_seconds(step))
@@ -148,10 +152,17 @@ class _Schedule:
         self.job = _job(course.job_json)
         self.images = self.job.train_images or _UNKNOWN_IMAGES
         self.batch = self.job.global_batch_size
+        if self.job.script is not None:
+            self.batch, self.images = _BATCH_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT * _STEPS_OF_A_SCRIPT
         self.steps_per_epoch = max(1, self.images // self.batch)
         self.total_steps = self.steps_per_epoch * self.job.epochs
         self.step_seconds = self.batch / course.images_per_second
         self.first_step_at = course.began_at + timedelta(seconds=sum(_START_SECONDS.values()))
+
+    @property
+    def keeps_checkpoints(self) -> bool:
+        """Whether it writes checkpoints: a script does where it says so."""
+        return self.job.script is None or self.job.checkpoints
 
     @property
     def last_step(self) -> int:
@@ -236,7 +247,7 @@ class _Schedule:
             )  # fmt: skip
 
     def checkpoints(self, after: datetime, until: datetime) -> Iterator[Write]:
-        if self.course.max_steps is not None:
+        if self.course.max_steps is not None or not self.keeps_checkpoints:
             return
         for at in self._every(self.job.checkpoint_every.total_seconds(), after, until):
             step = self.step_at(at)

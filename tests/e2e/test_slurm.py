@@ -208,6 +208,52 @@ def test_two_launches_at_once_are_one_job(clients: Clients) -> None:
     assert end_of(clients) is EndKind.STOPPED
 
 
+SCRIPT_OF_A_PERSON = """\
+import sys, time
+import trainplan_run
+from pathlib import Path
+folder = trainplan_run.resume_from()
+value, done = (0, 0) if folder is None else (int((folder / name).read_text()) for name in ("value", "step"))
+for step in range(done + 1, 201):
+    value = (value * 31 + step) % 1_000_003
+    time.sleep(0.1)
+    trainplan_run.report(step, images=4, total_steps=200)
+    stop = trainplan_run.should_stop()
+    if stop or step % 50 == 0:
+        with trainplan_run.checkpoint_folder() as folder:
+            (folder / "value").write_text(str(value))
+            (folder / "step").write_text(str(step))
+    if stop:
+        sys.exit(trainplan_run.EXIT_STOPPED)
+Path("value.txt").write_text(str(value))
+"""
+
+
+@pytest.mark.e2e
+def test_a_script_of_a_person_is_stopped_and_goes_on_to_the_same_result(clients: Clients) -> None:
+    (clients.folder / "train.py").write_text(SCRIPT_OF_A_PERSON, encoding="utf-8")
+    job = {"name": "mine", "script": "train.py", "checkpoints": True, "constraints": {"deadline": "20m"}}
+    launched = clients.plan("launch", clients.job_file(job), "--provider", "slurm", "--yes", "--detach")
+    assert launched.returncode == 0, launched.stderr
+    (run,) = (path.name for path in (clients.shared / "runs").iterdir())
+    trains(clients, run=run)
+    clients.plan("stop", run)
+    until(lambda: not clients.queue(), "the job has ended", seconds=PATIENCE_SECONDS)
+    clients.plan("attach", run)
+    assert clients.events(run, "end")[-1]["state"] == "stopped"
+    last = clients.events(run, "checkpoint")[-1]["step"]
+    again = clients.plan("launch", clients.job_file(job), "--provider", "slurm", "--yes", "--output", "result")
+    assert again.returncode == 0, again.stderr
+    lines = (clients.shared / "runs" / run / "attempts" / "2" / "progress.jsonl").read_text().splitlines()
+    start = next(event for event in map(json.loads, lines) if event["event"] == "start")
+    assert start["resumed_from_step"] == last
+    value = 0
+    for step in range(1, 201):
+        value = (value * 31 + step) % 1_000_003
+    assert (clients.folder / "result" / "value.txt").read_text() == str(value)
+    assert clients.queue() == ""
+
+
 @pytest.mark.e2e
 def test_after_the_death_of_a_rank_it_goes_on_from_the_checkpoint(clients: Clients) -> None:
     ref = clients.provider().launch(clients.request(LONG)).ref

@@ -185,6 +185,8 @@ def _say(process: subprocess.Popen[bytes], word: bytes) -> None:
 
 def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None) -> None:
     progress = attempt.setting.progress
+    if asked is None and attempt.setting.limits.stop.signal_name:
+        asked = _Asked.STOP  # Slurm sends TERM to all processes of a job at once
     if attempt.is_pilot and asked in (None, _Asked.MEASURED) and (code == 0 or asked):
         _write_measurement(attempt, reports)
         return

@@ -81,6 +81,8 @@ class Watcher:
     def slowness(self, run: Run, now: datetime) -> str:
         """Say how far training is behind the low end of its estimate; "" where it is not, or costs nothing."""
         target = run.attempt.target if run.attempt else None
+        if target is not None and target.images_per_second_low is None:
+            return self._lateness(run, now)
         rate, began_at = self.story.images_per_second, self.story.first_step_at
         if target is None or not target.images_per_second_low or not rate or began_at is None:
             return ""
@@ -90,6 +92,22 @@ class Watcher:
         return (
             f"training at {rate:,.0f} images/s; the estimate was {target.images_per_second or 0:,.0f}, at least "
             f"{target.images_per_second_low:,.0f}: time and cost will be about {factor:.1f} times the estimate"
+        )
+
+    def _lateness(self, run: Run, now: datetime) -> str:
+        """Say that a script of which nothing was estimated cannot end before its deadline, by the interval that its
+        reports give; "" where it may."""
+        line, start = self.story.last_step, self.story.start
+        width = _half_width(line) if line else None
+        left = _eta(line, start or {}) if line else None
+        if line is None or width is None or left is None:
+            return ""
+        soonest = (instant(line.get("time")) or now) + left * (1 - width)
+        if soonest <= run.deadline:
+            return ""
+        return (
+            f"at {line['images_per_second']:,.0f} images/s it ends at {soonest:%Y-%m-%d %H:%M} UTC at the soonest, and "
+            f"its deadline is {run.deadline:%Y-%m-%d %H:%M}: it would be ended before it is done"
         )
 
     def _has_more_unreadable(self) -> bool:
@@ -212,7 +230,14 @@ def _progress_event(line: Line, story: Story, usd_so_far: Decimal) -> Progressed
         eta=_eta(line, start),
         usd_so_far=usd_so_far,
         validation_accuracy=story.validation_accuracy,
+        half_width=_half_width(line),
     )
+
+
+def _half_width(line: Line) -> float | None:
+    """Of the interval of a script's rate; None before its 50th report, and of other trainers."""
+    width = line.get("half_width")
+    return width if width is not None and width < 1 else None
 
 
 def _eta(line: Line, start: Line) -> timedelta | None:

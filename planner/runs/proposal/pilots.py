@@ -22,6 +22,7 @@ from planner.forecast.pilots import (
     train_seconds,
     worthwhile,
 )
+from planner.forecast.script_work import known_rate
 from planner.runs.decision.next_action import TIMER_GRACE
 from planner.runs.proposal.live_prices import refined
 from planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_placements
@@ -42,6 +43,8 @@ ROWS = 30
 LONGER = 2
 """How many times what it is expected to take a pilot may last, where the cap allows it."""
 LEAST_LIMIT = timedelta(minutes=10)
+STEPS_OF_A_SCRIPT = 1_000_000
+"""More than a pilot of a script trains: it ends by its time, since nobody knows what a step of it takes."""
 LEAST_LONGER = 1.25
 """Where the cap does not allow that much, there is none: most such pilots would be ended before they tell anything."""
 
@@ -52,6 +55,7 @@ class PilotPlacement:
 
     `choice` is what it is weighed by. `throughput` is the estimate of its speed, and `usd` (expected, low, high) that
     of the whole job there. A pilot is expected to take `seconds` and to cost `pilot_usd`, and trains `steps` at most.
+    `images` are those of the whole job, as far as they are known.
     """
 
     rank: int
@@ -62,6 +66,7 @@ class PilotPlacement:
     seconds: float
     pilot_usd: Decimal
     steps: int
+    images: int = 1
 
     @property
     def target(self) -> Target:
@@ -135,16 +140,18 @@ def pilot_placements(job: TrainingJob, query: PlanQuery, around: Surroundings) -
     plan = ranked_placements(job, query, around, every_placement=False)
     plan = plan._replace(candidates=plan.candidates[:ROWS])
     plan = refined(plan, around.provider_of, around.say)
-    return [_rented(ranked, job) for ranked in first_of_each_speed(plan.candidates)]
+    return [_rented(ranked, plan.job) for ranked in first_of_each_speed(plan.candidates)]
 
 
 def first_of_each_speed(candidates: Sequence[RankedOffer]) -> list[RankedOffer]:
     """Of offers with the same devices that are predicted to train alike, the one that ranks first: what a pilot tells
     of it holds for the others, which stay dearer."""
-    first: dict[tuple[str, int, Fraction, float], RankedOffer] = {}
+    first: dict[tuple[str, int, Fraction, float | str], RankedOffer] = {}
     for ranked in candidates:
         offer, speed = ranked.offer, ranked.candidate.estimate.throughput
-        key = (offer.device, offer.device_count, offer.device_fraction, round(speed.images_per_second, 3))
+        rate = known_rate(speed)
+        alike = offer.instance_type if rate is None else round(rate, 3)
+        key = (offer.device, offer.device_count, offer.device_fraction, alike)
         first.setdefault(key, ranked)
     return list(first.values())
 
@@ -215,6 +222,7 @@ def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlacement:
         seconds=seconds,
         pilot_usd=pilot_usd,
         steps=_steps(throughput, job),
+        images=job.train_images or 1,
     )
 
 
@@ -233,13 +241,15 @@ def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlac
     expected, low, high = (Decimal(str(round(whole_usd * (time / times[0]), 6))) for time in times)
     return PilotPlacement(
         rank=1, targets=(target,), choice=choice, throughput=quote.throughput, usd=(expected, low, high),
-        seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job),
+        seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job), images=job.train_images or 1,
     )  # fmt: skip
 
 
 def _steps(throughput: Throughput, job: TrainingJob) -> int:
     """The most steps of a pilot, which ends sooner once its rate is steady. Fewer than the job has: a pilot never
     trains it to the end."""
+    if job.script is not None:
+        return STEPS_OF_A_SCRIPT
     batch = job.global_batch_size
     steps = 1 + max(LEAST_STEPS, math.ceil(MOST_TRAIN_SECONDS * throughput.high / batch))
     return min(steps, max(2, (total_steps(job) or steps + 1) - 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -35,6 +36,10 @@ def an_event() -> Progressed:
 )
 def test_what_is_needed_least_is_left_out_first(width: int | None, text: str) -> None:
     assert progress_line(an_event(), width) == text
+
+
+def test_what_is_left_has_an_interval_once_the_rate_has_one() -> None:
+    assert "1h 07m left (1h 00m to 1h 13m)" in progress_line(replace(an_event(), half_width=0.1))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

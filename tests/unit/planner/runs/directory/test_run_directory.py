@@ -192,6 +192,28 @@ def test_slow_is_below_the_low_end_after_two_minutes_where_it_costs(
         assert f"training at {rate:,.0f} images/s; the estimate was 1,000, at least 500" in text
 
 
+@pytest.mark.parametrize(
+    ("hours", "width", "late"),
+    [(2.0, 0.05, True), (1.02, 0.05, False), (0.5, 0.05, False), (2.0, None, False), (2.0, 0.6, False)],
+)
+def test_a_script_that_cannot_end_before_its_deadline_is_told_once_its_rate_has_an_interval(
+    hours: float, width: float | None, late: bool
+) -> None:
+    watched = Watched()
+    now = watched.clock.now()
+    # 128 images a second and a step: so many steps are left as it has seconds.
+    steps = round(hours * 3600)
+    watched.machine.say("start", total_steps=steps + 50, steps_per_epoch=steps + 50, images=128 * (steps + 50))
+    watched.machine.say("step", step=50, images_per_second=128.0, half_width=width)
+    watched.look()
+    run = replace(promised(None, None), deadline=now + timedelta(hours=1))
+    text = watched.watcher.slowness(run, now)
+    assert bool(text) is late
+    if late:
+        assert "at the soonest" in text
+    assert [event.half_width for event in watched.events if isinstance(event, Progressed)] == [width]
+
+
 def test_a_trainer_that_has_said_nothing_is_not_called_slow() -> None:
     watched = Watched()
     assert watched.watcher.slowness(promised(1000.0, 500.0), NOON + timedelta(hours=1)) == ""
