@@ -105,7 +105,7 @@ def _check_key(key: str, typed: str) -> None:
         if key == name or key.startswith(f"{name}."):
             raise BadInputError(f"{typed}: {name} cannot be compared so", why)
     keys = job_keys()
-    if key in keys:
+    if key in keys or key.startswith("args."):  # whose keys are those of the script
         return
     option = OF_A_JOB.get(key.replace("-", "_"))
     same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]

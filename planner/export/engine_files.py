@@ -60,6 +60,10 @@ def engine_files(
 
     Raises BadInputError for a job that the engine's machines could not read or train.
     """
+    if job.script is not None:
+        raise BadInputError(
+            f"{job.name} runs a script of your own, which is not exported", "plan launch runs it, also on Slurm"
+        )
     _check(job, engine)
     if image is not None and not _IMAGE.fullmatch(image):
         hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"

@@ -306,6 +306,8 @@ def validation_images(job: TrainingJob) -> int:
     folder is set apart."""
     if job.known_data is not None:
         return job.known_data.hold_out_images
+    if job.script is not None:  # what it tests is in its own time
+        return 0
     # A ninth of what is left for training is a tenth of all, rounded up.
     return -(-(job.train_images or 0) // 9)
 

@@ -44,7 +44,7 @@ def memory_need(
     """The share of the batch of one device (or core) of so many machines, beside its usable memory; None where that is
     not known."""
     usable = usable_memory(rental, devices, software)
-    if usable is None:
+    if usable is None or work.job.script is not None:
         return None
     share = work.job.micro_batch_size // (machines * rental.device_count * cores_of(rental.device))
     planned = rental.device != CPU_DEVICE and devices[rental.device].architecture is Architecture.TPU

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def with_measured_work(
     job: TrainingJob, rows: Sequence[OwnMeasurement], providers: Collection[str] = ()
 ) -> TrainingJob:
-    """A script's job with the images that its newest measured run trains in all; any other job as it is.
+    """A script's job with the images that its newest measured run trains in all, and with checkpoints where that run
+    wrote them; any other job as it is.
 
     What the simulated cloud made up counts for an estimate of it alone. Raises BadInputError for a script without a
     deadline.
@@ -33,10 +34,13 @@ def with_measured_work(
     shape = shape_of(job)
     may_be_simulated = bool(providers) and all(map(is_simulated, providers))
     told = [
-        row.total_images
+        row
         for row in rows
         if row.shape == shape
         and row.total_images
         and (may_be_simulated or not is_simulated(row.machine.partition("/")[0]))
     ]
-    return job.with_work(told[-1]) if told else job
+    if not told or told[-1].total_images is None:
+        return job
+    measured = job.with_work(told[-1].total_images)
+    return measured.model_copy(update={"checkpoints": job.checkpoints or told[-1].checkpoints})

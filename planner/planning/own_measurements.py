@@ -28,7 +28,7 @@ class OwnMeasurement:
     A rented `machine` is its provider and type (`rented_name`), with the `device`, and how many, that it has; "" for
     this computer. `half_width` is that of the 80 % interval of the rate, as a share of it (None: too few windows tell),
     `input_bound` whether its host handed over images no faster than that. `total_images` are those of the whole run of
-    a script, as it told (None: it did not, or this is no script's).
+    a script, as it told (None: it did not, or this is no script's), and `checkpoints` says whether it wrote any.
     """
 
     machine: str
@@ -47,6 +47,7 @@ class OwnMeasurement:
     half_width: float | None = None
     input_bound: bool = False
     total_images: int | None = None
+    checkpoints: bool = False
 
     @property
     def free_share(self) -> float:

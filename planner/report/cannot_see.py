@@ -77,4 +77,6 @@ def _data(plan: Plan) -> list[str]:
     from planner.datasets.transfer import data_line
 
     job = plan.job
+    if job.script is not None:
+        return ["the script: what it does and fetches is not read; only a run of it tells its speed"]
     return [] if job.known_data or job.data.size_bytes is not None else [f"the data: {data_line(job)}"]

@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from planner.forecast.choose import LONGEST
 from planner.forecast.plan import REASON_TEXTS, Reason
+from planner.forecast.script_work import NOT_MEASURED
 from planner.report.estimate_chart import Kind, cost_chart, kind_of
 from planner.report.estimate_columns import market_cell, rounded
 from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
 from planner.report.levers import levers_table
 from planner.report.page import Cell, Column, Table, Tone
+from planner.throughput.values import Basis
 from pricing.devices import device_text, machines_text
 from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from workloads.durations import format_duration, parse_duration
@@ -100,6 +103,8 @@ def _market(row: Row) -> str:
 
 
 def _job_line(job: Mapping[str, Any]) -> str:
+    if job.get("script"):
+        return f"{Path(job['script']).name}, {job['framework']}"
     model, data = job["model"], job["data"]
     net = model.get("preset") or "a net of its own layers"
     size = f" at {model['image_size']} px" if model.get("image_size") else ""
@@ -220,7 +225,10 @@ def _micro(row: Row) -> int:
 
 
 def _cells(row: Row, grounds: _Grounds) -> list[Any]:
-    speed = f"{rounded(row['images_per_second'])} ({two_digits(row['images_per_second_low'])}-"
+    speed = "not measured"
+    if row["images_per_second"] is not None:
+        speed = f"{rounded(row['images_per_second'])} ({two_digits(row['images_per_second_low'])}-"
+        speed += f"{two_digits(row['images_per_second_high'])})"
     low, high = duration(row["total_low_seconds"]), duration(row["total_high_seconds"])
     cost = format_usd_interval(*(Decimal(str(row[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
     return [
@@ -232,7 +240,7 @@ def _cells(row: Row, grounds: _Grounds) -> list[Any]:
         cost.replace(" ", "* ", 1) if row["unproven"] else cost,
         f"{row['planning_usd_per_hour']:.3f}",
         grounds.price_text(row),
-        f"{speed}{two_digits(row['images_per_second_high'])})",
+        speed,
         grounds.speed_text(row),
         machines_text(row["instance_type"], row["machines"]),
     ]
@@ -260,6 +268,8 @@ def _advice(estimate: Mapping[str, Any]) -> Markup:
 
 
 def _own(machine: Mapping[str, Any]) -> str:
+    if machine["basis"] == Basis.UNMEASURED:
+        return f"up to {duration(machine['total_seconds'])}, {NOT_MEASURED}"
     if machine["total_seconds"] is None or machine["images_per_second"] is None:
         return f"no, {machine['reason']}"
     cost = machine.get("cost_usd")

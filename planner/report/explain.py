@@ -22,12 +22,14 @@ from planner.forecast.estimate import (
 )
 from planner.forecast.obtainability import explain_obtainability
 from planner.forecast.price_notes import explain_price
+from planner.forecast.script_work import NOT_MEASURED
 from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
 from planner.forecast.whole_run import whole_run_half_width
 from planner.report.estimate_page import TIGHT_TEXT, unproven_text
 from planner.report.operator_lines import operator_lines
 from planner.report.queue_lines import queue_lines
 from planner.report.session_lines import explain_sessions
+from planner.throughput.values import Basis
 from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
 from pricing.money import format_usd, format_usd_per_hour, from_micro
 from pricing.offers import LifecycleState, Offer
@@ -111,6 +113,8 @@ def _software_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
 def _throughput_lines(ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
     speed, feed = estimate.computed, estimate.feed
+    if speed.basis is Basis.UNMEASURED:
+        return [f"{NOT_MEASURED} measures a script that reports; until then its time is that of its deadline"]
     each = " of each machine, with its share of the batch" if estimate.machines > 1 else ""
     lines = [
         f"{speed.images_per_second:,.1f} images/s over all devices{each}, {speed.basis}; "
@@ -152,6 +156,11 @@ def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     around = allowances(estimate.rental.provider, kind)
     download = time.setup.total_seconds() - around.boot - around.image - around.start
     writing = steady.train - time.train
+    if estimate.throughput.basis is Basis.UNMEASURED:
+        return [
+            f"setup {_exact(time.setup)}: {_setup_text(around, estimate.queue)}",
+            f"total {_exact(steady.total)}: its deadline",
+        ]
     # The parts are rounded to seconds, and the training takes what is left of the total, so that they add up.
     training = _seconds(steady.total) - sum(_seconds(part) for part in (time.setup, time.after, writing))
     unpacked = "" if plan.job.known_data else " and unpacked"
@@ -264,6 +273,8 @@ def _kept_text(job: TrainingJob, images: int) -> str:
 
 def _memory_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     job, offer = plan.job, ranked.offer
+    if job.script is not None:
+        return []
     cores = cores_of(offer.device)
     share = job.micro_batch_size // (offer.device_count * cores)
     # A TPU's step is always planned as a whole by XLA, whatever the framework (ADR 9).

@@ -46,10 +46,15 @@ def run_record(job: TrainingJob, receipt: Receipt) -> dict[str, Any]:
     }
 
 
+def _model_name(job: TrainingJob) -> str:
+    file = job.script or job.model.file
+    return str(job.model.preset or ("layers" if file is None else Path(file).name))
+
+
 def _params(job: TrainingJob, receipt: Receipt) -> dict[str, str]:
     """Settings as texts. What names data or secrets is left out: an address may be nobody else's business."""
     values = {
-        "model": job.model.preset or ("layers" if job.model.file is None else Path(job.model.file).name),
+        "model": _model_name(job),
         "epochs": job.epochs,
         "global_batch_size": job.global_batch_size,
         "precision": job.precision,

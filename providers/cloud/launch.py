@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from pricing.catalog import find_device
@@ -223,6 +224,10 @@ def hardware(offer: Offer) -> Hardware:
 
 def job_on_the_machine(job: TrainingJob, part: Launchable, files: Iterable[File]) -> TrainingJob:
     """The job as the rented machine's trainer reads it: its framework is the one that runs there, `files` are there."""
+    if job.script is not None:  # where it lies on the person's computer concerns nobody else
+        return job.model_copy(
+            update={"framework": part.framework, "script": PurePath(job.script).name, "requirements": None}
+        )
     model, data = model_on_the_machine(job, files), data_on_the_machine(job.data)
     return job.model_copy(update={"framework": part.framework, "model": model, "data": data})
 

@@ -1,8 +1,9 @@
 """Stands between the trainer and a script of the person's own: when either of the two has ended, all that the script
 has started ends too.
 
-Its standard input is a pipe of the trainer: `t` asks the script to end, `k` and the end of the pipe end it and all of
-its processes at once. The exit code is the script's, 128 and the number for one that a signal ended.
+Its arguments are the most processes that there may be at once, and the command. Its standard input is a pipe of the
+trainer: `t` asks the script to end, `k` and the end of the pipe end it and all of its processes at once. The exit code
+is the script's, 128 and the number for one that a signal ended.
 Standard library alone.
 """
 
@@ -15,15 +16,16 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
+from workloads.trainer.descendants import adopt_orphans, descendants, end_all
 
 ASK, END = b"t", b"k"
 TOO_MANY_EXIT = 98
 _POLL_SECONDS = 0.2
 
 
-def main(command: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """The exit code of the command, once nothing of it is left."""
+    most, command = int(arguments[0]), arguments[1:]
     adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # the trainer is asked, and asks the script
@@ -33,7 +35,7 @@ def main(command: Sequence[str]) -> int:
         sys.stderr.write(f"{command[0]}: {error.strerror}\n")
         return 127
     try:
-        code = _see_it_end(script)
+        code = _see_it_end(script, most)
     finally:
         end_all(os.getpid())
     return 128 - code if code < 0 else code
@@ -44,7 +46,7 @@ def _listen_again() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _see_it_end(script: subprocess.Popen[bytes]) -> int:
+def _see_it_end(script: subprocess.Popen[bytes], most: int) -> int:
     pipe = sys.stdin.fileno()
     while True:
         ready, _, _ = select.select([pipe], [], [], _POLL_SECONDS)
@@ -57,8 +59,8 @@ def _see_it_end(script: subprocess.Popen[bytes]) -> int:
         elif word is not None:  # END, or nobody holds the other end any more
             end_all(os.getpid())
             return script.wait()
-        elif len(descendants(os.getpid())) > MOST_PROCESSES:
-            sys.stderr.write(f"the script has more than {MOST_PROCESSES} processes: it is ended\n")
+        elif len(descendants(os.getpid())) > most:
+            sys.stderr.write(f"the script has more than {most} processes: it is ended\n")
             end_all(os.getpid())
             script.wait()
             return TOO_MANY_EXIT

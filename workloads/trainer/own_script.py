@@ -18,7 +18,7 @@ from pathlib import Path
 import workloads.reporting
 from workloads.job import TrainingJob
 from workloads.script import ReadScript, argument_words
-from workloads.trainer.descendants import adopt_orphans, descendants, end_all
+from workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
 from workloads.trainer.errors import EXIT_STOPPED, BadInputError, DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
 from workloads.trainer.prepare import Setting
@@ -28,6 +28,7 @@ from workloads.trainer.script_reports import Reports
 GRACE_SECONDS = 45.0
 """From SIGTERM to SIGKILL where nothing presses; what asks the trainer waits longer (60 s here, 110 s in a cloud)."""
 _PILOT_GRACE_SECONDS = 3.0
+_PILOT_CHECKPOINT_SECONDS = 10.0
 LAST_SECONDS = 30.0
 """So long before its deadline a script is asked to end; a twentieth of its time where that is less."""
 _POLL_SECONDS = 0.25
@@ -78,12 +79,15 @@ def run_script(job: TrainingJob, setting: Setting, attempt_number: int) -> None:
     reports = Reports(attempt.folder / "progress.jsonl")
     # What an earlier start of this attempt has told is over.
     setting.progress.event("phase", name="start", seconds=0.0)
+    began = setting.clock.monotonic()
     try:
         code, asked = _watched(attempt, _command(attempt), _environment(attempt, packages), reports)
     finally:
         end_all(os.getpid(), others)
         _only_plain(attempt.folder)
-    reports.read(setting.clock.monotonic())
+    now = setting.clock.monotonic()
+    reports.read(now)
+    setting.progress.event("phase", name="train", seconds=round(now - began, 3))
     _judge(attempt, reports, code, asked)
 
 
@@ -91,8 +95,8 @@ def _command(attempt: _Attempt) -> list[str]:
     file = attempt.setting.run_dir / "script" / Path(str(attempt.job.script)).name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(attempt.read.source, encoding="utf-8")
-    attempt.work.mkdir(parents=True, exist_ok=True)
-    keeper = (sys.executable, "-P", "-m", "workloads.trainer.keeper")
+    _own_folder(attempt.work)
+    keeper = (sys.executable, "-P", "-m", "workloads.trainer.keeper", str(MOST_PROCESSES))
     return [*keeper, sys.executable, "-u", str(file), *argument_words(attempt.job.args)]
 
 
@@ -109,9 +113,14 @@ def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
         "TRAINPLAN_RUN_DIR": str(setting.run_dir.absolute()),
         "TRAINPLAN_ATTEMPT": str(attempt.number),
         "TRAINPLAN_DATA_DIR": str(setting.data_dir.absolute()),
-        "TRAINPLAN_CHECKPOINT_SECONDS": f"{setting.limits.checkpoint_every_seconds:g}",
+        "TRAINPLAN_CHECKPOINT_SECONDS": f"{_checkpoint_seconds(attempt):g}",
         "TRAINPLAN_PILOT": "1" if attempt.is_pilot else "",
     }
+
+
+def _checkpoint_seconds(attempt: _Attempt) -> float:
+    """How far checkpoints are apart; in a pilot, which keeps none, one is measured."""
+    return _PILOT_CHECKPOINT_SECONDS if attempt.is_pilot else attempt.setting.limits.checkpoint_every_seconds
 
 
 def _watched(
@@ -141,8 +150,7 @@ def _watched(
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-    setting.progress.event("phase", name="train", seconds=round(clock.monotonic() - began, 3))
-    return code, asked
+    return (128 - code if code < 0 else code), asked
 
 
 def _ask_at(attempt: _Attempt) -> float | None:
@@ -244,7 +252,7 @@ def _write_output(attempt: _Attempt, reports: Reports) -> None:
     """Bring what the script wrote into its working folder to the output of the run. Raises TrainerError."""
     output = attempt.setting.run_dir / "output"
     try:
-        output.mkdir(exist_ok=True)
+        _own_folder(output)
         (output / "manifest.json").unlink(missing_ok=True)
         for path in list(_results(attempt.work)):
             target = output / path.relative_to(attempt.work)
@@ -265,7 +273,7 @@ def _write_output(attempt: _Attempt, reports: Reports) -> None:
 def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> None:
     """JSON files of the output, and last the manifest of all that is there."""
     output = attempt.setting.run_dir / "output"
-    output.mkdir(parents=True, exist_ok=True)
+    _own_folder(output)
     for name, document in documents.items():
         _put(output / name, json.dumps(document, indent=1, allow_nan=False))
     rows = []
@@ -277,6 +285,13 @@ def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> 
                 {"path": path.relative_to(output).as_posix(), "size_bytes": path.stat().st_size, "sha256": digest}
             )
     _put(output / "manifest.json", json.dumps(rows, indent=1))
+
+
+def _own_folder(path: Path) -> None:
+    """Make the folder, in the place of a link that a script has put there: it would lead out of the run directory."""
+    if path.is_symlink():
+        path.unlink()
+    path.mkdir(parents=True, exist_ok=True)
 
 
 def _put(path: Path, text: str) -> None:

@@ -56,6 +56,8 @@ def command(
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file, may_ask=not yes)
+    if job.script is not None:
+        raise BadInputError(f"{job.name} runs a script of your own", "plan pilot --provider local measures it")
     if export is not None:
         _check_export(export, job)
     settings = options.settings()

@@ -290,6 +290,7 @@ def measurement_of(
         half_width=end.get("half_width"),
         input_bound=bool(end.get("input_bound")),
         total_images=total_images,
+        checkpoints=total_images is not None and story.checkpoint_step > 0,
     )
 
 

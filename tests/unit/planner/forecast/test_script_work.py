@@ -18,17 +18,11 @@ from planner.planning.rented_measurements import RentedMeasurements
 from planner.planning.this_machine import shape_of
 from planner.throughput.values import Basis
 from pricing.offers import Market
+from tests.builders import a_script
 from tests.unit.planner.forecast.test_choose import TWO_PLACEMENTS, a_rental, a_world, rented
 from workloads.job import TrainingJob
-from workloads.job_mistakes import validated_job
 
 CAP = timedelta(hours=2)
-
-
-def a_script(**keys: object) -> TrainingJob:
-    read = {"sha256": "0" * 64, "source": "print(1)\n"}
-    values = {"name": "mine", "script": "/x/train.py", "read_script": read, "constraints": {"deadline": "2h"}}
-    return validated_job(values | keys, "job")
 
 
 def a_row(job: TrainingJob, machine: str = "aws/g4dn.xlarge", images: int | None = 10_000) -> OwnMeasurement:
@@ -81,6 +75,12 @@ def test_what_tells_nothing_of_its_work_is_passed_over() -> None:
     simulated = a_row(job, machine="sim/small")
     assert not with_measured_work(job, [simulated]).is_measured_script
     assert with_measured_work(job, [simulated], ("sim",)).is_measured_script
+
+
+def test_checkpoints_that_a_pilot_saw_let_it_go_on_spot() -> None:
+    job = a_script()
+    assert not with_measured_work(job, [a_row(job)]).checkpoints
+    assert with_measured_work(job, [replace(a_row(job), checkpoints=True)]).checkpoints
 
 
 def test_a_script_needs_a_deadline() -> None:

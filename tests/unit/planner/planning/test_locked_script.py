@@ -14,7 +14,7 @@ import pytest
 from planner.errors import BadInputError
 from planner.planning.locked_script import Environment, Locked, lock_text, resolved, run_pip, versions, with_lock
 from planner.settings import load_settings
-from tests.unit.planner.forecast.test_script_work import a_script
+from tests.builders import a_script
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 

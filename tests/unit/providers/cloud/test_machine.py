@@ -21,10 +21,12 @@ from providers.base import LaunchRequest
 from providers.cloud.agent_archive import agent_sha256
 from providers.cloud.bootstrap import MOST_BYTES
 from providers.cloud.images import Hardware, launchable
+from providers.cloud.launch import job_on_the_machine
 from providers.cloud.machine import CloudContext, MachinePart, images_by_digest, machine_part
 from providers.cloud.trainer_wheel import WHEEL, pinned, requirements, wheel_bytes
 from providers.errors import BadRequestError
-from tests.builders import RUN_ID, a_job, an_offer
+from tests.builders import RUN_ID, a_job, a_script, an_offer
+from workloads.job import TrainingJob, job_from_json
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "d" * 64
@@ -49,9 +51,12 @@ def a_placement(cloud: str = "aws", **changes: Any) -> CloudContext:
 
 
 def part(
-    hardware: Hardware = T4, context: CloudContext | None = None, job: dict[str, Any] | None = None, **changes: Any
+    hardware: Hardware = T4,
+    context: CloudContext | None = None,
+    job: dict[str, Any] | TrainingJob | None = None,
+    **changes: Any,
 ) -> MachinePart:
-    wanted = a_job(**(job or {}))
+    wanted = job if isinstance(job, TrainingJob) else a_job(**(job or {}))
     offer = an_offer(provider=hardware.provider, device=hardware.device, device_count=4, memory_gib=64.0)
     usual: dict[str, Any] = {
         "run_id": RUN_ID,
@@ -122,7 +127,7 @@ def test_what_lies_in_the_run_directory_is_what_the_spec_and_the_user_data_name(
     assert made.boot.spec_sha256 == made.objects[-1].sha256
     assert made.boot.agent_sha256 == agent_sha256() == made.objects[-2].sha256
     assert made.boot.spec_sha256 in made.user_data
-    assert sum(len(stored.data) for stored in made.objects) < 1_000_000
+    assert sum(len(stored.data) for stored in made.objects) < 1_200_000
     assert len(made.user_data) <= MOST_BYTES
 
 
@@ -196,6 +201,18 @@ def test_nothing_of_this_computer_is_in_what_is_sent(monkeypatch: pytest.MonkeyP
         assert word not in sent
 
 
+def test_a_script_goes_as_its_text_and_without_where_it_lies() -> None:
+    script = a_script(script="/home/me/private/train.py", requirements="/home/me/needs.txt")
+    launched = job_on_the_machine(script, launchable(script, T4), ())
+    sent = part(job=launched).objects[0].data.decode()
+    assert "private" not in sent
+    assert "needs.txt" not in sent
+    read = job_from_json(sent)
+    assert (read.script, read.framework) == ("train.py", "tensorflow")
+    assert read.read_script == script.read_script
+    assert "workloads.trainer" in spec_of(part(job=launched)).command
+
+
 def test_what_the_agent_would_refuse_is_refused_here() -> None:
     with pytest.raises(BadRequestError, match="end cannot be"):
         part(context=a_placement(end={"kind": "explode"}))
@@ -224,7 +241,7 @@ def test_the_wheel_is_a_wheel() -> None:
                 padded = digest.removeprefix("sha256=") + "="
                 assert base64.urlsafe_b64decode(padded) == hashlib.sha256(data).digest()
                 assert int(size) == len(data)
-    assert len(wheel_bytes()) < 750_000, "of some GB that a machine fetches"
+    assert len(wheel_bytes()) < 900_000, "of some GB that a machine fetches"
 
 
 def test_the_trainer_runs_out_of_the_wheel_alone(tmp_path: Path) -> None:

@@ -1,0 +1,89 @@
+"""Commands about a script of the person's own: no figure that nobody measured, and an estimate once somebody has."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from planner.planning.own_measurements import OwnMeasurement, add_measurement
+from planner.planning.this_machine import shape_of
+from tests.unit.planner.cli.command import plan
+from workloads.jobfile import read_job
+
+JOB = "name: mine\nscript: train.py\nargs: {epochs: 3}\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("PLAN_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "train.py").write_text("raise SystemExit('it ran')\n")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path
+
+
+def test_a_table_before_a_measurement_says_what_it_may_cost_and_no_more(folder: Path) -> None:
+    said = plan("estimate", "job.yaml", "--deadline", "2h", "--provider", "aws", "--limit", "2")
+    assert said.code == 0, said.err
+    assert "mine: train.py --epochs 3, tensorflow, not measured: plan pilot" in said.out
+    assert "up to 2h 00m" in said.out
+    assert "up to $" in said.out
+    assert "not measured" in said.out
+    assert "it ran" not in said.out + said.err
+
+
+def test_every_form_of_the_answer_has_none_of_its_figures(folder: Path) -> None:
+    asked = ("estimate", "job.yaml", "--deadline", "2h", "--provider", "aws")
+    row = plan(*asked, "--json").json["candidates"][0]
+    assert (row["basis"], row["images_per_second"], row["memory"]) == ("unmeasured", None, None)
+    assert row["total_seconds"] == row["total_high_seconds"] == 7200
+    explained = plan(*asked, "--explain", "1").out
+    assert "total 2h 00m (7,200 s): its deadline" in explained
+    assert "images/s" not in explained
+    assert plan(*asked, "--html", "page.html").code == 0
+    assert "not measured" in (folder / "page.html").read_text()
+    assert plan(*asked, "--levers").code == 0
+    assert plan(*asked, "--compare", "args.epochs=5").code == 0
+
+
+def test_after_a_pilot_it_has_a_time_on_that_machine(folder: Path) -> None:
+    job = read_job(folder / "job.yaml")
+    row = OwnMeasurement(
+        machine="aws/g4dn.xlarge", shape=shape_of(job), images_per_second=50.0, setup_seconds=None,
+        per_epoch_seconds=None, after_seconds=None, measured_at=datetime(2026, 11, 26, tzinfo=UTC), run_id="r",
+        framework="torch", device="T4", half_width=0.02, total_images=100_000, job=job.to_json(),
+    )  # fmt: skip
+    add_measurement(folder / "home" / "measurements.jsonl", row)
+    assert asdict(row)["total_images"] == 100_000
+    asked = ("estimate", "job.yaml", "--deadline", "9h", "--provider", "aws", "--device", "T4")
+    rows = plan(*asked, "--json").json["candidates"]
+    bases = {row["instance_type"]: row["basis"] for row in rows}
+    assert bases["g4dn.xlarge"] == "measured"
+    assert set(bases.values()) == {"measured", "unmeasured"}
+    measured = next(row for row in rows if row["basis"] == "measured")
+    assert measured["images_per_second"] == 50.0
+    assert 2000 <= measured["train_seconds"] < 2100
+    assert "100,000 images in all" in plan(*asked).out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("estimate", "job.yaml"), "constraints.deadline"),
+        (("measure", "job.yaml", "--yes"), "runs a script of your own"),
+        (("export", "job.yaml", "--to", "sbatch", "--out", "files"), "which is not exported"),
+        (("estimate", "nothing.py"), "there is no file"),
+        (("estimate", "job.yaml", "--deadline", "2h", "--epochs", "3"), "a script decides that itself"),
+    ],
+)
+def test_what_cannot_be_asked_of_a_script_is_said(words: tuple[str, ...], message: str) -> None:
+    said = plan(*words)
+    assert said.code == 2
+    assert message in said.error
