@@ -64,7 +64,7 @@ SUITES = (
     Suite("tests/unit/planner", Command.TEST, 4),
     Suite("tests/unit/pricing", Command.TEST, 2),
     Suite("tests/unit", Command.TEST, 2),
-    Suite("tests/hostile", Command.TEST, 2),
+    Suite("tests/hostile", Command.TEST, 1),
     Suite("tests/fuzz", Command.TEST, 1),
     Suite(UNKNOWN, Command.CHECK, 0),
 )

@@ -8,14 +8,17 @@ import os
 import select
 import signal
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 MOST_PROCESSES = 1_024
 """Of one script at once: loaders of data have dozens. A script with more is ended: it forks without end."""
+END_SECONDS = 10.0
+"""How long processes that go on forking are hunted."""
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
-_MOST_ROUNDS = 200
-_PAUSE_SECONDS = 0.002
+_PAUSE_SECONDS = 0.001
 
 
 def adopt_orphans() -> None:
@@ -26,42 +29,75 @@ def adopt_orphans() -> None:
 
 
 def descendants(pid: int) -> set[int]:
-    """The processes below a process; empty where the system does not tell."""
-    children: dict[int, list[int]] = {}
-    try:
-        entries = [entry.name for entry in _PROC.iterdir() if entry.name.isdigit()]
-    except OSError:
-        return set()
-    for entry in entries:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            # The name of a program may hold blanks and brackets: what follows the last bracket is fields.
-            state, parent = (_PROC / entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-            if state not in "ZX":
-                children.setdefault(int(parent), []).append(int(entry))
+    """The processes below a process, those that have ended and were not waited for included; empty where the system
+    does not tell."""
     found: set[int] = set()
     waiting = [pid]
     while waiting:
-        for child in children.get(waiting.pop(), []):
-            if child not in found:
-                found.add(child)
-                waiting.append(child)
+        new = [child for child in _children(waiting.pop()) if child not in found]
+        found.update(new)
+        waiting += new
     return found
 
 
 def end_all(pid: int, spared: frozenset[int] = frozenset()) -> None:
-    """Kill everything below a process. What forks as fast as it is killed is halted first, all of it, and then ends."""
+    """Kill everything below this process. Each is halted when it is seen, so that what forks as fast as it is killed is
+    caught; once all of it stands still it is killed."""
+    until = time.monotonic() + END_SECONDS
     halted: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
-        alive = descendants(pid) - spared
-        if not alive:
+    while time.monotonic() < until:
+        if _halts_more(pid, spared, halted):
+            continue
+        if not halted:
             return
-        for number in alive:
-            _signal(number, signal.SIGSTOP if alive - halted else signal.SIGKILL)
-        halted |= alive
-        _reap()
+        for number in halted:
+            _signal(number, signal.SIGKILL)
+        halted.clear()
         select.select([], [], [], _PAUSE_SECONDS)
-    for number in descendants(pid) - spared:
-        _signal(number, signal.SIGKILL)
+        _reap()
+
+
+def _halts_more(pid: int, spared: frozenset[int], halted: set[int]) -> bool:
+    """Halt what is seen below the process for the first time; whether there was any."""
+    before, seen, waiting = len(halted), set[int](), [pid]
+    while waiting:
+        for child in _children(waiting.pop()):
+            if child in spared or child in seen:
+                continue
+            seen.add(child)
+            if child not in halted:
+                _signal(child, signal.SIGSTOP)
+                halted.add(child)
+            waiting.append(child)
+    return len(halted) > before
+
+
+def _children(pid: int) -> Iterable[int]:
+    """By the list that the kernel keeps for each thread, which is quick; where it keeps none, by a look at all."""
+    found: list[int] = []
+    try:
+        tasks = list((_PROC / str(pid) / "task").iterdir())
+        for task in tasks:
+            found += map(int, (task / "children").read_text().split())
+    except FileNotFoundError:
+        return [] if not (_PROC / str(pid)).exists() else _children_by_parent(pid)
+    except (OSError, ValueError):
+        return []
+    return found
+
+
+def _children_by_parent(pid: int) -> Iterable[int]:
+    found: list[int] = []
+    try:
+        entries = [entry.name for entry in _PROC.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return found
+    for entry in entries:
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            # The name of a program may hold blanks and brackets: what follows the last bracket is fields.
+            if int((_PROC / entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]) == pid:
+                found.append(int(entry))
+    return found
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

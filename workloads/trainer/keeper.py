@@ -57,13 +57,17 @@ def _see_it_end(script: subprocess.Popen[bytes], most: int) -> int:
         if word == ASK:
             script.terminate()
         elif word is not None:  # END, or nobody holds the other end any more
-            end_all(os.getpid())
-            return script.wait()
+            return _killed(script)
         elif len(descendants(os.getpid())) > most:
             sys.stderr.write(f"the script has more than {most} processes: it is ended\n")
-            end_all(os.getpid())
-            script.wait()
+            _killed(script)
             return TOO_MANY_EXIT
+
+
+def _killed(script: subprocess.Popen[bytes]) -> int:
+    """Its exit code; what it has started is ours from then on, and is ended by `main`."""
+    script.kill()
+    return script.wait()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import signal
 import subprocess
@@ -146,6 +147,26 @@ def test_the_example_for_keras_goes_on_to_the_same_weights(tmp_path: Path) -> No
     one, other = (keras.models.load_model(place / "output" / "model.keras") for place in (whole, folder))
     for weights, same in zip(one.get_weights(), other.get_weights(), strict=True):
         assert (weights == same).all()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_the_example_for_torch_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    """In the middle of an epoch. What stands in for PyTorch elsewhere (test_reporting.py) is asked for the same."""
+    source = (ROOT / "examples" / "scripts" / "torch_images.py").read_text()
+    assert sum("trainplan_run" in line for line in source.splitlines()) == 3
+    keys: dict[str, Any] = {"args": {"epochs": 6, "images": 2048}, "checkpoints": True, "framework": "torch"}
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    assert run(whole, source, **keys).returncode == 0
+    process = subprocess.Popen(command(folder, source, **keys), env=environment(folder))
+    until(lambda: any(line["event"] == "step" for line in lines(folder)), "it trains", seconds=100)
+    process.send_signal(signal.SIGTERM)
+    if process.wait(60) == 75:
+        again = run(folder, source, attempt=2, **keys)
+        assert again.returncode == 0, again.stderr
+    import torch
+
+    one, other = (torch.load(place / "output" / "model.pt") for place in (whole, folder))
+    assert all((one[name] == other[name]).all() for name in one)
 
 
 @pytest.mark.parametrize("content", [b"\n" * 10, b"{}\n[]\nnull\n", b'{"event": "step", "step": -1}\n', b"x" * 40_000])
