@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from planner import __version__
 from planner.drill.ends import keys_of, ours, try_ends
 from planner.drill.first import try_first
-from planner.drill.job import job
-from planner.drill.limits import EXTRAS_USD_PER_HOUR
+from planner.drill.limits import EXTRAS_USD_PER_HOUR, job
 from planner.drill.probes import try_probes
 from planner.drill.redaction import redacted
 from planner.drill.result import DrillResult, without_secrets

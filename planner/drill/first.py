@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.drill.job import NAME
+from planner.drill.limits import NAME
 from planner.drill.sheet import FailedError, SkippedError
 from planner.drill.steps import MACHINES, Step
 from planner.runs.directory.run_directory import newest_checkpoint, status_of

@@ -10,6 +10,7 @@ from planner.errors import NothingLeftError
 from planner.runs.targets import Target, cost_of
 from pricing.devices import CPU_DEVICE
 from pricing.money import format_usd
+from workloads.job import TrainingJob
 
 # docs/drill.md promises these two as the most.
 MOST_MINUTES = 45
@@ -90,3 +91,26 @@ def _cost(target: Target, lasting: timedelta) -> Decimal:
     # The dearest that can come to be payable: the limit is said to be the most that a drill costs.
     rate = max(target.ceiling_usd_per_hour, target.offer.planning_usd_per_hour or Decimal(0))
     return cost_of(rate + EXTRAS_USD_PER_HOUR, target.offer, lasting)
+
+
+NAME = "trainplan-drill"
+"""The name of the job, by which a later drill finds what an earlier one has left."""
+# Machine A has 20 minutes in all (limits.py): its checkpoint must not be what the drill waits for.
+CHECKPOINT_EVERY = "30s"
+
+
+def job(deadline: timedelta, budget_usd: Decimal) -> TrainingJob:
+    """The job under these limits; its digest is the same under any."""
+    return TrainingJob.model_validate(
+        {
+            "name": NAME,
+            "model": {"layers": [32, "M", 64, "M", 64, "M"], "image_size": 64, "dense": [16]},
+            "data": {"name": "synthetic"},  # nothing is fetched, and an epoch takes minutes on a small machine
+            "epochs": 1_000_000,
+            "global_batch_size": 32,
+            "precision": "fp32",
+            "checkpoint_every": CHECKPOINT_EVERY,
+            "on_slow": "continue",
+            "constraints": {"deadline": f"{deadline.total_seconds():.0f}s", "budget_usd": str(budget_usd)},
+        }
+    )

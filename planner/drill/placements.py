@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from planner.errors import NothingLeftError
+from planner.errors import NothingLeftError, ThisMachineError
+from planner.runs.journal.locks import RunLocks
 from planner.runs.targets import Target
 from pricing.devices import CPU_DEVICE
 from pricing.offers import Market, Offer, OfferQuery
 from providers.abilities import QuotaTeller, Refiner, RegionTeller
+from providers.base import RunId
 from providers.errors import ProviderError
 
 if TYPE_CHECKING:
+    from planner.drill.tools import Tools
     from providers.base import Provider
 
 LEAST_MEMORY_GIB = 3.5
@@ -86,3 +90,20 @@ def _refined(provider: Provider, offers: list[Offer], say: Callable[[str], None]
     except ProviderError as error:
         say(f"live prices could not be read: {error.message}")
         return offers
+
+
+@contextmanager
+def alone(tools: Tools) -> Iterator[None]:
+    """Lock this provider against other drills of this home, and against sweeps of what a drill has left, until the
+    block ends.
+
+    Raises ThisMachineError where one does, StateError where the folder of the locks cannot be written.
+    """
+    name = tools.provider.name
+    with RunLocks(tools.settings.home / "locks").holding(RunId(f"drill-{name}")) as mine:
+        if not mine:
+            raise ThisMachineError(
+                f"another plan drill {name} of this computer is at work",
+                "wait until it has ended, or press Ctrl-C there",
+            )
+        yield

@@ -9,8 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from planner.clock import Clock
-from planner.drill.job import job
-from planner.drill.limits import Limits
+from planner.drill.limits import Limits, job
 from planner.drill.sheet import BrokenOffError, FailedError, Sheet, SkippedError
 from planner.errors import PlanError, UnknownRunError
 from planner.home.client import Client

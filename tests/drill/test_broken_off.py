@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.drill.alone import alone
 from planner.drill.drill import clean
+from planner.drill.placements import alone
 from planner.drill.result import DrillResult, Verdict, read_result
 from planner.drill.sheet import BrokenOffError
 from planner.drill.steps import Step

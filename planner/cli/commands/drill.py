@@ -17,12 +17,11 @@ import typer
 
 from planner.cli import build, completion, options
 from planner.cli.ask import confirm
-from planner.drill.alone import alone
 from planner.drill.behaviours import way_of
 from planner.drill.drill import LeftError, clean, drill, left_over
 from planner.drill.grounds import add_result
 from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits, limits_for, within
-from planner.drill.placements import targets
+from planner.drill.placements import alone, targets
 from planner.drill.result import DrillResult, StepResult, check_folder, read_result, write_result
 from planner.drill.sheet import BrokenOffError, Sheet
 from planner.drill.steps import MACHINES, PROVES

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.sim.faults import hit_by
+from providers.sim.calls import hit_by
 from providers.sim.values import Effect, MachineState, Why
 from tests.doubles.azure.life import Life
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION, Rules

@@ -11,8 +11,7 @@ import pytest
 
 from pricing.compile import TEXT_DIR
 from pricing.grades import Market
-from pricing.sources.gcp import Endpoints, parse_page, read
-from pricing.sources.gcp_machines import parts_of
+from pricing.sources.gcp import Endpoints, parse_page, parts_of, read
 from pricing.sources.reading import Count, PricePart, SourceError
 from pricing.tables import InstanceType, read_tables
 from tests.doubles.price_lists import NoHttp, sku

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from providers.hardware import MeasuredSpeed
-from providers.local.calibrate import Stopwatch, measure_speed
+from providers.local.provider import Stopwatch, measure_speed
 from tests.builders import a_job
 from workloads.job import job_from_json
 

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from workloads.trainer.addresses import exchanged_addresses
 from workloads.trainer.errors import TrainerError
 from workloads.trainer.process_group import ProcessGroup
+from workloads.trainer.workers import exchanged_addresses
 
 SECONDS = 60.0
 

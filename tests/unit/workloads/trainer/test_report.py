@@ -8,9 +8,8 @@ import math
 import numpy as np
 import pytest
 
-from workloads.trainer.curves import curves, scale_of
 from workloads.trainer.history import Epoch
-from workloads.trainer.report import report_files
+from workloads.trainer.report import curves, report_files, scale_of
 from workloads.trainer.tester import HoldOutResult
 
 EPOCHS = [
