@@ -19,7 +19,7 @@ from pricing.grades import Market, PriceGrade
 from pricing.held_prices import HeldPrice
 from pricing.merge import KnownPrices, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
-from pricing.sources import aws, aws_account, azure, gcp
+from pricing.sources import aws, aws_account, azure, gcp, small_vendors
 from pricing.table_text import Source
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
 
 def price_sources() -> dict[str, Source]:
     """Where refreshed prices come from, by id."""
-    sources = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES)
+    sources = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES, *small_vendors.SOURCES)
     return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in sources}
 
 

@@ -10,6 +10,9 @@ READERS: Mapping[str, str] = {
     "aws": "pricing.sources.news:read_aws",
     "gcp": "pricing.sources.news:read_gcp",
     "azure": "pricing.sources.news:read_azure",
+    "huggingface": "pricing.sources.small_vendors:read_huggingface",
+    "lambda": "pricing.sources.small_vendors:read_lambda",
+    "runpod": "pricing.sources.small_vendors:read_runpod",
 }
 """The vendors whose price lists can be read, and the function that reads each: text, for it is imported when used."""
 
@@ -20,6 +23,12 @@ NEEDED_TO_READ: Mapping[tuple[str, Market], str] = {
     ("gcp", Market.SPOT): "an API key or an account",
     ("azure", Market.ON_DEMAND): "",
     ("azure", Market.SPOT): "",
+    ("huggingface", Market.ON_DEMAND): "",
+    ("huggingface", Market.SPOT): "",
+    ("lambda", Market.ON_DEMAND): "an API key",
+    ("lambda", Market.SPOT): "an API key",
+    ("runpod", Market.ON_DEMAND): "an API key",
+    ("runpod", Market.SPOT): "an API key",
 }
 """What reading a vendor's prices of a market needs ("": everybody may), as docs/prices.md says of each list."""
 

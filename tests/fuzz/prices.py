@@ -25,6 +25,7 @@ from pricing.refresh import price_sources
 from pricing.sources import aws, aws_account, azure, gcp
 from pricing.sources.offerings import parse_azure, parse_google
 from pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
+from pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
 from pricing.tables import OfferRow, Tables, read_tables
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
 from tests.fuzz.mutations import Crash, changed_bytes, changed_value
@@ -86,6 +87,9 @@ def make_targets(tables: Tables) -> list[Target]:
         Target(
             "azure offerings", _bytes(_SIZES), _nothing(lambda content: parse_azure(_json(content), "eastus")), True
         ),
+        Target("huggingface list", _bytes(_HARDWARE), lambda content: parse_huggingface(content, TODAY), True),
+        Target("lambda list", _bytes(_INSTANCE_TYPES), lambda content: parse_lambda(content, TODAY), True),
+        Target("runpod list", _bytes(_GPUS), lambda content: parse_runpod(content, TODAY), True),
     ]
 
 
@@ -107,6 +111,9 @@ _CHANGE = {
     "SpotPrice": "0.4",
     "Timestamp": 3,
 }
+_HARDWARE = [{"name": "t4-small", "unitCostMicroUSD": 6667, "unitLabel": "minute"}]
+_INSTANCE_TYPES = {"data": {"a": {"instance_type": {"name": "gpu_1x_a10", "price_cents_per_hour": 129}}}}
+_GPUS = {"gpus": [{"id": "NVIDIA H100 PCIe", "secure": True, "price": {"secure": 2.89}}]}
 _SKUS = {
     "skus": [
         sku("N1 Predefined Instance Core running in Americas", "0.031611"),
@@ -189,7 +196,9 @@ def _take_over(tables: Tables, target: Target, parsed: Parsed, random: Random, s
     provider = target.name.partition(" ")[0]
     planted = [_absurd(one, random) for one in random.sample(parsed.prices, min(3, len(parsed.prices)))]
     parsed = Parsed(prices=[*parsed.prices, *planted], types=parsed.types)
-    offers = [row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus")]
+    offers = [
+        row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus", "any")
+    ]
     known = KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
     part = PricePart(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)
     merged = merge(known, News(parts=[part], on=TODAY))

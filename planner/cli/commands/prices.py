@@ -39,6 +39,7 @@ from pricing.own_prices import OwnPrices
 from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays
 from pricing.sources import READERS
 from pricing.sources.reading import SourceError
+from providers.registry import is_estimated_only
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -185,7 +186,8 @@ def _names(names: list[str] | None) -> tuple[str, ...]:
     for name in names or ():
         if name not in READERS:
             raise BadInputError(f"nothing here reads the price list of {name!r}", f"known: {', '.join(READERS)}")
-    return tuple(dict.fromkeys(names or READERS))
+    # A vendor at which nothing is launched is read where it is named: most people have no key of its.
+    return tuple(dict.fromkeys(names or (name for name in READERS if not is_estimated_only(name))))
 
 
 def _check_known(names: Iterable[str], known: Collection[str]) -> None:
