@@ -192,6 +192,17 @@ class OfferQuery(NamedTuple):
     markets: frozenset[str] | None = None
     include_retired: bool = False
 
+    def wants(self, offer: Offer) -> bool:
+        """Whether it has all that is asked for; `include_retired` is the catalog's to answer."""
+        criteria = (
+            (self.providers, offer.provider),
+            (self.regions, offer.region),
+            (self.devices, offer.device),
+            (self.instance_types, offer.instance_type),
+            (self.markets, offer.market),
+        )
+        return all(names is None or value in names for names, value in criteria)
+
 
 class Placement(NamedTuple):
     """Where a rental can be had, at what planning price; `row_id` leads to the full offer."""

@@ -27,7 +27,6 @@ PAGE = ROOT / "docs" / "installation.md"
 BEGIN, END = "<!-- sizes: python -m scripts.extra_sizes --write -->", "<!-- /sizes -->"
 NOT_FOR_USE = ("dev",)
 """Extras for those who change the project."""
-MOST_MB_BESIDE_TENSORFLOW = 350
 FRAMEWORK = re.compile(r"tensorflow\b|tensorflow-cpu\b")
 
 

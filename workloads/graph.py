@@ -114,18 +114,6 @@ class Operator:
     frozen: bool = False
 
 
-class Traffic(NamedTuple):
-    """Bytes that an operator moves at least, each value once for each use of it."""
-
-    read: int
-    written: int
-
-    @property
-    def total(self) -> int:
-        """Both together."""
-        return self.read + self.written
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
     """Exact arithmetic of one operator for ONE image; one multiply-accumulate is two FLOPs.
@@ -172,37 +160,6 @@ class OperatorFigures:
     def has_backward(self) -> bool:
         """Whether the backward pass comes to it."""
         return self.is_trained or self.passes_back
-
-    def traffic_forward(self, batch: int, bytes_per_element: int) -> Traffic:
-        """Bytes of a forward pass over `batch` images: inputs and weights read, outputs written. Batch norm reads its
-        input twice, for the statistics and for the result."""
-        reads = self.input_elements * (2 if self.kind is Kind.BATCH_NORM else 1)
-        return Traffic(
-            bytes_per_element * (batch * reads + self.parameters), bytes_per_element * batch * self.output_elements
-        )
-
-    def traffic_backward(self, batch: int, bytes_per_element: int) -> Traffic:
-        """Bytes of a backward pass: for each gradient (by weights, by the input) that of the output and the other
-        factor read, and itself written."""
-        if not self.has_backward:
-            return Traffic(0, 0)
-        inputs, outputs = self.input_elements, self.output_elements
-        read, written = 0, 0
-        if self.is_trained and self.kind not in NORM_KINDS:
-            read += batch * (outputs + inputs)
-        if self.is_trained:
-            written += self.parameters
-        if self.passes_back:
-            read += batch * (outputs + self._kept_reads()) + self.parameters
-            written += batch * inputs
-        if self.kind in NORM_KINDS:  # The sums over the batch come first, in a pass of their own.
-            read += batch * (outputs + inputs)
-        return Traffic(bytes_per_element * read, bytes_per_element * written)
-
-    def _kept_reads(self) -> int:
-        """Kept values that the gradient by the input is computed from."""
-        kept = needs(self.operator)
-        return kept.inputs * self.input_elements + kept.output * self.output_elements + kept.mask * self.output_elements
 
 
 class Needs(NamedTuple):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 FOLDER = "networks"
 """Of the home: what was read, and `agreed-SHA256` for each Python file that a person let run."""
-MOST_ONNX_BYTES = 2 * 1024**3
-"""What protobuf takes for one message: weights beyond that lie in other files."""
 _READER = ("-P", "-m", "workloads.network_reader")
 _MORE_SECONDS = 200.0
 """For the start of the reader, beside what it bounds itself."""

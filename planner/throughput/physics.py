@@ -87,11 +87,6 @@ class Step:
     seconds: float
     memory_pressure: float
 
-    @property
-    def waiting_share(self) -> float:
-        """The share of a step in which the device waits for its input, 0 to 1."""
-        return max(0.0, 1 - self.device_seconds / self.seconds)
-
 
 # NVLink grew with the generations; relative to the first. The links between TPU chips carry about what its third did.
 _NVLINK_GENERATION = {

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from providers.cloud.launch import known_options
 from providers.cloud.regions import regions_of
-from providers.errors import BadRequestError
 from providers.stores.regions import DEFAULT_REGIONS
-from providers.stores.settings import StoreSettings
+from providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
@@ -62,9 +61,9 @@ class AwsSettings:
         store = StoreSettings.of(settings, PROVIDER)
         return cls(
             region=store.region,
-            image=_fits("image", options.get("image", ""), _IMAGE, "ami-… or the name of an image of yours"),
-            instance_profile=_fits(
-                "instance_profile", options.get("instance_profile", ""), _PROFILE, "the name of an instance profile"
+            image=text_option(PROVIDER, options, "image", _IMAGE, "ami-… or the name of an image of yours"),
+            instance_profile=text_option(
+                PROVIDER, options, "instance_profile", _PROFILE, "the name of an instance profile"
             )
             or INSTANCE_PROFILE,
             endpoint=store.endpoint,
@@ -72,10 +71,3 @@ class AwsSettings:
             regions=regions_of(options, PROVIDER),
             home=settings.home,
         )
-
-
-def _fits(key: str, value: str, pattern: re.Pattern[str], name: str) -> str:
-    if value and not pattern.fullmatch(value):
-        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
-        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
-    return value

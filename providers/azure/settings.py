@@ -13,7 +13,7 @@ from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
 from providers.cloud.launch import known_options
 from providers.cloud.regions import regions_of
 from providers.errors import BadRequestError
-from providers.stores.settings import StoreSettings
+from providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
@@ -79,12 +79,12 @@ class AzureSettings:
             subscription=subscription_of(settings),
             region=store.region,
             regions=regions_of(options, PROVIDER),
-            group=_fits(options, "group", _GROUP, "the name of a resource group") or STANDING_GROUP,
-            cloud_timer=_fits(options, "cloud_timer", _TIMER, "deallocate or none") != "none",
-            image=_fits(options, "image", _IMAGE, "publisher:offer:sku:version, or the id of an image"),
+            group=text_option(PROVIDER, options, "group", _GROUP, "the name of a resource group") or STANDING_GROUP,
+            cloud_timer=text_option(PROVIDER, options, "cloud_timer", _TIMER, "deallocate or none") != "none",
+            image=text_option(PROVIDER, options, "image", _IMAGE, "publisher:offer:sku:version, or the id of an image"),
             keep_days=store.keep_days,
-            arm_endpoint=_fits(options, "arm_endpoint", _URL, "https:// and a host") or ARM,
-            authority=_fits(options, "authority", _URL, "https:// and a host") or None,
+            arm_endpoint=text_option(PROVIDER, options, "arm_endpoint", _URL, "https:// and a host") or ARM,
+            authority=text_option(PROVIDER, options, "authority", _URL, "https:// and a host") or None,
             machine_endpoints=_endpoints(options.get("machine_endpoints", "")),
             environment=settings.environment,
             home=settings.home,
@@ -106,14 +106,6 @@ def with_account(settings: ProviderSettings, subscription: str) -> ProviderSetti
     if settings.options.get("account") or settings.environment.get("AZURE_STORAGE_ACCOUNT"):
         return settings
     return replace(settings, options={**settings.options, "account": account_of(subscription)})
-
-
-def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
-    value = options.get(key, "")
-    if value and not pattern.fullmatch(value):
-        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
-        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
-    return value
 
 
 def _endpoints(text: str) -> dict[str, str]:

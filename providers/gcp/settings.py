@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from providers.cloud.launch import known_options
 from providers.cloud.regions import regions_of
-from providers.errors import BadRequestError
-from providers.stores.settings import StoreSettings
+from providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
     from providers.base import ProviderSettings
@@ -77,21 +76,15 @@ class GcpSettings:
         store = StoreSettings.of(settings, PROVIDER)
         return cls(
             project=store.project or settings.environment.get("GOOGLE_CLOUD_PROJECT") or None,
-            network=_fits(options, "network", _NAME, "the name of a network") or NETWORK,
-            subnetwork=_fits(options, "subnetwork", _NAME, "the name of a subnetwork"),
-            service_account=_fits(options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"),
+            network=text_option(PROVIDER, options, "network", _NAME, "the name of a network") or NETWORK,
+            subnetwork=text_option(PROVIDER, options, "subnetwork", _NAME, "the name of a subnetwork"),
+            service_account=text_option(
+                PROVIDER, options, "service_account", _EMAIL, "NAME@PROJECT.iam.gserviceaccount.com"
+            ),
             regions=regions_of(options, PROVIDER),
             endpoint=store.endpoint,
             machine_endpoint=options.get("machine_endpoint") or store.endpoint,
             environment=settings.environment,
             home=settings.home,
-            billing_export=_fits(options, "billing_export", _TABLE, "PROJECT.DATASET.TABLE"),
+            billing_export=text_option(PROVIDER, options, "billing_export", _TABLE, "PROJECT.DATASET.TABLE"),
         )
-
-
-def _fits(options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
-    value = options.get(key, "")
-    if value and not pattern.fullmatch(value):
-        hint = f"correct {key} in the table [{PROVIDER}] of the settings"
-        raise BadRequestError(f"{PROVIDER}: {key} = {value!r} is not {name}", hint=hint)
-    return value

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
-from pricing.offers import Offer, OfferQuery
+from pricing.offers import Offer
 from providers.hardware import Gpu, HostHardware, canonical_device
 
 PROVIDER = "local"
@@ -39,18 +39,6 @@ def offers(machine: HostHardware, price: OwnPrice, device_name: Callable[[str], 
         device = canonical_device(name, device_name)
         machine_offers += [_offer(machine, price, device, count, gpus[0].memory_gib) for count in _counts(len(gpus))]
     return tuple(machine_offers)
-
-
-def matches(offer: Offer, query: OfferQuery) -> bool:
-    """Whether a query wants this offer."""
-    criteria = (
-        (query.providers, offer.provider),
-        (query.regions, offer.region),
-        (query.devices, offer.device),
-        (query.instance_types, offer.instance_type),
-        (query.markets, offer.market),
-    )
-    return all(names is None or value in names for names, value in criteria)
 
 
 def gpu_indices(

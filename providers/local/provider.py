@@ -44,7 +44,7 @@ from providers.local.command import Runner, SystemRunner
 from providers.local.containers import ContainerHost
 from providers.local.engine import CliEngine, probe
 from providers.local.here import Here, Host, LocalResource, free_bytes
-from providers.local.offers import PROVIDER, REGION, OwnPrice, matches, offers
+from providers.local.offers import PROVIDER, REGION, OwnPrice, offers
 from providers.local.process import ProcessHost
 from providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
 from providers.local.settings import EngineChoice, parse_settings
@@ -133,7 +133,7 @@ class LocalProvider:
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         price = OwnPrice(usd_per_hour=self.here.settings.usd_per_hour, as_of=self.now().date())
-        return tuple(offer for offer in offers(self.machine, price, self.here.device_name) if matches(offer, query))
+        return tuple(offer for offer in offers(self.machine, price, self.here.device_name) if query.wants(offer))
 
     def preflight(self, offer: Offer) -> Preflight:
         return self._preflight(offer, None)

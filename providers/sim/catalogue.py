@@ -11,7 +11,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.money import HOURS_PER_MONTH, Billing
-from pricing.offers import Offer, OfferQuery
+from pricing.offers import Offer
 from pricing.side_rates import BUCKET, GB, GB_MONTH, HOUR, INTERNET, flat_rates
 
 PROVIDER = "sim"
@@ -117,18 +117,6 @@ def offers() -> Iterator[Offer]:
         for region in ZONES:
             for market in Market:
                 yield _offer(row, region, market)
-
-
-def matches(offer: Offer, query: OfferQuery) -> bool:
-    """Whether a query wants this offer."""
-    criteria = (
-        (query.providers, offer.provider),
-        (query.regions, offer.region),
-        (query.devices, offer.device),
-        (query.instance_types, offer.instance_type),
-        (query.markets, offer.market),
-    )
-    return all(names is None or value in names for names, value in criteria)
 
 
 def _offer(row: MachineType, region: str, market: Market) -> Offer:

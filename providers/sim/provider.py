@@ -35,7 +35,7 @@ from providers.errors import (
     TransientError,
 )
 from providers.sim.api import Api, RefusedError
-from providers.sim.catalogue import PROVIDER, TYPES, ZONES, matches, offers
+from providers.sim.catalogue import PROVIDER, TYPES, ZONES, offers
 from providers.sim.cloud import Setup, SimCloud
 from providers.sim.operations import delete_operation, list_operation
 from providers.sim.scenario import Scenario, read_scenario
@@ -107,7 +107,7 @@ class SimProvider:
             self.api.sleep(seconds)
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
-        return [offer for offer in offers() if matches(offer, query)]
+        return [offer for offer in offers() if query.wants(offer)]
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=(self._identity(), self._quota(offer)))

@@ -11,7 +11,7 @@ from pricing.cost import ProviderRates
 from pricing.devices import CPU_DEVICE
 from pricing.grades import Market, PriceGrade
 from pricing.money import PER_SECOND
-from pricing.offers import Offer, OfferQuery
+from pricing.offers import Offer
 from pricing.side_rates import flat_rates
 from providers.slurm.settings import PROVIDER, SlurmSettings
 
@@ -106,18 +106,6 @@ def offers(
             before = made.get((offer.region, offer.instance_type))
             made[(offer.region, offer.instance_type)] = offer if before is None else _smaller(before, offer)
     return tuple(made.values())
-
-
-def matches(offer: Offer, query: OfferQuery) -> bool:
-    """Whether a query wants this offer."""
-    criteria = (
-        (query.providers, offer.provider),
-        (query.regions, offer.region),
-        (query.devices, offer.device),
-        (query.instance_types, offer.instance_type),
-        (query.markets, offer.market),
-    )
-    return all(names is None or value in names for names, value in criteria)
 
 
 def gres_of(offer: Offer) -> str:

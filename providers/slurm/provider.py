@@ -33,7 +33,7 @@ from providers.errors import (
 from providers.slurm.api import Completed, Shell, ShellHere, ShellOverSsh, Streams
 from providers.slurm.doctor import doctor, preflight
 from providers.slurm.errors import error_of
-from providers.slurm.offers import SINFO, matches, node_groups, offers
+from providers.slurm.offers import SINFO, node_groups, offers
 from providers.slurm.queue import queue_answers
 from providers.slurm.reply import SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
 from providers.slurm.request import (
@@ -106,7 +106,7 @@ class SlurmProvider:
             return ()
         groups = node_groups(self._checked(self.shell.run(SINFO), "the partitions cannot be read").text)
         made = offers(groups, self.settings, self.now().date(), self._device_name)
-        return tuple(offer for offer in map(self._with_memory, made) if matches(offer, query))
+        return tuple(offer for offer in map(self._with_memory, made) if query.wants(offer))
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer)))

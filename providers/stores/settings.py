@@ -39,20 +39,21 @@ class StoreSettings:
         """Out of a provider's options. Raises BadRequestError naming the one that is wrong."""
         options = settings.options
         return cls(
-            bucket=_fits(vendor, options, "bucket", _BUCKET, "small letters, digits and hyphens"),
+            bucket=text_option(vendor, options, "bucket", _BUCKET, "small letters, digits and hyphens") or None,
             region=options.get("region") or None,
             project=options.get("project") or None,
             account=options.get("account") or None,
-            endpoint=_fits(vendor, options, "endpoint", _ENDPOINT, "http:// or https:// and a host"),
+            endpoint=text_option(vendor, options, "endpoint", _ENDPOINT, "http:// or https:// and a host") or None,
             keep_days=_days(vendor, options.get("keep_days", str(KEEP_DAYS))),
             environment=settings.environment,
         )
 
 
-def _fits(vendor: str, options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str | None:
-    value = options.get(key) or None
-    if value is not None and not pattern.fullmatch(value):
-        hint = f"correct {key} in the settings of the store"
+def text_option(vendor: str, options: Mapping[str, str], key: str, pattern: re.Pattern[str], name: str) -> str:
+    """The person's setting, "" where there is none. Raises BadRequestError for one that is not `name`, in words."""
+    value = options.get(key, "")
+    if value and not pattern.fullmatch(value):
+        hint = f"correct {key} in the table [{vendor}] of the settings"
         raise BadRequestError(f"{vendor}: {key} = {value!r} is not {name}", hint=hint)
     return value
 

@@ -43,7 +43,6 @@ NEWEST = 5
 Record = Mapping[str, object]
 
 
-_CSV_OF_RUN = ("run_id", "job_name", "provider", "created_at", "phase", "outcome", "off", "project")
 _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second", "accuracy", "actual_usd")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from providers.errors import (
     BadRequestError,
@@ -18,7 +18,14 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.errors import LOCATION_POLICY, NO_QUOTA_PROJECT, QUOTA_PROJECT, SET_QUOTA_PROJECT, SIGN_IN
+from providers.gcp.errors import (
+    LOCATION_POLICY,
+    NO_QUOTA_PROJECT,
+    QUOTA_PROJECT,
+    SET_QUOTA_PROJECT,
+    SIGN_IN,
+    Reaction,
+)
 from providers.gcp.tpu.api import Refused
 
 OFF = "SERVICE_DISABLED"
@@ -31,13 +38,6 @@ _ENABLE = "gcloud services enable {service}.googleapis.com, or plan setup gcp"
 _GRANT = "ask whoever owns the project for the role in docs/permissions/gcp"
 _LOOK = "look at the type, the runtime version and the network, then launch it again"
 _REPORT = "look up what exists; the code is Google's own"
-
-
-class Reaction(NamedTuple):
-    """What a code calls for, and what the person is told to do."""
-
-    kind: type[ProviderError]
-    hint: str = ""
 
 
 # By the names of google.rpc.Code. RESOURCE_EXHAUSTED and FAILED_PRECONDITION say too little: SAID and INFO come first.

@@ -12,7 +12,7 @@ from pricing.devices import UnknownDeviceError
 from pricing.grades import Market, PriceGrade
 from pricing.offers import OfferQuery
 from providers.hardware import Gpu, HostHardware, canonical_device
-from providers.local.offers import OwnPrice, gpu_indices, matches, offers
+from providers.local.offers import OwnPrice, gpu_indices, offers
 
 PRICE = OwnPrice(usd_per_hour=Decimal("0.12"), as_of=date(2026, 11, 21))
 
@@ -102,4 +102,4 @@ def test_gpu_indices() -> None:
     ],
 )
 def test_queries(query: OfferQuery, is_offered: bool) -> None:
-    assert matches(offers(machine(), PRICE, device_of)[0], query) is is_offered
+    assert query.wants(offers(machine(), PRICE, device_of)[0]) is is_offered

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from pricing.offers import OfferQuery
-from providers.slurm.offers import gres_of, matches, minutes, node_groups, offers
+from providers.slurm.offers import gres_of, minutes, node_groups, offers
 from providers.slurm.settings import SlurmSettings
 
 TODAY = date(2026, 11, 23)
@@ -57,7 +57,7 @@ def test_of_nodes_that_sbatch_cannot_tell_apart_the_smaller_one_is_offered() -> 
 def test_a_query_filters_by_partition_and_device() -> None:
     made = offers(node_groups(SINFO), SlurmSettings(), TODAY, DEVICES.get)
     query = OfferQuery(regions=frozenset({"gpu"}), devices=frozenset({"V100"}))
-    assert [gres_of(offer) for offer in made if matches(offer, query)] == ["gpu:v100:1", "gpu:v100:2", "gpu:v100:4"]
+    assert [gres_of(offer) for offer in made if query.wants(offer)] == ["gpu:v100:1", "gpu:v100:2", "gpu:v100:4"]
 
 
 @pytest.mark.parametrize(
