@@ -2,8 +2,10 @@
 
 PlanError
 ├── BadInputError          2   a job file, an option or a value is wrong
-│   └── UnknownRunError    2   the journal has no such run
+│   ├── UnknownRunError    2   the journal has no such run
+│   └── TooSmallHereError  2   the batch does not fit this machine's memory
 ├── NothingLeftError       3   every offer was filtered out
+│   └── NothingFitsError   3   the batch fits no offer's memory
 ├── RefusedError           4   credentials, permission or quota
 ├── NoCapacityError        5   no placement has any left
 ├── TrainingFailedError    6   the training itself ended badly
@@ -65,6 +67,14 @@ class NothingLeftError(PlanError):
     """Every offer was filtered out."""
 
     exit_code = ExitCode.NOTHING_LEFT
+
+
+class NothingFitsError(NothingLeftError):
+    """The batch fits the memory of no offer that was left."""
+
+
+class TooSmallHereError(BadInputError):
+    """The batch does not fit this machine's memory."""
 
 
 class RefusedError(PlanError):

@@ -134,11 +134,12 @@ class LaunchRequest:
     `job` is what is trained: launch writes it to the run directory as the trainer reads it (`TrainingJob.to_json`);
     folders in it are absolute. `deadline` is when the instance ends itself, whatever becomes of this computer.
     `max_steps` ends training after so many steps (a measuring run), else None; `until_steady` ends it sooner, once its
-    rate is known well enough (a pilot). `vcpus` and `memory_gib` limit the
-    container where the provider can; None is no limit. `zone` is None where the provider may choose. `resolution` is
-    what `Resolver.resolve` looked up (an image, a network). `calls` are the calls as the journal keeps them: launch
-    sends these, byte for byte, and translates anew only where there are none. `data` are data set files; a machine
-    vouches for checkpoints with its `run_key`, 64 hexadecimal digits or "". `own_ends` are the machine's own deadlines.
+    rate is known well enough (a pilot), and `try_settings` makes it one that tries micro-batches and XLA. `vcpus` and
+    `memory_gib` limit the container where the provider can; None is no limit. `zone` is None where the provider may
+    choose. `resolution` is what `Resolver.resolve` looked up (an image, a network). `calls` are the calls as the
+    journal keeps them: launch sends these, byte for byte, and translates anew only where there are none. `data` are
+    data set files; a machine vouches for checkpoints with its `run_key`, 64 hexadecimal digits or "". `own_ends` are
+    the machine's own deadlines.
     """
 
     run_id: RunId
@@ -148,6 +149,7 @@ class LaunchRequest:
     deadline: datetime
     max_steps: int | None = None
     until_steady: bool = False
+    try_settings: bool = False
     vcpus: int | None = None
     memory_gib: float | None = None
     zone: str | None = None
@@ -157,6 +159,15 @@ class LaunchRequest:
     data: tuple[File, ...] = ()
     run_key: str = field(default="", repr=False)
     own_ends: OwnEnds | None = None
+
+    @property
+    def measuring_arguments(self) -> tuple[str, ...]:
+        """Words of the trainer's command line that make it a measuring run; none for one that trains to its end."""
+        return (
+            *(() if self.max_steps is None else ("--max-steps", str(self.max_steps))),
+            *(("--until-steady",) if self.until_steady else ()),
+            *(("--try-settings",) if self.try_settings else ()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

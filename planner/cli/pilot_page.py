@@ -7,13 +7,17 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from planner.forecast.pilots import TRY_SETTINGS_SECONDS
 from planner.forecast.script_work import known_rate
 from planner.report.page import Column, Page, Table
 from planner.runs.pilot import PilotResult, most_of
+from planner.runs.receipt.receipt import figure_texts
 from pricing.devices import machines_text
 from pricing.money import format_usd
 from providers.registry import is_here, is_simulated
 from workloads.durations import format_duration
+from workloads.terms import Objective
+from workloads.tries import possible
 
 if TYPE_CHECKING:
     from planner.runs.proposal.pilots import PilotPlacement, PilotProposal
@@ -39,6 +43,23 @@ _RESULT_COLUMNS = (
 )
 
 
+_TRY_COLUMNS = (
+    Column("try", right=True),
+    Column("micro-batch", right=True),
+    Column("accumulate", right=True),
+    Column("XLA"),
+    Column("measured", right=True),
+    Column("peak memory", right=True, rank_of_need=1),
+    Column("took", right=True, rank_of_need=2),
+    Column("ended"),
+)
+_RANKS_FIRST = {
+    Objective.COST: "is the cheapest as estimated",
+    Objective.TIME: "is the fastest as estimated",
+    Objective.BALANCED: "ranks first as estimated",
+}
+
+
 class PilotAnswer(NamedTuple):
     """What `plan pilot` answers: what it proposed, what became of each pilot, and the placements as they rank
     afterwards (empty where no pilot was run)."""
@@ -56,17 +77,20 @@ class PilotAnswer(NamedTuple):
 def proposal_page(proposal: PilotProposal) -> Page:
     """What is proposed, before anybody is asked; or why nothing is."""
     first = proposal.placements[0]
-    head = f"{proposal.job.name}: {_where(first)} is the cheapest as estimated: {_usd_text(first)}"
+    head = f"{proposal.job.name}: {_where(first)} {_RANKS_FIRST[proposal.job.objective]}: {_usd_text(first)}"
     if not proposal.pilots.indices:
         return [head, none_text(proposal), *proposal.left_out]
     rows = [_row(placement, proposal.cap_usd) for placement in proposal.chosen]
     saved, cost = _cents(proposal.pilots.saving_usd), _cents(proposal.pilots.cost_usd)
-    if cost:
+    if proposal.try_settings:
+        worth = f"it tries {_tried_text(proposal)} for {TRY_SETTINGS_SECONDS} s at most"
+    elif cost:
         worth = f"expected to save {format_usd(saved)} of the job for {format_usd(cost)}"
     else:
         worth = "they cost nothing" if len(rows) > 1 else "it costs nothing"
     count = f"{len(rows)} pilots" if len(rows) > 1 else "1 pilot"
-    cap = f"all of them together never cost more than {format_usd(proposal.cap_usd)}"
+    never = "it never costs" if proposal.try_settings else "all of them together never cost"
+    cap = f"{never} more than {format_usd(proposal.cap_usd)}"
     simulated = "; simulated: nothing is rented, and nothing bills" if is_simulated(first.target.offer.provider) else ""
     return [head, Table(_COLUMNS, rows), f"{count}, {worth}; {cap}{simulated}", *proposal.left_out]
 
@@ -86,6 +110,9 @@ def result_page(answer: PilotAnswer) -> Page:
     lines: list[Any] = [Table(_RESULT_COLUMNS, rows)] if rows else []
     lines += [f"{_where(result.placement)}: {result.why}" for result in answer.results if result.why]
     lines += [f"{_where(result.placement)}: {BOUND_TEXT}" for result in answer.results if _is_bound(result)]
+    for result in answer.results:
+        lines += _beside_lines(result)
+        lines += try_lines(result)
     lines.append(f"spent {format_usd(answer.spent_usd)} of {format_usd(answer.proposal.cap_usd)}")
     if not answer.after or not answer.after[0].usd[0]:
         return lines  # no pilot was run, or nothing costs anything there
@@ -95,6 +122,78 @@ def result_page(answer: PilotAnswer) -> Page:
     return [*lines, f"{_where(after)} is the cheapest now: {_usd_text(after)}; before it was {_where(before)}"]
 
 
+def try_lines(result: PilotResult) -> list[Any]:
+    """What each try of settings came to, and what to write into the job file; nothing where none were tried."""
+    tries, figures = result.receipt.get("tries") or [], result.receipt.get("figures") or {}
+    if not tries:
+        return []
+    lines: list[Any] = [Table(_TRY_COLUMNS, [_try_row(row) for row in tries])]
+    kept = kept_try(result)
+    if kept is not None:
+        lines.append(_advice(tries, kept))
+    if not_tried := int(figures.get("not_tried", 0)):
+        were = "1 further setting was" if not_tried == 1 else f"{not_tried} further settings were"
+        why = "the time was up" if figures.get("is_time_up") else "nothing next to the fastest was faster"
+        lines.append(f"{were} not tried: {why}")
+    return lines
+
+
+def kept_try(result: PilotResult) -> dict[str, Any] | None:
+    """The try whose settings were kept; None where none was."""
+    number, tries = result.receipt.get("kept"), result.receipt.get("tries") or []
+    return next((row for row in tries if row["number"] == number), None)
+
+
+def _advice(tries: Sequence[dict[str, Any]], kept: dict[str, Any]) -> str:
+    """What to write into the job file, which says nothing of `accumulate`."""
+    plain = {"accumulate": 1, "xla": tries[0]["xla"]}
+    lines = [f"{name}: {str(kept[name]).lower()}" for name in plain if kept[name] != plain[name]]
+    if not lines:
+        return "nothing is faster than the job file as it is, beyond the spread"
+    as_it_is = next((row for row in tries if plain == {name: row[name] for name in plain}), None)
+    if as_it_is is None:
+        compared = "as it is, the batch is estimated to fit no machine here"
+    elif as_it_is["images_per_second"]:
+        compared = f"{kept['images_per_second'] / as_it_is['images_per_second']:.2f} times as fast as it is"
+    else:
+        compared = f"as it is: {as_it_is['state'].replace('_', ' ')}"
+    return f"write into the job file: {', '.join(lines)}; {compared}"
+
+
+def _tried_text(proposal: PilotProposal) -> str:
+    """What can be tried with the same work of each step."""
+    if len({one.accumulate for one in possible(proposal.job)}) > 1:
+        return "micro-batches and XLA"
+    return "XLA alone, since a smaller micro-batch changes what this job trains,"
+
+
+def _try_row(row: dict[str, Any]) -> list[str]:
+    rate, width, peak = row["images_per_second"], row["half_width"], row["peak_memory_bytes"]
+    spread = "" if width is None else f" ± {width:.1%}"
+    return [
+        str(row["number"]),
+        f"{row['micro_batch_size']:,}",
+        str(row["accumulate"]),
+        "yes" if row["xla"] else "no",
+        f"{_rate(rate)} images/s{spread}" if rate else "-",
+        "-" if peak is None else f"{peak / 1024**3:.2f} GiB",
+        f"{row['seconds']:.0f} s",
+        row["state"].replace("_", " ")
+        if rate
+        else ": ".join(filter(None, (row["state"].replace("_", " "), row["message"]))),
+    ]
+
+
+def _beside_lines(result: PilotResult) -> list[str]:
+    """What the pilot measured beside its rate."""
+    phases = result.receipt.get("phase_seconds") or {}
+    texts = figure_texts(result.receipt.get("figures") or {})
+    texts += [f"{text} {phases[name]:.1f} s" for name, text in _PHASE_TEXTS.items() if name in phases]
+    return [f"{_where(result.placement)}: {', '.join(texts)}"] if texts else []
+
+
+_PHASE_TEXTS = {"data": "data ready in", "import": "framework", "build": "model", "compile": "first step"}
+"""Phases of the trainer, and what they are called to a person."""
 BOUND_TEXT = "input-bound: its host handed over images no faster than that; more processors, not a faster device, help"
 
 
@@ -256,4 +355,28 @@ def _result_json(result: PilotResult) -> dict[str, Any]:
         "images_per_second": None if measured is None else measured.images_per_second,
         "half_width": None if measured is None else measured.half_width,
         "is_input_bound": None if measured is None else measured.input_bound,
+        "phase_seconds": result.receipt.get("phase_seconds") or {},
+        **_figures_json(result),
+        **_tries_json(result),
     }
+
+
+def _figures_json(result: PilotResult) -> dict[str, Any]:
+    figures = result.receipt.get("figures") or {}
+    return {name: figures.get(name) for name in _FIGURES}
+
+
+def _tries_json(result: PilotResult) -> dict[str, Any]:
+    figures, kept = result.receipt.get("figures") or {}, kept_try(result)
+    return {
+        "tries": result.receipt.get("tries") or [],
+        "kept": None if kept is None else {"accumulate": kept["accumulate"], "xla": kept["xla"]},
+        "not_tried": int(figures.get("not_tried", 0)),
+        "is_time_up": bool(figures.get("is_time_up")),
+    }
+
+
+_FIGURES = (
+    "boot_seconds", "data_images_per_second", "data_half_width", "checkpoint_seconds", "checkpoint_bytes",
+    "peak_memory_bytes",
+)  # fmt: skip

@@ -21,11 +21,11 @@ from planner.planning.build_plan import PlanQuery
 from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
 from planner.runs.journal.locks import RunLocks
-from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot
+from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot, run_tries
 from planner.runs.proposal.consent import foreign_parts, readers
 from planner.runs.proposal.live_prices import Watchful
 from planner.runs.proposal.make_proposal import only_providers
-from planner.runs.proposal.pilots import PilotProposal, pilot_placements, propose_pilots
+from planner.runs.proposal.pilots import PilotProposal, pilot_placements, propose_pilots, propose_tries
 from planner.runs.runner import Runner, request_for
 from planner.runs.telling.news import News
 
@@ -47,18 +47,38 @@ def answer_with_pilots(
 ) -> PilotAnswer:
     """The pilots that are worth it, once somebody has agreed, and what they told. Raises PlanError, and Detached where
     the person lets go of one of them."""
-    if not query.providers and not job.constraints.providers:
-        query = query._replace(providers=only_providers(job))
+    query = _narrowed(job, query)
     proposal = propose_pilots(job, query, around, cap_usd, most)
     if not proposal.pilots.indices:
         return PilotAnswer(proposal)
+    return _answered(proposal, query, around, assume_yes=assume_yes)
+
+
+def answer_with_tries(
+    job: TrainingJob, query: PlanQuery, cap_usd: Decimal, around: Surroundings, *, assume_yes: bool
+) -> PilotAnswer:
+    """One pilot that tries micro-batches and XLA, once somebody has agreed, and what it told. Raises PlanError, and
+    Detached where the person lets go of it."""
+    query = _narrowed(job, query)
+    return _answered(propose_tries(job, query, around, cap_usd), query, around, assume_yes=assume_yes)
+
+
+def _narrowed(job: TrainingJob, query: PlanQuery) -> PlanQuery:
+    """The query at the providers that alone can train the job, where nobody named any."""
+    if query.providers or job.constraints.providers:
+        return query
+    return query._replace(providers=only_providers(job))
+
+
+def _answered(proposal: PilotProposal, query: PlanQuery, around: Surroundings, *, assume_yes: bool) -> PilotAnswer:
+    job = proposal.job
     data = {name: bring(job, around.provider_of(name), around.settings) for name in _providers(proposal)}
     _agree(proposal, data, assume_yes=assume_yes)
     for name, transfer in data.items():
         if transfer.is_missing:
             send_brought(transfer, around.provider_of(name))
     results = _run(proposal, data, around)
-    return PilotAnswer(proposal, results, pilot_placements(job, query, around))
+    return PilotAnswer(proposal, results, () if proposal.try_settings else pilot_placements(job, query, around))
 
 
 def run_pilots_first(
@@ -111,6 +131,8 @@ def _run(proposal: PilotProposal, data: dict[str, DataTransfer], around: Surroun
     ):
         must_be_alone(journal, partial(_runner, journal=journal, around=around, view=view), job)
         run_one = partial(_run_one, data=data, journal=journal, around=around, view=view)
+        if proposal.try_settings:
+            return run_tries(proposal, run_one)
         series = PilotSeries(proposal, run_one, lambda line: around.say(line))
         series.run()
         return series.results

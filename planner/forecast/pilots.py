@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_PILOTS = 5
 """More would take longer than most people wait, and each has less to tell."""
+TRY_SETTINGS_SECONDS = 120
+"""What the tries of a pilot that tries settings take together at most (workloads/tries.py)."""
 TRAIN_SECONDS = 40
 """What a pilot trains beyond its first step: windows of some seconds until their spread is small (assumed)."""
 MOST_TRAIN_SECONDS = 120

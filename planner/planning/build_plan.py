@@ -7,7 +7,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from planner.errors import BadInputError, NothingLeftError, ThisMachineError
+from planner.errors import BadInputError, NothingFitsError, NothingLeftError, ThisMachineError
 from planner.forecast.accumulation import brought_back
 from planner.forecast.advice import Findings, advice
 from planner.forecast.at_placement import at_placement
@@ -377,7 +377,8 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
         if plan.advice
         else "the list above counts the rejected offers by reason"
     )
-    return NothingLeftError(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
+    kind = NothingFitsError if last in (Reason.OUT_OF_MEMORY, Reason.FRACTION_TOO_SMALL) else NothingLeftError
+    return kind(message, hint if is_shown else "; ".join((f"rejected: {parts}", *plan.advice)))
 
 
 def check_providers(names: Iterable[str], settings: Settings, say: Callable[[str], None]) -> None:

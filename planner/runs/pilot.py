@@ -7,11 +7,11 @@ wherever a pilot or the command ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
 from planner.forecast.pilots import Choice, next_pilot
@@ -34,13 +34,14 @@ UNOBTAINABLE = 1e12
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotResult:
     """What became of one pilot. `run` is None where it was refused before anything was recorded. `measured` is what it
-    told (None: nothing), and `why` says why nothing."""
+    told (None: nothing), and `why` says why nothing. `receipt` is the record of its receipt, {} without one."""
 
     placement: PilotPlacement
     run: Run | None
     measured: OwnMeasurement | None
     usd: Decimal
     why: str = ""
+    receipt: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def was_stopped(self) -> bool:
@@ -111,6 +112,14 @@ def _after(choice: Choice, result: PilotResult) -> Choice:
     return choice._replace(pilot_usd=None)
 
 
+def run_tries(proposal: PilotProposal, run_one: RunOne) -> list[PilotResult]:
+    """Run the one pilot of a proposal that tries settings. Raises what `run_pilot` raises."""
+    (placement,) = proposal.chosen
+    limit = limit_within(placement, proposal.cap_usd)
+    assert limit is not None  # it was proposed within the cap
+    return [run_one(placement, limit)]
+
+
 def run_pilot(
     runner: Runner, job: TrainingJob, placement: PilotPlacement, limit: timedelta, make_request: MakeRequest
 ) -> PilotResult:
@@ -133,8 +142,10 @@ def run_pilot(
         run, measured = runner.now(run), None
         if run.live:
             raise
-        return _result(placement, runner.now(run), measured, error.message)
-    return _result(placement, run, measured, run.message or "")
+        result = _result(placement, runner.now(run), measured, error.message)
+    else:
+        result = _result(placement, run, measured, run.message or "")
+    return replace(result, receipt=runner.journal.receipt(run.run_id) or {})
 
 
 def pilot_of(draft: Run, placement: PilotPlacement, limit: timedelta) -> Run:
@@ -142,7 +153,7 @@ def pilot_of(draft: Run, placement: PilotPlacement, limit: timedelta) -> Run:
     bounds = [bounded(target, limit) for target in draft.targets]
     budget_usd = min(budget for _, budget in bounds)
     return replace(
-        draft, model_folder="", max_steps=placement.steps, until_steady=True,
+        draft, model_folder="", max_steps=placement.steps, until_steady=True, try_settings=placement.try_settings,
         targets=tuple(target for target, _ in bounds),
         deadline=draft.created_at + limit, deadline_given=False, budget_usd=budget_usd or None,
         on_slow=OnSlow.CONTINUE,

@@ -209,7 +209,7 @@ class Run:
     after a teardown that the provider did not confirm. `deadline_given`: the deadline is the person's own.
     `checkpoint_seconds` lie between two checkpoints, `total_steps` are those of the whole job (None: not known).
     `max_steps` ends the training of a measuring run (None: it trains to the end); `until_steady`: a pilot, which
-    ends sooner where its rate is known well enough.
+    ends sooner where its rate is known well enough; `try_settings`: one that tries micro-batches and XLA.
     `taken_over`: a person has said that this home acts on it, whichever client launched it.
     `again_at` is when the run was launched again after it had ended (None: never).
     """
@@ -237,6 +237,7 @@ class Run:
     total_steps: int | None = None
     max_steps: int | None = None
     until_steady: bool = False
+    try_settings: bool = False
     unverified: str | None = None
     taken_over: bool = False
     again_at: datetime | None = None

@@ -386,6 +386,7 @@ def request_for(
             deadline=attempt_deadline(run, target, clock.now()),
             max_steps=run.max_steps,
             until_steady=run.until_steady,
+            try_settings=run.try_settings,
             vcpus=target.offer.vcpus,
             memory_gib=target.offer.memory_gib,
             zone=target.zone,

@@ -64,6 +64,10 @@ def _is_rate(value: object) -> bool:
     return value is None or _is_seconds(value)
 
 
+def _is_count_or_none(value: object) -> bool:
+    return value is None or _is_count(value)
+
+
 def _is_truth(value: object) -> bool:
     return isinstance(value, bool)
 
@@ -82,8 +86,10 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),
     **dict.fromkeys(("images_per_second", "data_images_per_second", "half_width", "checkpoint_seconds"), _is_rate),
-    "windows": _is_count,
-    "input_bound": _is_truth,
+    "data_half_width": _is_rate,
+    **dict.fromkeys(("windows", "number", "accumulate", "micro_batch_size", "tries", "not_tried"), _is_count),
+    **dict.fromkeys(("checkpoint_bytes", "peak_memory_bytes"), _is_count_or_none),
+    **dict.fromkeys(("input_bound", "is_time_up"), _is_truth),
     **dict.fromkeys(("seconds", "train_seconds", "others_share"), _is_seconds),
 }
 _NEEDED_FIELDS = {
@@ -92,6 +98,7 @@ _NEEDED_FIELDS = {
     "checkpoint": ("step",),
     "warning": ("message",),
     "early_end": ("epoch",),
+    "try": ("number", "accumulate", "micro_batch_size", "xla", "state", "seconds"),
 }
 
 

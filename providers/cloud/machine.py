@@ -215,8 +215,7 @@ def _arguments(request: LaunchRequest) -> list[str]:
     return [
         *("--job", "/run-dir/job.json", "--run-dir", "/run-dir", "--attempt", str(request.attempt)),
         *("--data-dir", "/data", "--deadline-unix", f"{own_ends(request).trainer.timestamp():.0f}"),
-        *(() if request.max_steps is None else ("--max-steps", str(request.max_steps))),
-        *(("--until-steady",) if request.until_steady else ()),
+        *request.measuring_arguments,
     ]
 
 

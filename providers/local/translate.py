@@ -50,8 +50,7 @@ def trainer_arguments(request: LaunchRequest, run_dir: str, data_dir: str) -> tu
     return (
         *("--job", f"{run_dir}/job.json", "--run-dir", run_dir, "--attempt", str(request.attempt)),
         *("--data-dir", data_dir, "--deadline-unix", f"{request.deadline.timestamp():.0f}"),
-        *(() if request.max_steps is None else ("--max-steps", str(request.max_steps))),
-        *(("--until-steady",) if request.until_steady else ()),
+        *request.measuring_arguments,
     )
 
 

@@ -202,6 +202,7 @@ def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
         deadline=_trains_until(machine),
         max_steps=number(machine.user_data.get("max_steps")),
         until_steady="until_steady" in machine.user_data,
+        try_settings="try_settings" in machine.user_data,
         run_key=machine.user_data.get("run_key", ""),
     )
 

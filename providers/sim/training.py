@@ -11,18 +11,23 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
+from providers.sim.catalogue import TYPES
 from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
+from workloads.memory import GIB, footprint
+from workloads.tries import TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 if TYPE_CHECKING:
     from providers.sim.catalogue import MachineType
 
 FRAMEWORK = "simulated"
 MODEL = "output/model.keras"
-EXIT_DONE, EXIT_STOPPED, EXIT_DEADLINE = 0, 75, 76
+EXIT_DONE, EXIT_FAILED, EXIT_STOPPED, EXIT_DEADLINE = 0, 70, 75, 76
 KEPT_CHECKPOINTS = 2
 _START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
 """Made up, in the order of what the trainer takes on a rented machine."""
+_TRY_PHASES = {name: seconds for name, seconds in _START_SECONDS.items() if name != "data"}
+"""Of each try of settings, whose data was fetched before all of them."""
 _CHECKPOINT_SECONDS = 2.0
 _EVALUATE_SECONDS = 5.0
 _SAVE_SECONDS = 3.0
@@ -100,14 +105,12 @@ class Simulated:
 
     def ends(self, course: Course) -> Ending | None:
         schedule = _Schedule(course)
+        if course.try_settings:
+            return _ending_of_tries(schedule)
         done_at = schedule.trained_at(schedule.last_step)
         tail = 0.0 if course.max_steps is not None else _EVALUATE_SECONDS + _SAVE_SECONDS
         done_at += timedelta(seconds=tail)
-        if course.deadline is not None and done_at > course.deadline - _checkpoint_time():
-            return Ending(
-                at=max(course.deadline - _checkpoint_time(), course.began_at), exit_code=EXIT_DEADLINE, state="deadline"
-            )
-        return Ending(at=done_at, exit_code=EXIT_DONE, state="done")
+        return _by_deadline(course, Ending(at=done_at, exit_code=EXIT_DONE, state="done"))
 
     def stops(self, course: Course, asked_at: datetime) -> Ending | None:
         own = self.ends(course)
@@ -120,12 +123,19 @@ class Simulated:
 
     def writes(self, course: Course, after: datetime, until: datetime) -> Iterator[Write]:
         schedule = _Schedule(course)
+        if course.try_settings:
+            ends_at = _ending_of_tries(schedule).at  # what is told at that instant belongs to the end
+            yield from (write for write in _tries_lines(schedule) if after < write.at <= until and write.at < ends_at)
+            return
         lines = [*schedule.opening(), *schedule.reports(after, until)]
         lines += [*schedule.epochs(after, until), *schedule.checkpoints(after, until), *schedule.heartbeat(until)]
         yield from sorted((write for write in lines if after < write.at <= until), key=lambda write: write.at)
 
     def finishes(self, course: Course, ending: Ending) -> Iterator[Write]:
         schedule = _Schedule(course)
+        if course.try_settings:
+            yield from _end_of_tries(schedule, ending)
+            return
         at = ending.at
         step = schedule.step_at(at)
         if course.max_steps is None and step > course.start_step and schedule.keeps_checkpoints:
@@ -299,6 +309,101 @@ class _Schedule:
             number += 1
 
 
+def _by_deadline(course: Course, ending: Ending) -> Ending:
+    """That ending, or the deadline's where it comes first."""
+    if course.deadline is None or ending.at <= course.deadline - _checkpoint_time():
+        return ending
+    at = max(course.deadline - _checkpoint_time(), course.began_at)
+    return Ending(at=at, exit_code=EXIT_DEADLINE, state="deadline")
+
+
+def _search(schedule: _Schedule) -> Search:
+    """The tries of a pilot that tries settings (workloads/tries.py): all that fit train alike fast."""
+    job, count, now = schedule.job, schedule.course.device_count, 0.0
+
+    def run_one(settings: TrySettings, most_seconds: float) -> Try:
+        nonlocal now
+        fits = _fits(schedule, settings)
+        seconds = sum(_TRY_PHASES.values()) + (_try_training_seconds(schedule) if fits else 0.0)
+        ended = TryEnd.MEASURED if fits else TryEnd.OUT_OF_MEMORY
+        if seconds > most_seconds:
+            seconds, ended = most_seconds, TryEnd.OUT_OF_TIME
+        now += seconds
+        rate = round(schedule.course.images_per_second, 2) if ended is TryEnd.MEASURED else None
+        return Try(
+            settings=settings, ended=ended, seconds=seconds, images_per_second=rate,
+            half_width=None if rate is None else 0.0,
+        )  # fmt: skip
+
+    return search(lambda: possible(job, count), TrySettings(job.accumulate, job.xla), run_one, lambda: now)
+
+
+def _try_training_seconds(schedule: _Schedule) -> float:
+    """Four windows of a second and three steps (workloads/trainer/steady.py)."""
+    return min(TRY_SECONDS, max(4.0, _STEADY_STEPS * schedule.step_seconds))
+
+
+def _fits(schedule: _Schedule, settings: TrySettings) -> bool:
+    """Whether a micro-batch fits into the memory of one device; a device of no known memory takes any."""
+    job, course = schedule.job, schedule.course
+    memory_gib = next((row.device_memory_gib for row in TYPES.values() if row.device == course.device), None)
+    needed = footprint(
+        job.graph(), job.global_batch_size // settings.accumulate // course.device_count, job.precision,
+        job.optimizer.state, xla=settings.xla, accumulate=settings.accumulate > 1,
+    )  # fmt: skip
+    return memory_gib is None or needed.total <= memory_gib * GIB
+
+
+def _ending_of_tries(schedule: _Schedule) -> Ending:
+    found = _search(schedule)
+    at = _tries_began(schedule) + timedelta(seconds=sum(one.seconds for one in found.tries))
+    code, state = (EXIT_DONE, "done") if found.best else (EXIT_FAILED, "failed")
+    return _by_deadline(schedule.course, Ending(at=at, exit_code=code, state=state))
+
+
+def _tries_began(schedule: _Schedule) -> datetime:
+    return schedule.course.began_at + timedelta(seconds=_START_SECONDS["data"])
+
+
+def _tries_lines(schedule: _Schedule) -> Iterator[Write]:
+    """What is told until the last try has ended, in order."""
+    course, job, at = schedule.course, schedule.job, _tries_began(schedule)
+    yield _event(course, at, "phase", name="data", seconds=_START_SECONDS["data"])
+    yield _status(course, at, "running", 0)
+    yield schedule.start_event(at + timedelta(seconds=_START_SECONDS["import"] + _START_SECONDS["build"]))
+    for number, one in enumerate(_search(schedule).tries, 1):
+        at += timedelta(seconds=one.seconds)
+        yield _event(
+            course, at, "try", number=number, accumulate=one.settings.accumulate, xla=one.settings.xla,
+            micro_batch_size=job.global_batch_size // one.settings.accumulate, state=one.ended.value,
+            seconds=round(one.seconds, 3), images_per_second=one.images_per_second, half_width=one.half_width,
+            peak_memory_bytes=None, message="",
+        )  # fmt: skip
+        yield _status(course, at, "running", 0)
+
+
+def _end_of_tries(schedule: _Schedule, ending: Ending) -> Iterator[Write]:
+    course, at, found = schedule.course, ending.at, _search(schedule)
+    yield from (write for write in _tries_lines(schedule) if write.at == at)
+    best = found.best
+    if best is None or ending.state != "done":
+        message = "" if best else "nothing fits: the smallest micro-batch ran out of memory too"
+        yield _status(course, at, ending.state, 0, message=message)
+        return
+    for name in ("import", "build", "compile"):
+        yield _event(course, at, "phase", name=name, seconds=_TRY_PHASES[name])
+    figures = _pilot_figures(schedule)
+    yield from _written(at, {"measurement.json": json.dumps(figures).encode()})
+    seconds = (at - course.began_at).total_seconds()
+    yield _event(
+        course, at, "end", state="done", step=_STEADY_STEPS, epoch=1, images_per_second=best.images_per_second,
+        **figures, accumulate=best.settings.accumulate, xla=best.settings.xla, tries=len(found.tries),
+        not_tried=found.not_tried, is_time_up=found.is_time_up, total_seconds=round(seconds, 3),
+        train_seconds=round(_try_training_seconds(schedule), 3), peak_memory_bytes=None,
+    )  # fmt: skip
+    yield _status(course, at, "done", _STEADY_STEPS)
+
+
 def newest_checkpoint(marks: Iterable[bytes], job_json: str) -> int:
     """The step to go on from: that of the newest whole checkpoint of this job, 0 where there is none.
 
@@ -391,8 +496,8 @@ def _event(course: Course, at: datetime, name: str, /, **fields: object) -> Writ
     return Write(at=at, path=f"attempts/{course.attempt}/progress.jsonl", data=line.encode(), append=True)
 
 
-def _status(course: Course, at: datetime, state: str, step: int, epoch: int = 1) -> Write:
-    record = {"state": state, "time": _stamp(at), "epoch": epoch, "step": step, "message": ""}
+def _status(course: Course, at: datetime, state: str, step: int, epoch: int = 1, *, message: str = "") -> Write:
+    record = {"state": state, "time": _stamp(at), "epoch": epoch, "step": step, "message": message}
     return Write(at=at, path=f"attempts/{course.attempt}/status.json", data=json.dumps(record).encode())
 
 

@@ -124,6 +124,8 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
         user_data["max_steps"] = str(request.max_steps)
     if request.until_steady:
         user_data["until_steady"] = "yes"
+    if request.try_settings:
+        user_data["try_settings"] = "yes"
     if request.run_key:
         user_data["run_key"] = request.run_key
     parameters: dict[str, object] = {

@@ -79,6 +79,7 @@ class Course:
     deadline: datetime | None = None
     max_steps: int | None = None
     until_steady: bool = False
+    try_settings: bool = False
     run_key: str = field(default="", repr=False)
 
 

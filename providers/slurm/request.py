@@ -123,18 +123,12 @@ def _script(request: LaunchRequest, settings: SlurmSettings) -> str:
         "deadline": f"{request.deadline.timestamp():.0f}",
         "grace_seconds": str(GRACE_SECONDS),
         "most_losses": str(MOST_LOSSES),
-        "max_steps": _steps(request),
+        "measuring": " ".join(request.measuring_arguments),
         "container": " ".join(settings.container),
         "python": settings.python,
     }
     lines = (f"{key}={shlex.quote(value)}" for key, value in values.items())
     return "\n".join(("#!/bin/sh", *lines, _body()))
-
-
-def _steps(request: LaunchRequest) -> str:
-    if request.max_steps is None:
-        return ""
-    return f"--max-steps {request.max_steps}{' --until-steady' if request.until_steady else ''}"
 
 
 @cache

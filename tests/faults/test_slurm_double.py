@@ -23,7 +23,7 @@ from tests.faults.harness import EndedBy, Lived
 
 (RECORD,) = (ROOT / "tests" / "data" / "slurm").glob("*.json")
 REPLIES = {one["name"]: one for one in json.loads(RECORD.read_text(encoding="utf-8"))["replies"]}
-SCRIPT = "#!/bin/sh\ndeadline={deadline}\nmax_steps=''\n\nbody\n"
+SCRIPT = "#!/bin/sh\ndeadline={deadline}\nmeasuring=''\n\nbody\n"
 
 
 class InMemory:

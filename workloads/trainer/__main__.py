@@ -30,11 +30,11 @@ from workloads.trainer.own_script import run_script
 from workloads.trainer.prepare import Setting
 from workloads.trainer.process_group import ProcessGroup, process_group
 from workloads.trainer.progress import Clock, Progress, State, complain
+from workloads.trainer.tries import RATE_ONLY, TRY_KINDS, end_with, is_out_of_memory, train_tries
 from workloads.trainer.watch import Limits, StopRequest
 
 # As TensorFlow 2.21, PyTorch 2.13 (gloo) and JAX 0.10.2 (gloo) say it when a process is killed.
 _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connection reset by peer")
-_OUT_OF_MEMORY = ("resource_exhausted", "resourceexhausted", "out of memory", "outofmemory", "failed to allocate")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,6 +78,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="end a measuring run as soon as windows along it agree, and measure data and checkpoint too: a pilot",
     )
+    parser.add_argument(
+        "--try-settings",
+        action="store_true",
+        help="try micro-batches and XLA, each in a process of its own, for two minutes at most: a pilot of --max-steps",
+    )
+    parser.add_argument("--as-try", choices=TRY_KINDS, help="be one of these, which ends when its standard input does")
     parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
     return parser
 
@@ -106,6 +112,8 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             max_steps=options.max_steps,
             max_seconds=options.max_seconds,
             until_steady=options.until_steady,
+            is_try=options.as_try is not None,
+            rate_only=options.as_try == RATE_ONLY,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"
@@ -113,13 +121,14 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             raise BadInputError("--max-seconds is for one process; several measure by --max-steps")
         if limits.until_steady and limits.max_steps is None:
             raise BadInputError("--until-steady is for a measuring run: --max-steps says how long it may last")
+        if options.try_settings and not (limits.until_steady and group.is_alone):
+            raise BadInputError("--try-settings is for one process, with --until-steady and --max-steps")
+        if options.as_try:
+            end_with(sys.stdin.fileno())
         setting = Setting(
             run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock, group=group
         )
-        if job.script is not None:
-            run_script(job, setting, options.attempt)
-        else:
-            train(job, setting)
+        _train(job, setting, options)
     except (TrainingStopped, DeadlineReached) as reason:
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))
@@ -134,6 +143,15 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
         progress.details(traceback.format_exc())
         return _failed(progress, explained(error, group), EXIT_FAILED)
     return EXIT_DONE
+
+
+def _train(job: TrainingJob, setting: Setting, options: argparse.Namespace) -> None:
+    if job.script is not None:
+        run_script(job, setting, options.attempt)
+    elif options.try_settings:
+        train_tries(job, setting)
+    else:
+        train(job, setting)
 
 
 def _job(path: Path) -> TrainingJob:
@@ -162,7 +180,7 @@ def explained(error: Exception, group: ProcessGroup) -> str:
             f"another of the {group.processes} processes has ended or cannot be reached; its own output says why, and "
             f"the run goes on from its newest checkpoint when all begin again ({text})"
         )
-    if any(sign in whole for sign in _OUT_OF_MEMORY):
+    if is_out_of_memory(whole):
         return f"the batch does not fit into the memory there is; write a smaller global_batch_size ({text})"
     return f"training failed: {text}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from workloads.trainer.checkpoint import Checkpoints
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DATA_SECONDS = 2.0
 """How long images are fetched without being trained on."""
+DATA_WINDOWS = 4
 MOST_DATA_SECONDS = 10.0
 """After that the images come so slowly that a longer look tells nothing more."""
 _FIRST_BATCHES = 3
@@ -33,34 +35,53 @@ def pilot_figures(ready: Ready, setting: Setting, watch: TrainingWatch, batches:
     windows = watch.windows
     rate = windows.images_per_second or watch.meter.images_per_second
     width = half_width(windows.rates)
-    data_rate = _data_images_per_second(ready, setting, batches)
     figures: dict[str, object] = {
         "images_per_second": round(rate, 2),
         "windows": len(windows.rates),
         "half_width": None if width is None else round(width, 5),
-        "data_images_per_second": None if data_rate is None else round(data_rate, 2),
-        "input_bound": data_rate is not None and data_rate <= BOUND_FACTOR * rate,
-        **_checkpoint(ready, setting, watch),
     }
+    if not setting.limits.rate_only:
+        figures |= {**_data(ready, setting, batches, rate), **_checkpoint(ready, setting, watch)}
     if not ready.group.rank:  # rank 0 alone writes
         text = json.dumps({**figures, "window_images_per_second": [round(one, 2) for one in windows.rates]}, indent=1)
         write_figures(setting.run_dir / "output", MEASUREMENT, text)
     return figures
 
 
-def _data_images_per_second(ready: Ready, setting: Setting, batches: Iterable[Any]) -> float | None:
-    """Images that are read, decoded and handed over within a second; None where the data ended too soon to tell."""
-    now, size = setting.clock.monotonic, ready.schedule.fed_batch_size
+def is_bound(images_per_second: float, data_images_per_second: float | None) -> bool:
+    """Whether training at such a rate is held up by the rate at which images come in."""
+    return data_images_per_second is not None and data_images_per_second <= BOUND_FACTOR * images_per_second
+
+
+def _data(ready: Ready, setting: Setting, batches: Iterable[Any], rate: float) -> dict[str, object]:
+    """How many images are read, decoded and handed over within a second, and the half width of that; None where the
+    data ended too soon to tell."""
+    rates = _data_rates(setting, batches, ready.schedule.fed_batch_size)
+    mean, width = fmean(rates) if rates else None, half_width(rates)
+    return {
+        "data_images_per_second": None if mean is None else round(mean, 2),
+        "data_half_width": None if width is None else round(width, 5),
+        "input_bound": is_bound(rate, mean),
+    }
+
+
+def _data_rates(setting: Setting, batches: Iterable[Any], size: int) -> list[float]:
+    """The rates of equal windows, each of whole batches of `size` images."""
+    now = setting.clock.monotonic
     opened_at = now()
-    began, count = 0.0, -_FIRST_BATCHES
+    began, count, rates = 0.0, -_FIRST_BATCHES, []
     for _ in batches:
         count += 1
         if count == 0:
             began = now()
-        if count > 0 and (now() - began >= DATA_SECONDS or now() - opened_at >= MOST_DATA_SECONDS):
+        lasting = now() - began
+        if count > 0 and lasting >= DATA_SECONDS / DATA_WINDOWS:
+            rates.append(count * size / lasting)
+            began, count = now(), 0
+        if len(rates) == DATA_WINDOWS or now() - opened_at >= MOST_DATA_SECONDS:
             break
     lasting = now() - began
-    return count * size / lasting if count > 0 and lasting > 0 else None
+    return rates if rates or count <= 0 or lasting <= 0 else [count * size / lasting]
 
 
 def _checkpoint(ready: Ready, setting: Setting, watch: TrainingWatch) -> dict[str, object]:

@@ -43,6 +43,9 @@ from workloads.trainer.watch import Limits, stop_reason
 from workloads.trainer.weights import put_weights, read_weights
 from workloads.trainer.workers import over_workers
 
+MOST_DECODED_FOR_A_TRY = 10_000
+"""Images that a try decodes into memory, as the training would: more would take the time of several tries (assumed)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -127,6 +130,8 @@ def _readable(job: TrainingJob, toolkit: Toolkit, split: Split, setting: Setting
     if tf is None:
         return split
     steps = setting.limits.max_steps
+    if setting.limits.is_try and split.train.count > MOST_DECODED_FOR_A_TRY:
+        return split
     if job.epochs == 1 or (steps is not None and steps * job.global_batch_size < split.train.count):
         return split
     with naming_damaged(split.train):

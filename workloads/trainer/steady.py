@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from workloads.trainer.meter import Meter
 
 WINDOW_SECONDS = 4.0
+TRY_WINDOW_SECONDS = 1.0
+"""Of a try (workloads/trainer/tries.py), of which several have to end within two minutes."""
 LEAST_STEPS = 3
 """Of a window: a step that another program held up is one of several."""
 LEAST_WINDOWS = 3
@@ -35,10 +37,12 @@ def half_width(rates: list[float]) -> float | None:
 
 class Windows:
     """The rates of a training in windows of some seconds and steps. The first is left out: caches fill, and libraries
-    try out kernels. `meter` counts the steps; each has `batch_size` images."""
+    try out kernels. `meter` counts the steps; each has `batch_size` images, and each window `window_seconds` at
+    least."""
 
-    def __init__(self, meter: Meter, batch_size: int) -> None:
+    def __init__(self, meter: Meter, batch_size: int, window_seconds: float = WINDOW_SECONDS) -> None:
         self._meter = meter
+        self._window_seconds = window_seconds
         self._batch_size = batch_size
         self._began: tuple[int, float] | None = None
         self._is_warm = False
@@ -50,7 +54,7 @@ class Windows:
         if self._began is None:
             return True
         steps, seconds = self._began
-        return step_count - steps >= LEAST_STEPS and self._meter.steady_seconds - seconds >= WINDOW_SECONDS
+        return step_count - steps >= LEAST_STEPS and self._meter.steady_seconds - seconds >= self._window_seconds
 
     def close(self) -> float | None:
         """End the window now, with all its steps done, and begin the next; its rate in images per second, None of one

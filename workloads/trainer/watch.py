@@ -14,7 +14,7 @@ from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStop
 from workloads.trainer.meter import Meter
 from workloads.trainer.process_group import ALONE
 from workloads.trainer.progress import Clock, Progress, State
-from workloads.trainer.steady import Windows
+from workloads.trainer.steady import TRY_WINDOW_SECONDS, WINDOW_SECONDS, Windows
 
 if TYPE_CHECKING:
     from workloads.trainer.averages import Averages
@@ -42,13 +42,16 @@ class StepsDone(Exception):
 class Limits:
     """When to write a checkpoint and when to end early. `deadline_unix` in seconds since 1970; `max_steps` counts
     the steps of this process, and makes it a measuring run; `max_seconds` are those behind the first step, which
-    compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough."""
+    compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough:
+    `is_try` by shorter windows, and with `rate_only` it measures nothing beside its rate."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
     max_steps: int | None = None
     max_seconds: float | None = None
     until_steady: bool = False
+    is_try: bool = False
+    rate_only: bool = False
     stop: StopRequest = field(default_factory=StopRequest)
 
 
@@ -76,7 +79,8 @@ class TrainingWatch:
     ) -> None:
         self.step = schedule.first_step
         self.meter = Meter(schedule.batch_size, clock.monotonic)
-        self.windows = Windows(self.meter, schedule.batch_size)
+        window_seconds = TRY_WINDOW_SECONDS if limits.is_try else WINDOW_SECONDS
+        self.windows = Windows(self.meter, schedule.batch_size, window_seconds)
         self._schedule = schedule
         self._limits = limits
         self._progress = progress

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ import typer
 from planner.cli import build, options
 from planner.cli.data_steps import check_at_launch
 from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
-from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots
+from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
 from planner.cli.run_end import print_left
 from planner.cli.screen import show
 from planner.errors import ExitCode
@@ -20,12 +21,25 @@ from planner.planning.build_plan import PlanQuery
 from planner.runs.execution.executor import Detached
 
 
+class BatchChoice(StrEnum):
+    """What --batch may be."""
+
+    AUTO = "auto"
+
+
 def command(
     job_file: options.NeededJobFile,
     budget: Annotated[str, typer.Option("--budget", help="The most that all pilots together may cost, in USD")],
     top: Annotated[
         int, typer.Option("--top", min=1, max=MOST_PILOTS, help="Run at most so many pilots")
     ] = DEFAULT_PILOTS,
+    batch: Annotated[
+        BatchChoice | None,
+        typer.Option(
+            "--batch",
+            help="auto: on one machine, try in how many parts a batch is best trained, and XLA, for two minutes",
+        ),
+    ] = None,
     provider: options.Providers = None,
     region: options.Regions = None,
     device: options.Devices = None,
@@ -43,7 +57,10 @@ def command(
     )._replace(assume_available=assume_available)
     around = build.surroundings(options.settings())
     try:
-        answer = answer_with_pilots(job, query, cap_usd, top, around, assume_yes=yes)
+        if batch is BatchChoice.AUTO:
+            answer = answer_with_tries(job, query, cap_usd, around, assume_yes=yes)
+        else:
+            answer = answer_with_pilots(job, query, cap_usd, top, around, assume_yes=yes)
     except Detached as left:
         print_left(left.run, as_json)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
@@ -18,6 +18,8 @@ _PIECE_BYTES = 1024 * 1024
 # A rented machine writes these lines: what is kept of them in memory has to be bounded.
 _MOST_PHASES = 50
 _MOST_EPOCHS = 100_000
+_MOST_TRIES = 100
+_MOST_PHASE_SECONDS = 1e6
 
 
 class Reads(Protocol):
@@ -91,28 +93,31 @@ class Story:
     last_step: Line | None = None
     checkpoint_step: int = 0
     epochs: list[Line] = field(default_factory=list)
+    tries: list[Line] = field(default_factory=list)
     phase_seconds: dict[str, float] = field(default_factory=dict)
+    began_at: datetime | None = None
+    """When the attempt's trainer began, by its first line."""
     last_at: datetime | None = None
     """When the newest line was written."""
 
     def add(self, line: Line) -> None:
         """Take in the next line; a line of an event that this version does not know changes the instant alone."""
-        self.last_at = instant(line.get("time")) or self.last_at
+        self._add_instant(line)
         match line["event"]:
             case "start":
                 self.start = line
             case "step":
                 self.last_step = line
             case "epoch":
-                # A rented machine writes these lines, so their number is limited here.
-                if len(self.epochs) < _MOST_EPOCHS:
-                    self.epochs.append(line)
+                _add_bounded(self.epochs, line, _MOST_EPOCHS)
             case "phase":
                 self._add_phase(str(line["name"]), float(line["seconds"]))
             case "checkpoint":
                 self.checkpoint_step = int(line["step"])
             case "end":
                 self.end = line
+            case "try":
+                _add_bounded(self.tries, line, _MOST_TRIES)
             case "early_end":
                 self.early_end = line
             case _:
@@ -165,9 +170,22 @@ class Story:
         """When the trainer was ready for its first step."""
         return instant(self.start.get("time")) if self.start else None
 
+    def _add_instant(self, line: Line) -> None:
+        self.last_at = instant(line.get("time")) or self.last_at
+        if self.began_at is None and self.last_at is not None:
+            # A phase is told when it has ended.
+            seconds = min(float(line.get("seconds", 0)), _MOST_PHASE_SECONDS)
+            self.began_at = self.last_at - timedelta(seconds=seconds)
+
     def _add_phase(self, name: str, seconds: float) -> None:
         if name in self.phase_seconds or len(self.phase_seconds) < _MOST_PHASES:
             self.phase_seconds[name] = self.phase_seconds.get(name, 0.0) + seconds
+
+
+def _add_bounded(lines: list[Line], line: Line, most: int) -> None:
+    """A rented machine writes these lines, so their number is limited here."""
+    if len(lines) < most:
+        lines.append(line)
 
 
 def device_text(start: Line) -> str:
@@ -178,6 +196,15 @@ def device_text(start: Line) -> str:
 def framework_text(start: Line) -> str:
     """The framework of a `start` line with its version; a container need not tell either."""
     return f"{start.get('framework', 'an unnamed framework')} {start.get('framework_version', '')}".rstrip()
+
+
+def try_text(line: Line) -> str:
+    """A `try` line in words: what was trained with, and what became of it."""
+    how = f"micro-batch {line['micro_batch_size']:,}{', XLA' if line['xla'] is True else ''}"
+    rate, width = line.get("images_per_second"), line.get("half_width")
+    if not rate:
+        return f"{how}: {str(line['state']).replace('_', ' ')}"
+    return f"{how}: {rate:,.0f} images/s{'' if width is None else f' ± {width:.1%}'}"
 
 
 def story_of(store: Reads, attempt: int) -> Story:

@@ -16,6 +16,7 @@ from planner.runs.directory.progress import (
     device_text,
     framework_text,
     story_of,
+    try_text,
     unreadable_text,
 )
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
@@ -125,6 +126,8 @@ class Watcher:
                 self._listen(_started_event(line))
             case "step":
                 self._listen(_progress_event(line, self.story, spent_usd()))
+            case "try":
+                self._listen(Message(f"try {line['number']}: {try_text(line)}"))
             case "warning":
                 self._listen(Message(line["message"]))
             case _:

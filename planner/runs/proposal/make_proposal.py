@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from planner.datasets.transfer import providers_of
-from planner.errors import BadInputError, RefusedError, from_provider
+from planner.errors import RefusedError, TooSmallHereError, from_provider
 from planner.planning.build_plan import PlanQuery, check_providers, make_plan, nothing_left, with_listed_offers
 from planner.planning.calibrate import calibrate
 from planner.planning.check import judge
@@ -242,7 +242,9 @@ def _this_machine(job: TrainingJob, around: Surroundings) -> tuple[MachineEstima
     if around.calibrates and calibrate(job, quote, provider, around.settings, around.now, around.say):
         quote = _quote(job, around)
     if not quote.fits:
-        raise BadInputError(f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size")
+        raise TooSmallHereError(
+            f"{job.name} cannot train on this machine: {quote.reason}", "a smaller global_batch_size"
+        )
     offers = provider.offers(OfferQuery())
     fitting = [offer for offer in offers if (offer.device, offer.device_count) == (quote.device, quote.device_count)]
     return quote, (fitting or list(offers))[0]

@@ -10,10 +10,11 @@ from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
+from planner.errors import BadInputError, NothingFitsError, NothingLeftError, PlanError, TooSmallHereError
 from planner.forecast.pilots import (
     LEAST_STEPS,
     MOST_TRAIN_SECONDS,
+    TRY_SETTINGS_SECONDS,
     Choice,
     Pilots,
     choice_of,
@@ -33,6 +34,7 @@ from planner.throughput.values import Throughput
 from providers.registry import THIS_MACHINE
 from workloads.job import TrainingJob
 from workloads.terms import Objective
+from workloads.tries import possible
 
 if TYPE_CHECKING:
     from planner.forecast.plan import RankedOffer
@@ -54,7 +56,8 @@ class PilotPlacement:
     """One machine that a pilot can be run on: its rank in the plan, and the zones where it is asked for.
 
     `choice` is what it is weighed by. `throughput` is the estimate of its speed, and `usd` (expected, low, high) that
-    of the whole job there. A pilot is expected to take `seconds` and to cost `pilot_usd`, and trains `steps` at most.
+    of the whole job there. A pilot is expected to take `seconds` and to cost `pilot_usd`, and trains `steps` at most;
+    with `try_settings` it tries micro-batches and XLA, and each try trains that.
     `images` are those of the whole job, as far as they are known.
     """
 
@@ -67,6 +70,7 @@ class PilotPlacement:
     pilot_usd: Decimal
     steps: int
     images: int = 1
+    try_settings: bool = False
 
     @property
     def target(self) -> Target:
@@ -77,13 +81,15 @@ class PilotPlacement:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotProposal:
     """The placements in the order of the plan, and the pilots that are worth it, which together never cost more than
-    the cap. `left_out` says why others cannot be run within it."""
+    the cap. `left_out` says why others cannot be run within it. `try_settings`: one pilot was asked for, whatever it is
+    worth, which tries micro-batches and XLA; `job` has the parts that it begins with."""
 
     job: TrainingJob
     cap_usd: Decimal
     placements: tuple[PilotPlacement, ...]
     pilots: Pilots
     left_out: tuple[str, ...] = ()
+    try_settings: bool = False
 
     @property
     def chosen(self) -> list[PilotPlacement]:
@@ -103,10 +109,7 @@ def propose_pilots(
         raise BadInputError(
             f"pilots are weighed in dollars, and the objective of {job.name} is {job.objective}", "objective: cost"
         )
-    if job.container is not None:
-        raise BadInputError(
-            f"{job.name} has a container of its own: nobody knows how that is measured", "plan launch launches it"
-        )
+    _check_container(job)
     placements = pilot_placements(job, query, around)
     left_out, affordable = [], []
     for placement in placements:
@@ -118,18 +121,89 @@ def propose_pilots(
     pilots = worthwhile([placement.choice for placement in affordable], most, float(cap_usd))
     wanted = worthwhile([placement.choice for placement in placements], most)
     if not pilots.indices and wanted.indices and not any(placement.choice.settles for placement in affordable):
-        least = min(map(_least_usd, placements))
-        raise BadInputError(
-            f"${cap_usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
-            "bills until a timer has ended it",
-            f"--budget {_rounded_up(least)}",
-        )
+        raise _not_enough(cap_usd, placements)
     return PilotProposal(
         job=job,
         cap_usd=cap_usd,
         placements=tuple(affordable),
         pilots=pilots,
         left_out=tuple(left_out if wanted.indices else ()),
+    )
+
+
+def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap_usd: Decimal) -> PilotProposal:
+    """One pilot that tries micro-batches and XLA, on the machine that ranks first of those that the cap allows.
+
+    Raises BadInputError for a job that says itself in how many parts a batch is trained, or trains on several machines,
+    and where the cap is too small; and what `make_proposal` raises.
+    """
+    _check_container(job)
+    if job.script is not None:
+        raise BadInputError(f"{job.script} says itself how a batch is trained", "leave out --batch auto")
+    if job.accumulate > 1:
+        raise BadInputError(
+            f"{job.name} trains each batch in {job.accumulate} parts already (accumulate): --batch auto finds it out",
+            "leave accumulate out of the job file, or leave out --batch auto",
+        )
+    if job.nodes > 1:
+        raise BadInputError("--batch auto is for one machine", "leave nodes out of the job file")
+    begun, placements = _where_it_fits(job, query, around)
+    placements = [_trying(placement) for placement in placements]
+    lets = [limit_within(placement, cap_usd) is not None for placement in placements]
+    if not any(lets):
+        raise _not_enough(cap_usd, placements)
+    number = lets.index(True)
+    left_out = [
+        f"{placement.target.where}: it may cost up to ${_least_usd(placement):.2f} there"
+        for placement in placements[:number]
+    ]
+    return PilotProposal(
+        job=begun,
+        cap_usd=cap_usd,
+        placements=tuple(placements),
+        pilots=Pilots((number,), 0.0, float(placements[number].pilot_usd)),
+        left_out=tuple(left_out),
+        try_settings=True,
+    )
+
+
+def _where_it_fits(
+    job: TrainingJob, query: PlanQuery, around: Surroundings
+) -> tuple[TrainingJob, list[PilotPlacement]]:
+    """The placements of the job with the fewest parts of a batch that fit somewhere, and that job."""
+    first: PlanError | None = None
+    for parts in dict.fromkeys(settings.accumulate for settings in possible(job)):
+        begun = job if parts == 1 else job.model_copy(update={"accumulate": parts})
+        try:
+            return begun, pilot_placements(begun, query, around)
+        except (NothingFitsError, TooSmallHereError) as error:
+            first = first or error
+        except NothingLeftError as error:
+            raise first or error from None  # what is left cannot train a batch in parts
+    assert first is not None  # there is at least the batch in one part
+    raise first
+
+
+def _trying(placement: PilotPlacement) -> PilotPlacement:
+    """The placement with a pilot that tries settings for as long as it may."""
+    seconds = placement.seconds + TRY_SETTINGS_SECONDS
+    usd = _usd(placement.target, timedelta(seconds=seconds), placement.target.payable_usd_per_hour)
+    return replace(placement, seconds=seconds, pilot_usd=usd, try_settings=True)
+
+
+def _check_container(job: TrainingJob) -> None:
+    if job.container is not None:
+        raise BadInputError(
+            f"{job.name} has a container of its own: nobody knows how that is measured", "plan launch launches it"
+        )
+
+
+def _not_enough(cap_usd: Decimal, placements: Sequence[PilotPlacement]) -> BadInputError:
+    least = min(map(_least_usd, placements))
+    return BadInputError(
+        f"${cap_usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
+        "bills until a timer has ended it",
+        f"--budget {_rounded_up(least)}",
     )
 
 

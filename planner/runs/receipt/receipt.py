@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner.datasets.storage_costs import Stays, Stored, stored_text
 from planner.errors import ThisMachineError
 from planner.planning.own_measurements import OwnMeasurement
+from planner.planning.this_machine import shape_of, trained_job
 from planner.runs.directory.progress import Story, framework_text
 from planner.runs.receipt.legs import estimate_of, legs_of
 from planner.runs.run import INTERRUPTIONS, Run
@@ -18,9 +20,20 @@ from planner.throughput.values import Basis
 from pricing.money import Usd, format_usd
 from providers.registry import is_simulated
 from workloads.durations import format_duration
+from workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from planner.forecast.plan import MachineEstimate
+    from workloads.job import TrainingJob
+
+
+TryRecord = dict[str, Any]
+"""A `try` line of the trainer (workloads/trainer/tries.py) without its instant."""
+PILOT_FIGURES = (
+    "boot_seconds", "not_tried", "is_time_up",
+    "half_width", "data_images_per_second", "data_half_width", "checkpoint_seconds", "checkpoint_bytes",
+    "peak_memory_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +53,8 @@ class Receipt:
     (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
     not have been billed. `project` is the job's. `billed` is what the vendor has billed by part (plan bill), in
     `billed_currency`, and `billed_whole` whether it adds nothing any more. `simulated`: nothing was rented and no
-    net was trained.
+    net was trained. `figures` is what a pilot measured beside its rate (PILOT_FIGURES), `tries` the settings that it
+    tried, and `kept` the number from 1 of the one whose figures these are.
     """
 
     run_id: str
@@ -85,6 +99,9 @@ class Receipt:
     billed_currency: str = ""
     billed_whole: bool = False
     simulated: bool = False
+    figures: dict[str, float] = field(default_factory=dict)
+    tries: list[TryRecord] = field(default_factory=list)
+    kept: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields as the journal keeps them and as `--json` prints them."""
@@ -135,12 +152,24 @@ def _is_placement(value: object) -> bool:
     return all(figure is None or _is_number(figure) for name, figure in value.items() if name != "where")
 
 
+def _is_try(value: object) -> bool:
+    """What `_try_record` writes: text of how it ended, figures, and whether XLA compiled it."""
+    if not isinstance(value, dict) or not all(_is_count(value.get(name)) for name in _TRY_COUNTS):
+        return False
+    if not isinstance(value.get("xla"), bool) or not all(map(_is_text, map(value.get, ("state", "message")))):
+        return False
+    return all(figure is None or _is_number(figure) for figure in map(value.get, _TRY_FIGURES))
+
+
 def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: value is None or check(value)
 
 
+_TRY_COUNTS = ("number", "accumulate", "micro_batch_size")
+_TRY_FIGURES = ("seconds", "images_per_second", "half_width", "peak_memory_bytes")
 NEGLIGIBLE = Decimal("0.01")
 """A cost of which no more than this share may not have been billed counts as known."""
+_GIB, _MB = 1024**3, 1e6
 _LARGEST = 1e12
 """Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
 _CHECKS: dict[str, Callable[[object], bool]] = {
@@ -152,6 +181,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "float": _is_number,
     "float | None": _or_none(_is_number),
     "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_placement, value)),
+    "list[TryRecord]": lambda value: isinstance(value, list) and all(map(_is_try, value)),
     "dict[str, float]": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }
 
@@ -232,8 +262,32 @@ def write_receipt(
         at_most=run.uncertain_usd > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
         project=run.project,
         simulated=is_simulated(run.provider),
+        **(_of_pilot(run, story) if run.until_steady else {}),
         **_stored(ending.stays),
     )
+
+
+def _of_pilot(run: Run, story: Story) -> dict[str, Any]:
+    asked_at = run.attempts[-1].asked_at if run.attempts else None
+    booted = {}
+    if asked_at is not None and story.began_at is not None:
+        booted = {"boot_seconds": round(max(0.0, (story.began_at - asked_at).total_seconds()), 3)}
+    end, tries = story.end or {}, [_try_record(line) for line in story.tries]
+    kept = (
+        row["number"] for row in tries if [row["accumulate"], row["xla"]] == [end.get("accumulate"), end.get("xla")]
+    )
+    figures = {name: float(end[name]) for name in PILOT_FIGURES if end.get(name) is not None}
+    return {"figures": booted | figures, "tries": tries, "kept": next(kept, None)}
+
+
+def _try_record(line: dict[str, Any]) -> TryRecord:
+    return {
+        **{name: line[name] for name in _TRY_COUNTS},
+        "xla": line["xla"] is True,
+        "state": str(line["state"]),
+        **{name: line.get(name) for name in _TRY_FIGURES},
+        "message": str(line.get("message") or ""),
+    }
 
 
 def _stored(stays: Stays | None) -> dict[str, Any]:
@@ -292,6 +346,31 @@ def measurement_of(
         total_images=total_images,
         checkpoints=total_images is not None and story.checkpoint_step > 0,
     )
+
+
+def of_tries(kept: OwnMeasurement, story: Story, job: TrainingJob) -> list[OwnMeasurement]:
+    """What a pilot measured with each of the settings that it tried, under the shape that they make; what it kept,
+    which is the rate of `kept`, comes last. A rate without a spread is left out, except for that one."""
+    last = _of_try(kept, {**(story.end or {}), "images_per_second": kept.images_per_second}, job)
+    if last is None:
+        return []
+    rows = [_of_try(kept, line, job) for line in story.tries if line.get("half_width") is not None]
+    return [*(row for row in rows if row is not None and row.shape != last.shape), last]
+
+
+def _of_try(kept: OwnMeasurement, line: dict[str, Any], job: TrainingJob) -> OwnMeasurement | None:
+    """None for settings that the job cannot have, or no rate: any machine may write such a line."""
+    try:
+        changes = {"accumulate": line["accumulate"], "xla": line["xla"] is True}
+        tried = job_from_json(json.dumps(json.loads(job.to_json()) | changes))
+    except (KeyError, ValueError):
+        return None
+    if not line.get("images_per_second"):
+        return None
+    return replace(
+        kept, shape=shape_of(tried), job=trained_job(tried),
+        images_per_second=float(line["images_per_second"]), half_width=line.get("half_width"),
+    )  # fmt: skip
 
 
 def _seconds_beside_steps(story: Story, ending: Ending, steady: float) -> tuple[float, float, float] | None:
@@ -361,6 +440,7 @@ def receipt_text(receipt: Receipt) -> str:
     if receipt.phase_seconds:
         phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
         lines.append(f"  seconds     {phases}")
+    lines += _pilot_lines(receipt)
     if receipt.model_folder:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)
@@ -386,6 +466,27 @@ def _accuracy_lines(receipt: Receipt) -> list[str]:
         which = "1 of them was" if receipt.trained_on == 1 else f"{receipt.trained_on:,} of them were"
         lines.append(f"  {'':12}{which} trained on too: what it is on new images is not known")
     return lines
+
+
+def _pilot_lines(receipt: Receipt) -> list[str]:
+    """What a pilot measured beside its rate."""
+    texts = figure_texts(receipt.figures)
+    return [f"  {'measured':12}{', '.join(texts)}"] if texts else []
+
+
+def figure_texts(figures: dict[str, float]) -> list[str]:
+    """What a pilot measured beside its rate, in words."""
+    texts = []
+    if (boot := figures.get("boot_seconds")) is not None:
+        texts.append(f"boot with image {boot:.1f} s")
+    if (rate := figures.get("data_images_per_second")) is not None:
+        width = figures.get("data_half_width")
+        texts.append(f"data {rate:,.0f} images/s{'' if width is None else f' ± {width:.1%}'}")
+    if (peak := figures.get("peak_memory_bytes")) is not None:
+        texts.append(f"peak memory {peak / _GIB:.2f} GiB")
+    if (size := figures.get("checkpoint_bytes")) is not None:
+        texts.append(f"checkpoint {size / _MB:,.1f} MB in {figures.get('checkpoint_seconds', 0):.1f} s")
+    return texts
 
 
 def _more(receipt: Receipt) -> str:

@@ -20,7 +20,7 @@ from planner.runs.events import Event, Message
 from planner.runs.execution.end import unchecked
 from planner.runs.journal.reader import recorded_job
 from planner.runs.money.own_use import credit_paid_usd
-from planner.runs.receipt.receipt import Ending, Receipt, measurement_of, receipt_from, write_receipt
+from planner.runs.receipt.receipt import Ending, Receipt, measurement_of, of_tries, receipt_from, write_receipt
 from planner.runs.run import Outcome, Phase, Run
 from providers.errors import ProviderError
 from providers.registry import is_here
@@ -157,9 +157,11 @@ class Receipts:
         where = _here() if is_here(run.provider) else _rented(run)
         batch = None if job.script is not None else job.global_batch_size
         row = measurement_of(run, story, ending, where.machine, shape_of(job), batch=batch)
-        if row is not None:
-            row = replace(row, job=trained_job(job), device=where.device, device_count=where.device_count)
-            add_measurement(self._settings.measurements, row)
+        if row is None:
+            return
+        row = replace(row, job=trained_job(job), device=where.device, device_count=where.device_count)
+        for one in of_tries(row, story, job) if run.try_settings else [row]:
+            add_measurement(self._settings.measurements, one)
 
 
 class _Where(NamedTuple):

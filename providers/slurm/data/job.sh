@@ -66,7 +66,7 @@ while :; do
             echo "$code" >"$0/rank-$SLURM_PROCID-exit"; exit "$code"' \
         "$attempt_dir" $container $python -P -m workloads.trainer \
         --job "$run_dir/job.json" --run-dir "$run_dir" --attempt "$attempt" --data-dir "$data_dir" \
-        --deadline-unix "$deadline" $max_steps
+        --deadline-unix "$deadline" $measuring
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null
     code=$(cat "$attempt_dir/rank-0-exit" 2>/dev/null || echo lost)

@@ -135,6 +135,7 @@ def boot(world: World, machine: Machine) -> None:
         deadline=_trains_until(machine, int(attempt.group(1))),
         max_steps=measuring.max_steps,
         until_steady=measuring.until_steady,
+        try_settings=measuring.try_settings,
         run_key=found[1] if (found := _KEY.search(machine.user_data)) else "",
     )
     machine.told_until = world.now

@@ -46,6 +46,8 @@ class Life:
             read["max_steps"] = str(measuring.max_steps)
         if measuring.until_steady:
             read["until_steady"] = "yes"
+        if measuring.try_settings:
+            read["try_settings"] = "yes"
         asked = {
             "region": _REGION,
             "zone": None,

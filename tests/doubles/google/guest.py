@@ -221,6 +221,7 @@ class Guest:
             deadline=datetime.fromisoformat(self.spec["deadline"]),
             max_steps=measuring.max_steps,
             until_steady=measuring.until_steady,
+            try_settings=measuring.try_settings,
             run_key=self.orders.run_key,
         )
         self.told_until = self.world.now

@@ -19,6 +19,7 @@ from providers.slurm.api import Completed
 from providers.slurm.queue import TEST_ONLY
 from providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, SIGNAL_SECONDS
 from tests.doubles.endings import is_sign_of_training
+from tests.doubles.machine_command import measuring_in
 from tests.doubles.slurm.job_life import Allocation, Fault, Job, Rules
 from tests.doubles.slurm.shared_files import SharedFiles, script_name
 from tests.faults.harness import EndedBy, Lived
@@ -262,7 +263,7 @@ class SimulatedCluster:
         job_json = self.files.runs.job_json(job.run)
         assert job_json is not None, "the run directory went while its job began"
         device = TYPES["t4.one"]
-        steps = job.values["max_steps"].removesuffix(" --until-steady").removeprefix("--max-steps ")
+        measuring = measuring_in(job.values["measuring"].split())
         one.course = Course(
             run=job.run,
             attempt=job.attempt,
@@ -273,8 +274,9 @@ class SimulatedCluster:
             began_at=self.now,
             start_step=newest_checkpoint(self.files.runs.marks(job.run), job_json),
             deadline=job.deadline,
-            max_steps=int(steps) if steps else None,
-            until_steady=job.values["max_steps"].endswith("--until-steady"),
+            max_steps=measuring.max_steps,
+            until_steady=measuring.until_steady,
+            try_settings=measuring.try_settings,
         )
         one.told_until = self.now
         self._write(one, self.rules.trainer.begins(one.course))

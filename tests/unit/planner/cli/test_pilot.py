@@ -6,7 +6,7 @@ import os
 import re
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -79,6 +79,7 @@ def test_the_page_names_what_each_costs_takes_and_settles_and_then_what_it_told(
     # How long a machine boots is drawn by the id of the run.
     text = re.sub(r"\d{6}-[0-9a-f]{8}", "RUN", said.err + said.out)
     text = re.sub(r"\$0\.0\d+", "$0.0X", text)
+    text = re.sub(r"boot with image \d+\.\d s", "boot with image N s", text)
     golden = ROOT / "tests" / "golden" / "pilot.txt"
     if request.config.getoption("--update-golden"):
         golden.write_text(text, encoding="utf-8")
@@ -155,6 +156,96 @@ def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> No
     assert said.code == 0
     assert "no pilot is worth it" in said.err
     assert len(runs(tmp_path)) == 1
+
+
+# --- settings are tried ------------------------------------------------------------------------------------------
+
+ONE = ("--provider", "sim", "--device", "A100-40GB", "--market", "on_demand", "--batch", "auto")
+BIG = """\
+name: big
+model: {preset: vgg16, image_size: 224, classes: 10}
+data: {name: cifar10}
+epochs: 100
+global_batch_size: 1024
+"""
+"""Of which no device of the simulated cloud has the memory at once."""
+
+
+def kept_of(told: dict[str, Any]) -> dict[str, Any]:
+    (row,) = [row for row in told["tries"] if {name: row[name] for name in told["kept"]} == told["kept"]]
+    return dict(row)
+
+
+def test_settings_are_tried_on_one_machine_and_kept_under_their_own_key(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(BIG)
+    answer = pilot(*ONE, "--json").json
+    (run,) = runs(tmp_path)
+    (told,) = answer["pilots"]
+    kept = kept_of(told)
+    assert (run.outcome, run.try_settings) == (Outcome.SUCCEEDED, True)
+    assert kept["state"] == "measured"
+    assert kept["accumulate"] > 1
+    assert told["images_per_second"] == kept["images_per_second"]
+    assert told["boot_seconds"] > 0
+    assert told["phase_seconds"]["compile"] > 0
+    assert told["checkpoint_bytes"] > 0
+    assert answer["spent_usd"] <= 6
+    rows = load_measurements(tmp_path / "home" / "measurements.jsonl")
+    assert len(rows) == len([row for row in told["tries"] if row["images_per_second"]])
+    (tmp_path / "job.yaml").write_text(f"{BIG}accumulate: {kept['accumulate']}\nxla: {str(kept['xla']).lower()}\n")
+    (first, *_) = plan("estimate", "job.yaml", *ONE[:-2], "--json").json["candidates"]
+    assert first["basis"] == "measured"
+    assert first["images_per_second"] == pytest.approx(told["images_per_second"])
+
+
+def test_the_page_says_what_to_write_into_the_job_file(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(BIG)
+    said = pilot(*ONE)
+    text = re.sub(r"\$0\.\d+", "$0.XX", re.sub(r"\d{6}-[0-9a-f]{8}", "RUN", said.err + said.out))
+    text = re.sub(r"boot with image \d+\.\d s", "boot with image N s", text)
+    golden = ROOT / "tests" / "golden" / "pilot_batch.txt"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
+def test_the_cap_of_settings_that_are_tried_holds(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(BIG)
+    said = pilot(*ONE, budget="0.10")
+    assert said.code == 2
+    assert said.error.startswith("$0.10 are not enough for any pilot: the cheapest may cost up to $")
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+    least = said.hint.removeprefix("--budget ")
+    answer = pilot(*ONE, "--json", budget=least).json
+    assert answer["spent_usd"] <= float(least)
+    assert answer["candidates"][0]["pilot_most_usd"] <= float(least)
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        ("accumulate: 4\n", "leave accumulate out of the job file, or leave out --batch auto"),
+        ("nodes: 2\n", "leave nodes out of the job file"),
+    ],
+)
+def test_a_job_that_settles_it_itself_is_refused(tmp_path: Path, more: str, hint: str) -> None:
+    (tmp_path / "job.yaml").write_text(LONG + more)
+    said = pilot(*ONE)
+    assert (said.code, said.hint) == (2, hint)
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+
+
+def test_where_nothing_fits_and_no_batch_is_trained_in_parts_it_says_what_was_wrong_first(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(BIG)
+    said = pilot("--provider", "sim", "--device", "K80", "--batch", "auto")  # whose TensorFlow has no accumulate
+    assert said.code == 3
+    assert "out_of_memory" in said.error
+
+
+def test_batch_has_one_value() -> None:
+    said = pilot(*PAIR, "--batch", "64")
+    assert said.code == 2
+    assert "auto" in said.error
 
 
 # --- what is typed wrong -----------------------------------------------------------------------------------------
