@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -39,6 +38,8 @@ from workloads.recipe import (
     without_unused,
 )
 from workloads.script import Args, ReadScript, argument_words, secrets_in, unknown_graph
+from workloads.secret_references import Secrets
+from workloads.sweep import WRITTEN_BY_PLAN, SweepSpec, sweep_problems, trials_of
 from workloads.terms import (
     IMAGENET,
     LAYER_LISTS,
@@ -60,13 +61,14 @@ from workloads.terms import (
     ScheduleName,
     Tracker,
 )
-from workloads.values import Value, not_a_truth, refuse_all
+from workloads.values import Budget, Value, keys_of, refuse_all
 from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from workloads.graph import Graph
+    from workloads.sweep import Trial
 
 
 def uses_recipe(job: TrainingJob) -> bool:
@@ -150,9 +152,6 @@ Duration = Annotated[
     PlainSerializer(_duration_text),
     WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
 ]
-Budget = Annotated[
-    Decimal, BeforeValidator(not_a_truth), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")
-]
 
 
 class DataSpec(Value):
@@ -227,32 +226,6 @@ class Constraints(Value):
         return self
 
 
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
-_REFERENCE = re.compile(r"(aws-sm|gcp-sm|akv):\S+")
-# What the machine sets in the container itself.
-_RESERVED_VARIABLE = re.compile(r"PATH|LD_LIBRARY_PATH|PYTHON.*|CUDA.*|NVIDIA_.*|PJRT_DEVICE")
-
-
-def _references(value: object) -> object:
-    """Check the references to secrets. Errors never repeat the value, which may be the secret itself."""
-    if not isinstance(value, dict) or len(value) > MAX_SECRETS:
-        raise ValueError(f"secrets holds names of variables and references, at most {MAX_SECRETS}")
-    for name, reference in value.items():
-        if not isinstance(name, str) or not _VARIABLE.fullmatch(name) or _RESERVED_VARIABLE.fullmatch(name):
-            raise ValueError("each secret needs the name of a variable of its own: capitals, digits and _")
-        if not isinstance(reference, str) or not _REFERENCE.fullmatch(reference):
-            raise ValueError(
-                f"{name} is no reference to a secret: write aws-sm:ARN, gcp-sm:projects/P/secrets/S/versions/V or "
-                "akv:https://VAULT/secrets/NAME"
-            )
-    return value
-
-
-Secrets = Annotated[
-    dict[str, str],
-    BeforeValidator(_references),
-    Field(description="variables of the container, as references that the machine resolves"),
-]
 UNTOLD = "the data set does not tell its own"
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?")
 _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
@@ -261,8 +234,9 @@ _DIGEST = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 _OF_THE_NET = ("model", "data", "epochs", "global_batch_size")
 """Keys that a job needs, and that a script says by itself."""
 _OF_OUR_TRAINER = (
-    *("accumulate", "precision", "xla", "optimizer", "augment", "validation", "nodes", "container", "export", "track"),
-)
+    "accumulate", "precision", "xla", "optimizer", "augment", "validation", "nodes", "container", "export", "track",
+    "sweep",
+)  # fmt: skip
 """Keys that tell our trainer what to do, which a script does not ask."""
 _OF_A_SCRIPT = ("args", "requirements", "checkpoints", "read_script")
 
@@ -325,6 +299,9 @@ class TrainingJob(Value):
         default=False, description="the script writes checkpoints and goes on from them (trainplan_run)"
     )
     read_script: SkipJsonSchema[ReadScript | None] = None
+    sweep: SweepSpec | None = Field(
+        default=None, description="keys with the values to try, trained one after another on one machine"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -349,6 +326,7 @@ class TrainingJob(Value):
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
         refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net(), *of_script))
+        refuse_all(sweep_problems(self))
         return self
 
     def _contradictions(self) -> Iterator[str]:
@@ -391,6 +369,8 @@ class TrainingJob(Value):
         for name in ("export", "track"):
             if not values.get(name):
                 values.pop(name, None)
+        if self.sweep is None:
+            values.pop("sweep", None)
         if self.nodes == 1:  # A later key: the trainer of an earlier version can read a job that does without it.
             values.pop("nodes", None)
         if self.data.duplicates == "refuse":
@@ -407,8 +387,19 @@ class TrainingJob(Value):
 
     @property
     def uses_recipe(self) -> bool:
-        """Whether it uses what only a trainer with Keras 3 can do, `accumulate` apart."""
-        return uses_recipe(self)
+        """Whether it, or a trial of its sweep, uses what only a trainer with Keras 3 can do, `accumulate` apart."""
+        return uses_recipe(self) or any(trial.job.uses_recipe for trial in self.trials)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials of its sweep; none where it has no sweep."""
+        return () if self.sweep is None else trials_of(self)
+
+    @property
+    def budget_usd(self) -> Decimal | None:
+        """The most that the run may cost: the lower of what `constraints` and `sweep` say."""
+        limits = (self.constraints.budget_usd, self.sweep.budget_usd if self.sweep else None)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def known_data(self) -> DataSet | None:
@@ -466,7 +457,7 @@ class TrainingJob(Value):
     @property
     def needs_keras_3(self) -> bool:
         """Whether only a trainer with Keras 3 can train it: a recipe, and every network that is no list of layers."""
-        return self.uses_recipe or not self.is_layer_list
+        return self.uses_recipe or not self.is_layer_list or any(trial.job.needs_keras_3 for trial in self.trials)
 
     def graph(self) -> Graph:
         """The network as a graph of operators.
@@ -543,6 +534,8 @@ class TrainingJob(Value):
             trained["model"]["python"] = f"{read['sha256']}:{self.model.builder}"
         del trained["data"]["size_bytes"]
         trained["data"].pop("duplicates", None)
+        if self.sweep is not None:
+            trained["sweep"].pop("budget_usd")
         if self.accumulate == 1:  # A field that came later: what does without it keeps the digest it had.
             del trained["accumulate"]
         return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()[:16]
@@ -587,13 +580,4 @@ def json_schema() -> dict[str, Any]:
 @cache
 def job_keys() -> tuple[str, ...]:
     """The keys of a job file, with dots: `optimizer`, `optimizer.name`, `optimizer.schedule.name`."""
-    return tuple(_keys(TrainingJob, ""))
-
-
-def _keys(model: type[BaseModel], inside: str) -> Iterator[str]:
-    for name, field in model.model_fields.items():
-        if (model, name) in ((ModelSpec, "read"), (TrainingJob, "read_script")):  # which no person writes
-            continue
-        yield f"{inside}{name}"
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from _keys(field.annotation, f"{inside}{name}.")
+    return tuple(key for key in keys_of(TrainingJob) if key not in WRITTEN_BY_PLAN)

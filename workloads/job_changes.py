@@ -10,24 +10,16 @@ from pydantic import BaseModel
 from workloads.addresses import shown_values
 from workloads.job import TrainingJob
 from workloads.job_mistakes import validated_job
-from workloads.model_spec import SOURCES
+from workloads.key_changes import with_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-ALTERNATIVES = {"model": (*SOURCES, "read"), "data": ("name", "path", "url")}
-"""Keys of which a job has one: a new one takes the place of the other. What else `data` says is of the old data."""
+    from workloads.key_changes import Change
+
 LEFT_OUT = ("name", "secrets")
 """Keys in which two jobs may differ without another estimate; a value of secrets is never repeated."""
 _MOST_CHARACTERS = 60
-
-
-class Change(NamedTuple):
-    """A key of a job file by its parts, its new value, and how that was typed: `--batch 256`."""
-
-    where: tuple[str, ...]
-    value: object
-    text: str
 
 
 class Difference(NamedTuple):
@@ -47,26 +39,6 @@ def changed_job(job: TrainingJob, changes: Sequence[Change], source: str) -> Tra
         return job
     changed = with_changes(json.loads(job.to_json()), changes)
     return validated_job(changed, f"{source} with {' '.join(change.text for change in changes if change.text)}")
-
-
-def with_changes(values: dict[str, Any], changes: Sequence[Change]) -> dict[str, Any]:
-    """A job's values as JSON has them, changed in place. The result need not be a job."""
-    for change in changes:
-        _put(values, change)
-    return values
-
-
-def _put(values: dict[str, Any], change: Change) -> None:
-    """Write a change into a job's values."""
-    *parts, key = change.where
-    within = values
-    for part in parts:
-        within = within.setdefault(part, {})
-    alternatives = ALTERNATIVES.get(parts[0], ()) if len(parts) == 1 else ()
-    if key in alternatives and within.get(key) != change.value and change.value is not None:
-        for other in alternatives if parts[0] == "model" else tuple(within):
-            within.pop(other, None)
-    within[key] = change.value
 
 
 def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ...]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from workloads.terms import MAX_USD
 
 
 class ContradictionsError(ValueError):
@@ -38,3 +41,17 @@ def not_a_truth(value: object) -> object:
 
 Number = Annotated[float, BeforeValidator(not_a_truth)]
 """A number that refuses a truth: `learning_rate: yes` is a slip."""
+Budget = Annotated[
+    Decimal, BeforeValidator(not_a_truth), Field(gt=0, le=MAX_USD), PlainSerializer(float, when_used="json")
+]
+"""US dollars that something may cost at most."""
+
+
+def keys_of(kind: type[BaseModel]) -> list[str]:
+    """All keys of a value and of the values within it, with dots: `optimizer`, `optimizer.name`."""
+    keys = []
+    for name, field in kind.model_fields.items():
+        keys.append(name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            keys += [f"{name}.{key}" for key in keys_of(field.annotation)]
+    return keys

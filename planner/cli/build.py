@@ -10,7 +10,7 @@ from functools import cache
 
 from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
-from planner.errors import BadInputError
+from planner.errors import BadInputError, PlanError, from_provider
 from planner.home.client import Client, own_client
 from planner.runs.events import Event
 from planner.runs.execution.create import MakeRequest
@@ -23,9 +23,10 @@ from planner.runs.run import Run
 from planner.runs.runner import Runner
 from planner.settings import Settings
 from providers.abilities import Closing, Timekeeper
-from providers.base import Provider, ProviderSettings
+from providers.base import Provider, ProviderSettings, RunStore
 from providers.cloud.bill import BillTeller
 from providers.cloud.sign_ins import may_be_signed_in
+from providers.errors import ProviderError
 from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import provider as make_provider
@@ -145,6 +146,16 @@ def runner(
     """Acts on runs at the provider `where`, in its time. `make_provider` returns the providers that the command has."""
     make_provider = make_provider or providers(settings)
     return Runner(make_provider, journal, settings, clock_of(make_provider(where)), listen, person or Nobody())
+
+
+def store_of(run: Run, settings: Settings) -> tuple[RunStore | None, str]:
+    """A run's directory; None and why, where nobody is signed in to the cloud that it is in, or its SDK is missing."""
+    try:
+        return provider(run.provider, settings).store(run.run_id), ""
+    except ProviderError as error:
+        return None, from_provider(error).message
+    except PlanError as error:
+        return None, error.message
 
 
 def surroundings(settings: Settings, *, calibrates: bool = False) -> Surroundings:

@@ -17,8 +17,9 @@ from planner.planning.build_plan import PlanQuery, nothing_left
 from planner.report.compare import Pair, Side, compare, comparison_json
 from planner.settings import Settings
 from workloads.job import job_keys
-from workloads.job_changes import Change, changed_job, differences
+from workloads.job_changes import changed_job, differences
 from workloads.jobfile import JobFileError, parse_value
+from workloads.key_changes import Change
 from workloads.nearest import nearest_names
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")

@@ -18,7 +18,8 @@ from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, P
 if TYPE_CHECKING:
     from planner.report.page import Page
     from workloads.job import TrainingJob
-    from workloads.job_changes import Change, Difference
+    from workloads.job_changes import Difference
+    from workloads.key_changes import Change
 
 DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
@@ -149,8 +150,8 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
         dataset = folder
     least: dict[str, Any] = {"name": name, "epochs": DEFAULT_EPOCHS, "global_batch_size": DEFAULT_BATCH}
     changes = (*_of_folder(folder, values), *own)
-    from workloads.job_changes import with_changes
     from workloads.job_mistakes import JobFileError, validated_job
+    from workloads.key_changes import with_changes
 
     named = (*NETWORKS, OF_A_JOB["dataset"])
     more = [one.text for one in own if one.where not in named and least.get(one.where[0]) != one.value]
@@ -168,7 +169,7 @@ def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:
     for name, kind in _ENUMS.items():
         if name in given and not (name == "model" and _file_key(str(given[name]))):
             one_of(_option(name), str(given[name]), list(kind))
-    from workloads.job_changes import Change
+    from workloads.key_changes import Change
 
     return tuple(Change(*_kept(name, value), _typed(name, value)) for name, value in given.items())
 

@@ -12,7 +12,7 @@ from planner.errors import BadInputError
 if TYPE_CHECKING:
     from workloads.data_folder.check import Report
     from workloads.graph import Graph
-    from workloads.job_changes import Change
+    from workloads.key_changes import Change
 
 _MOST_DECODED = 500
 """Images that are decoded for their size and channels, spread over the folder; plan data check decodes all."""
@@ -32,7 +32,7 @@ class FolderJob(NamedTuple):
 
     def changes(self, typed: str) -> tuple[Change, ...]:
         """The values as changes of a job, typed as one option."""
-        from workloads.job_changes import Change
+        from workloads.key_changes import Change
 
         rows = [
             (part, key, value)

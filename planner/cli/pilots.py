@@ -16,7 +16,7 @@ from planner.cli.person import hang_up_detaches, person
 from planner.cli.pilot_page import PilotAnswer, proposal_page, result_page
 from planner.cli.run_end import print_left
 from planner.cli.screen import show
-from planner.errors import ExitCode
+from planner.errors import BadInputError, ExitCode
 from planner.planning.build_plan import PlanQuery
 from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
@@ -47,6 +47,10 @@ def answer_with_pilots(
 ) -> PilotAnswer:
     """The pilots that are worth it, once somebody has agreed, and what they told. Raises PlanError, and Detached where
     the person lets go of one of them."""
+    if job.sweep is not None:
+        raise BadInputError(
+            "a pilot measures one job, and this one has a sweep", "leave out sweep to pilot one of its trials"
+        )
     query = _narrowed(job, query)
     proposal = propose_pilots(job, query, around, cap_usd, most)
     if not proposal.pilots.indices:

@@ -180,7 +180,8 @@ def _cheaper_jobs(findings: Findings, best: Candidate) -> list[str]:
     job = findings.job
     changes = []
     if job.precision is Precision.FP32:
-        changes.append(("mixed precision (precision: amp_fp16)", job.model_copy(update={"precision": "amp_fp16"})))
+        mixed = job.model_copy(update={"precision": Precision.AMP_FP16})
+        changes.append(("mixed precision (precision: amp_fp16)", mixed))
     bigger = job.model_copy(update={"global_batch_size": _bigger_batch(job, best)})
     changes.append((f"a batch of {bigger.global_batch_size} (learning rate to match)", bigger))
     lines: list[tuple[Decimal, str]] = []

@@ -95,7 +95,8 @@ class World(NamedTuple):
         return together.reason if isinstance(together, LeftOut) else together
 
     def _on_one(self, work: Workload, rental: Rental, software: ChosenSoftware | None) -> Estimate | Reason:
-        speed = self.throughput(work.job, rental)
+        ask = self.throughput
+        speed = ask(work.job, rental) if work.sweep is None else work.sweep.throughput(lambda job: ask(job, rental))
         if isinstance(speed, Reason):
             return speed
         bucket = self.buckets.get(rental.provider, "")
@@ -252,9 +253,9 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
     # The trainer uses one device with PyTorch: the others would be paid for and idle.
     if rental.device_count > 1 and software.framework is Framework.TORCH:
         return Reason.ONE_DEVICE
-    if not splits(work.job, rental):
+    if not all(splits(one.job, rental) for one in work.kinds):
         return Reason.BATCH_NOT_DIVISIBLE
-    if work.job.accumulate > 1 and not can_accumulate(software):
+    if any(one.job.accumulate > 1 for one in work.kinds) and not can_accumulate(software):
         return Reason.CANNOT_ACCUMULATE
     if not fits(work, rental, world, software):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY

@@ -23,6 +23,7 @@ from planner.forecast.spot import (
     spot_time,
     with_checkpoints,
 )
+from planner.forecast.sweep import SweepWork
 from planner.forecast.times import RunTime
 from planner.forecast.whole_run import whole_run_half_width, widened
 from planner.throughput.values import Basis
@@ -32,6 +33,7 @@ from pricing.offers import Market, Rental
 from workloads.hold_out import test_every
 from workloads.memory import footprint
 from workloads.pretrained import published_weights, weights_address
+from workloads.sweep import planned_images
 from workloads.terms import DataName, Framework
 
 if TYPE_CHECKING:
@@ -64,29 +66,38 @@ _MOST_INTERRUPTIONS = 10_000
 
 
 class Workload:
-    """A job's figures, worked out once for the hundreds of rentals it is held against.
+    """A job's figures, worked out once for the hundreds of rentals it is held against. Of a job with a sweep those of
+    all its trials: as its rungs train them, or (`is_grid`) each to its end.
 
     Raises ValueError where the job does not tell how many images an epoch has.
     """
 
-    def __init__(self, job: TrainingJob) -> None:
+    def __init__(self, job: TrainingJob, *, is_grid: bool = False) -> None:
         self.job = job
         self.graph = job.graph()
-        self.images = trained_images(job)
+        self.sweep = SweepWork(job, is_grid=is_grid) if job.sweep is not None else None
+        self.kinds = tuple(map(Workload, self.sweep.kinds)) if self.sweep is not None else (self,)
+        """The job, or its trials that differ in their speed."""
+        self.images = trained_images(job) if self.sweep is None else self.sweep.images
         self.evaluation_speedup = evaluation_speedup(self.graph)
         self.least_disk_bytes = least_disk_bytes(job)
         self._usage: dict[str, RunUsage] = {}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
         self.validations = job.epochs // job.validation.every_epochs if job.validation.every_epochs else 0
         self.validated_images = self.validations * validation_images(job) or images_tested_between(job)
+        self.restarts = 0
+        if self.sweep is not None:
+            of_trials = self.validated_images * self.sweep.epochs / job.epochs
+            self.validated_images = round(of_trials) + self.sweep.tests * validation_images(job)
+            self.restarts = self.sweep.restarts
         self.earliest_share = job.validation.earliest_end(job.epochs) / job.epochs
         self.download_seconds = fetch_seconds(job)
-        self.model_bytes = _model_bytes(job)
+        self.model_bytes = max(map(_model_bytes, (job,) if self.sweep is None else self.sweep.kinds))
         self.bucket_bytes = bucket_bytes(job)
-        self.checkpoint_bytes = (2 + more_weights(job)) * self.model_bytes
-        self.checkpoints = Checkpoints(
-            job.checkpoint_every.total_seconds(), checkpoint_seconds(self.checkpoint_bytes // 2)
-        )
+        written = (2 + more_weights(job)) * self.model_bytes
+        # That of a sweep holds the states of all trials that may still go on: all are sent, one is written.
+        self.checkpoint_bytes = written * (self.sweep.most_kept if self.sweep is not None else 1)
+        self.checkpoints = Checkpoints(job.checkpoint_every.total_seconds(), checkpoint_seconds(written // 2))
         self._bytes: dict[tuple[int, bool], int] = {}
         self._classes: dict[tuple[str, str], RegionClasses] = {}
         self._timed: dict[tuple[object, ...], _Timed] = {}
@@ -96,6 +107,11 @@ class Workload:
         """What a rental's host can hand over to its devices; None where its processors are not known."""
         on_cpu = rental.device == CPU_DEVICE
         host = (rental.vcpus, rental.device_count, rental.memory_gib, on_cpu)
+        if host not in self._feeds and self.sweep is not None:
+            feeds = [one.feed(rental) for one in self.kinds]
+            slowest = [feed for feed in feeds if feed is not None]
+            none = len(slowest) < len(feeds)
+            self._feeds[host] = None if none else min(slowest, key=lambda feed: feed.images_per_second)
         if host not in self._feeds:
             self._feeds[host] = feed_images_per_second(
                 self.job, rental.vcpus, rental.device_count, memory_gib=rental.memory_gib, on_cpu=on_cpu
@@ -212,6 +228,7 @@ def estimate(
         side=timed.side,
         input_bound=input_bound,
         software=software,
+        kinds=len(work.kinds),
     )
 
 
@@ -278,7 +295,14 @@ def rented_time(work: Workload, around: Allowances, throughput: Throughput) -> R
     """
     setup = around.boot + around.image + around.start + work.download_seconds
     whole = widened(throughput, whole_run_half_width())
-    return run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=around.end))
+    time = run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=around.end))
+    return with_restarts(time, work, around.start)
+
+
+def with_restarts(time: RunTime, work: Workload, start_seconds: float) -> RunTime:
+    """The same with the processes of a sweep that are started after the first, so many seconds each."""
+    more = timedelta(seconds=work.restarts * start_seconds)
+    return time.with_train(time.train + more, time.train_low + more, time.train_high + more) if more else time
 
 
 def run_time(
@@ -349,6 +373,8 @@ def trained_images(job: TrainingJob) -> int:
     """
     if job.train_images is None:
         raise ValueError("the number of images in the data set is not known: set data.images")
+    if job.sweep is not None:
+        return sum(map(sum, planned_images(job, job.train_images)))
     steps = max(1, job.train_images // job.global_batch_size)
     return steps * job.global_batch_size * job.epochs
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pricing.devices import device_text
 from pricing.offers import Market
-from workloads.job_changes import Change, changed_job
+from workloads.job_changes import changed_job
 from workloads.job_mistakes import JobFileError
+from workloads.key_changes import Change
 from workloads.terms import Precision, Preset
 
 if TYPE_CHECKING:

@@ -42,7 +42,10 @@ def memory_need(
     machines: int = 1,
 ) -> MemoryNeed | None:
     """The share of the batch of one device (or core) of so many machines, beside its usable memory; None where that is
-    not known."""
+    not known. Of a sweep that of the trial that needs the most."""
+    if work.sweep is not None:
+        needs = [memory_need(one, rental, devices, software, machines) for one in work.kinds]
+        return max((need for need in needs if need is not None), key=lambda need: need.allocated_bytes, default=None)
     usable = usable_memory(rental, devices, software)
     if usable is None or work.job.script is not None:
         return None

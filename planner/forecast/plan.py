@@ -182,7 +182,7 @@ class Estimate:
 
     Of several `machines` that train together, `rental`, `computed`, `feed` and prices an hour are one machine's,
     `throughput`, times and costs those of all; `alone` is the same job on one of them, wherever it is (None: this is
-    of one machine).
+    of one machine). `kinds` counts the speeds that the trials of a sweep have: `throughput` is that of all together.
     """
 
     rental: Rental
@@ -205,6 +205,7 @@ class Estimate:
     sessions: Sessions | None = None
     machines: int = 1
     alone: Estimate | None = None
+    kinds: int = 1
 
     def fixed(self, region: str) -> RunCost:
         """What is paid beside the machine in a region, in its parts, as expected."""
@@ -364,7 +365,8 @@ class Plan(NamedTuple):
     person's credits, by provider. `groups` are the first offers in several numbers of machines, where these were
     asked for. `named_devices` are the devices that the person named and that no candidate has. `device_groups` has the
     group of each device of the ranking: `--device` takes it for all of the group. `operator_seconds` are those of each
-    operator of the network on a device of the row that is explained, forward and backward.
+    operator of the network on a device of the row that is explained, forward and backward. `grid` is the first
+    candidate with every trial of the job's sweep trained to its end; None without a sweep.
     """
 
     job: TrainingJob
@@ -383,6 +385,7 @@ class Plan(NamedTuple):
     named_devices: tuple[MachineEstimate, ...] = ()
     device_groups: Mapping[str, str] = MappingProxyType({})
     operator_seconds: tuple[float, ...] = ()
+    grid: Candidate | None = None
 
     def credit_of(self, ranked: RankedOffer) -> Decimal:
         """What a credit of the person's pays of an offer's cost."""

@@ -196,15 +196,13 @@ def check_own_names(settings: Settings, catalog: Catalog) -> None:
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
-    # The first of two readings: what other programs take is seen while the plan is made, and nobody waits for it.
     before = read_system()
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
     try:
         _refuse_unknown(job, predictor.plain)
         own = query.own_prices or OwnPrices()
-        world = _world(predictor, settings, catalog)._replace(queue_waits=query.queue_waits, credit_usd=own.credit_usd)
-        world = world._replace(obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores))
+        world = _world(predictor, settings, catalog, query, now)._replace(credit_usd=own.credit_usd)
         listed = _rentals(catalog, filters, query.devices or job.constraints.devices, now)
         rented = _comparable(listed, filters, settings)
         choice = _choose(job, rented, world, filters, query)
@@ -222,10 +220,10 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
-        # A device whose machines were retired is told as that, and of a script nothing can be told of any.
-        names = () if retired or job.script is not None else filters.devices
+        names = () if retired or job.script is not None else filters.devices  # retired ones are told as that
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
+        grid = _full_grid(job, choice, world)
         groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world.throughput)
     finally:
         predictor.close()
@@ -246,13 +244,15 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         named_devices=named,
         device_groups=_groups(choice.candidates, catalog.devices),
         operator_seconds=timed,
+        grid=grid,
     )
 
 
 def _quoted_here(
     job: TrainingJob, settings: Settings, predictor: Predictor, devices: DeviceTable, before: Reading, now: datetime
 ) -> MachineEstimate:
-    """This computer's row; `before` is the first reading of its load."""
+    """This computer's row; `before` is the first of two readings of its load: what other programs take is seen while
+    the plan is made, and nobody waits for it."""
     computer = this_machine()
     processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
     return quote_this_machine(job, computer, settings, predictor, devices, processor)
@@ -311,12 +311,16 @@ def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: 
     return listed
 
 
-def _world(predictor: TaughtPredictor, settings: Settings, catalog: OfferSource) -> World:
+def _world(
+    predictor: TaughtPredictor, settings: Settings, catalog: OfferSource, query: PlanQuery, now: datetime
+) -> World:
     world = World(
         devices=catalog.devices,
         rates=catalog.rates,
         throughput=_of_shares(partial(_asker, predictor=predictor, devices=catalog.devices)),
         buckets=settings.bucket_regions,
+        obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores),
+        queue_waits=query.queue_waits,
     )
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
 
@@ -357,6 +361,18 @@ def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, C
         return at_placement(estimated, before.placement, old.obtainability, elsewhere, old.queue)
 
     return again
+
+
+def _full_grid(job: TrainingJob, choice: Choice, world: World) -> Candidate | None:
+    """The first candidate with every trial of the sweep trained to its end; None without a sweep."""
+    if job.sweep is None or not choice.candidates:
+        return None
+    first = choice.candidates[0]
+    estimated, old = world.estimate(Workload(job, is_grid=True), first.estimate.rental), first.estimate
+    if isinstance(estimated, Reason):
+        return None
+    elsewhere = old.search.elsewhere_micro_usd_per_hour if old.search is not None else None
+    return at_placement(estimated, first.placement, old.obtainability, elsewhere, old.queue)
 
 
 def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
@@ -406,7 +422,7 @@ def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filter
         markets=frozenset(query.markets or limits.markets),
         include_retired=query.include_retired,
         deadline=limits.deadline,
-        budget_usd=limits.budget_usd,
+        budget_usd=job.budget_usd,
     )
 
 
@@ -486,12 +502,14 @@ def share_of(whole: Throughput, fraction: float) -> Throughput:
 def _of_shares(
     asker: Callable[[TrainingJob], Callable[[Rental], Throughput | Reason]],
 ) -> Callable[[TrainingJob, Rental], Throughput | Reason]:
-    """The speeds of a job and of the same with a share of its batch; the asker is made once for each share."""
-    askers: dict[int, Callable[[Rental], Throughput | Reason]] = {}
+    """The speeds of a job, of the same with a share of its batch, and of the trials of its sweep; the asker of each is
+    made once."""
+    askers: dict[tuple[object, ...], tuple[TrainingJob, Callable[[Rental], Throughput | Reason]]] = {}
 
     def throughput(share: TrainingJob, rental: Rental) -> Throughput | Reason:
-        batch = share.global_batch_size
-        return (askers.get(batch) or askers.setdefault(batch, asker(share)))(rental)
+        # By the id of its net, which shares of a batch have in common: each entry holds the job that has the net.
+        key = (share.global_batch_size, share.accumulate, share.precision, share.xla, id(share.model))
+        return (askers.get(key) or askers.setdefault(key, (share, asker(share))))[1](rental)
 
     return throughput
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from planner.errors import BadInputError
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
 from planner.forecast.plan import Candidate, Group, RankedOffer, Reason
@@ -53,4 +54,6 @@ def in_numbers(
     numbers = numbers or numbers_up_to(job.nodes)
     if not numbers:
         return ()
+    if job.sweep is not None:
+        raise BadInputError("a sweep is trained on one machine", "leave out --nodes, or the job's sweep")
     return groups_of(offers(), GroupQuery(Workload(job), numbers, throughput))

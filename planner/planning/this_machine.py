@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import parts_needed
 from planner.forecast.allowances import START_SECONDS
-from planner.forecast.estimate import Workload, run_time
+from planner.forecast.estimate import Workload, run_time, with_restarts
 from planner.forecast.plan import MachineEstimate
 from planner.forecast.script_work import capped_time, unmeasured
 from planner.forecast.times import RunTime
@@ -127,11 +127,16 @@ def quote_this_machine(
     name = device.name if device else CPU_DEVICE
     fits, reason = fits_on(work, machine, device, count)
     rows = load_measurements(settings.measurements)
-    own = own_measurement(job, machine.fingerprint, rows)
+    own = None if work.sweep is not None else own_measurement(job, machine.fingerprint, rows)
     if job.script is not None and (own is None or not job.is_measured_script):
         return _unmeasured_here(job, machine, (name, count), settings)
-    if own is not None:
-        answer: Throughput | None = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
+    if work.sweep is not None:
+        quotes = [quote_this_machine(one, machine, settings, predictor, devices, processor) for one in work.sweep.kinds]
+        answer = work.sweep.of_each([quote.throughput for quote in quotes])
+        fits, reason = next(((quote.fits, quote.reason) for quote in quotes if not quote.fits), (fits, reason))
+        load = Load()  # it is in the speeds of the trials
+    elif own is not None:
+        answer = _own_throughput(own, _relevant_rows(job, machine.fingerprint, rows))
     else:
         cores = cores_of(processor.cpuinfo)
         predict = partial(predicted_on, machine=machine, on=(device, count), predictor=predictor, cores=cores)
@@ -351,6 +356,8 @@ def predicted_on(
 ) -> Throughput | None:
     """What the model says of the job on so many GPUs of a machine (None: on its processor with such cores); None where
     it says nothing."""
+    if work.sweep is not None:
+        return work.sweep.of_each([predicted_on(one, machine, on, predictor, cores) for one in work.kinds])
     job, (device, count) = work.job, on
     answer = predictor.predict(
         Question(
@@ -392,7 +399,8 @@ def first_time(work: Workload, throughput: Throughput, start_seconds: float) -> 
     """The run of which nothing is known but its throughput."""
     # A folder of the person's own is here already.
     setup = timedelta(seconds=start_seconds + (work.download_seconds if work.job.known_data else 0.0))
-    return run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
+    time = run_time(work, throughput, setup, timedelta(seconds=LOCAL_END_SECONDS))
+    return with_restarts(time, work, start_seconds)
 
 
 def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: Throughput) -> RunTime:

@@ -102,6 +102,12 @@ def _market(row: Row) -> str:
     return "on spot" if row["market"] == "spot" else "on demand"
 
 
+def _budget(job: Mapping[str, Any]) -> Any:
+    """The lower of the two that a job may have; None without any."""
+    both = (job["constraints"].get("budget_usd"), (job.get("sweep") or {}).get("budget_usd"))
+    return min((usd for usd in both if usd), default=None)
+
+
 def _job_line(job: Mapping[str, Any]) -> str:
     if job.get("script"):
         return f"{Path(job['script']).name}, {job['framework']}"
@@ -118,7 +124,8 @@ def _job_line(job: Mapping[str, Any]) -> str:
     ]
     limits = job["constraints"]
     pieces += [f"within {format_duration(parse_duration(limits['deadline']))}"] if limits.get("deadline") else []
-    pieces += [f"for {usd(limits['budget_usd'])} at most"] if limits.get("budget_usd") else []
+    budget = _budget(job)
+    pieces += [f"for {usd(budget)} at most"] if budget else []
     return ", ".join(pieces)
 
 
@@ -146,7 +153,7 @@ def _filters(estimate: Mapping[str, Any]) -> Markup:
         "div",
         tag(
             "form", *fields, id_="filters", hidden=True, data_longest=str(longest.total_seconds()),
-            data_most=str(limits.get("budget_usd") or ""), data_kinds=json.dumps(told),
+            data_most=str(_budget(estimate["job"]) or ""), data_kinds=json.dumps(told),
             data_times=json.dumps(_times(rows)),
         ),
         tag("p", f"{len(rows):,} offers", id_="count", class_="muted", role="status"),

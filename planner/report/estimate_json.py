@@ -19,6 +19,7 @@ from planner.report.estimate_columns import (
     speed_json,
 )
 from planner.report.machines import machines_advice, machines_json
+from planner.report.sweep_lines import sweep_json
 from providers.registry import is_estimated_only
 from workloads.job import shown_job
 
@@ -73,6 +74,7 @@ def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]: 
         "measurements": [one._asdict() for one in beside.cited(evidence)],
         "several_machines": machines_json(plan),
         "levers": None if beside.levers is None else [dict(lever) for lever in beside.levers],
+        **({} if plan.job.sweep is None else {"sweep": sweep_json(plan)}),
         "rejections": [{**key._asdict(), "count": count} for key, count in sorted(plan.rejections.items())],
     }
 

@@ -15,6 +15,7 @@ from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, s
 from planner.report.front import front_chart
 from planner.report.page import Cell, Column, Page, Table, Tone, joined
 from planner.report.session_lines import session_lines
+from planner.report.sweep_lines import sweep_lines
 from planner.throughput.values import Basis
 from pricing.devices import device_text
 from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
@@ -63,7 +64,11 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     below += _named_lines(plan)
     below += [f"advice: {line}" for line in plan.advice[:1]]
     return joined(
-        [[job_line(plan.job), _limits(plan.job)], [ranking], [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)]]
+        [
+            [job_line(plan.job), *sweep_lines(plan), _limits(plan.job)],
+            [ranking],
+            [*below, Cell(_not_shown(plan, left_out), Tone.FAINT)],
+        ]
     )
 
 
@@ -144,7 +149,7 @@ def _heading(plan: Plan) -> list[str]:
     is_frozen = graph.trained_parameters < graph.parameters
     trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
     size = f"{graph.parameters / 1e6:.1f} M parameters{trained}, {2 * graph.macs / 1e9:.2f} GFLOPs forward"
-    return [job_line(job, f" ({size})"), *_weights(job), *_own(job), _limits(job)]
+    return [job_line(job, f" ({size})"), *_weights(job), *_own(job), *sweep_lines(plan), _limits(job)]
 
 
 def job_line(job: TrainingJob, size: str = "") -> str:
@@ -181,7 +186,7 @@ def _limits(job: TrainingJob) -> str:
     limits = job.constraints
     parts = [_OBJECTIVES[job.objective]]
     parts += [f"within {format_duration(limits.deadline)}"] if limits.deadline is not None else []
-    parts += [f"for {format_usd(limits.budget_usd)} at most"] if limits.budget_usd is not None else []
+    parts += [f"for {format_usd(job.budget_usd)} at most"] if job.budget_usd is not None else []
     return ", ".join(parts)
 
 

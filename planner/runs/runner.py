@@ -152,7 +152,7 @@ class Runner:
             deadline=deadline_of(job, slow_end, now),
             model_folder=str(output_folder(output, job.name, run_id)),
             targets=tuple(targets),
-            budget_usd=job.constraints.budget_usd,
+            budget_usd=job.budget_usd,
             on_slow=job.on_slow,
             project=job.project,
             deadline_given=job.constraints.deadline is not None,

@@ -31,9 +31,10 @@ class Target:
     training (request to first step); `fixed_usd` is disk, address and transfer as estimated for the whole run, what
     is billed goes by the rates of the disk and of the address, `traffic_usd` (with a bucket in another region) and
     `download_usd` (the model's way home). `images_per_second_low` is the low
-    end of the estimate, None where nothing was estimated. `usd` is the whole job here, fixed costs included, at the
-    price it was planned with; the low and high ends of seconds and USD are P10 and P90. `basis` is what the throughput
-    rests on (planner.throughput.values.Basis). Each of the `machines` costs what the offer does.
+    end of the estimate, None where nothing was estimated, or where the trials of a sweep differ in speed. `usd` is the
+    whole job here, fixed costs included, at the price it was planned with; the low and high ends of seconds and USD are
+    P10 and P90. `basis` is what the throughput rests on (planner.throughput.values.Basis). Each of the `machines` costs
+    what the offer does.
     """
 
     offer: Offer

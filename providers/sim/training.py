@@ -15,6 +15,7 @@ from providers.sim.catalogue import TYPES
 from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
 from workloads.memory import GIB, footprint
+from workloads.sweep import STATE, Result, Standing, SweepTable, planned_epochs, planned_images, rungs_of, table_of
 from workloads.tries import TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 if TYPE_CHECKING:
@@ -165,7 +166,11 @@ class _Schedule:
         if self.job.script is not None:
             self.batch, self.images = _BATCH_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT * _STEPS_OF_A_SCRIPT
         self.steps_per_epoch = max(1, self.images // self.batch)
+        self.epochs_of_all = self.job.epochs
         self.total_steps = self.steps_per_epoch * self.job.epochs
+        if self.job.sweep is not None:  # told as one training, as the trainer does
+            self.epochs_of_all = planned_epochs(rungs_of(self.job.epochs, len(self.job.trials)))
+            self.total_steps = sum(map(sum, planned_images(self.job, self.images))) // self.batch
         self.step_seconds = self.batch / course.images_per_second
         self.first_step_at = course.began_at + timedelta(seconds=sum(_START_SECONDS.values()))
 
@@ -220,7 +225,7 @@ class _Schedule:
             **_versions(self.job),
             images=self.images,
             steps_per_epoch=self.steps_per_epoch,
-            epochs=self.job.epochs,
+            epochs=self.epochs_of_all,
             total_steps=self.total_steps,
             resumed_from_step=self.course.start_step,
         )
@@ -464,7 +469,19 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
         "train_seconds": end["train_seconds"],
         **_versions(job),
     }
-    yield from _written(at, {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()})
+    files = {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()}
+    if job.sweep is not None:
+        files[STATE] = _sweep_table(job).model_dump_json(indent=1).encode()
+    yield from _written(at, files)
+
+
+def _sweep_table(job: TrainingJob) -> SweepTable:
+    """Every trial that the rungs ask for, without figures: no net was trained."""
+    rungs = rungs_of(job.epochs, len(job.trials))
+    standing = Standing(rungs, len(job.trials), job.validation.measure)
+    while (task := standing.next_task()) is not None:
+        standing = standing.with_result(Result(trial=task.trial, epochs=task.epochs))
+    return table_of(job, standing.results)
 
 
 def _pilot_figures(schedule: _Schedule) -> dict[str, object]:

@@ -38,6 +38,7 @@ class Case:
     `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
     happens without a death (Then.LEFT).
     `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass.
+    `sweep`: the job has one, and the budget is the sweep's.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
     `pause` and `first` are the first pause and the first command there, where those are not drawn.
     `break_code` plants a defect in each client."""
@@ -54,6 +55,7 @@ class Case:
     unheard: int = 0
     hours: bool = False
     pilot: bool = False
+    sweep: bool = False
     large_data: bool = False
     draws: int = 0
     pause: timedelta | None = None
@@ -69,6 +71,15 @@ CASES = (
     Case(name="pilot, lost reply", then=(Then.STATUS, Then.ATTACH), answers=False, pilot=True),
     # Its limit is half an hour (tests/faults/pilots.py).
     Case(name="pilot, hung", then=(Then.NEVER,), deadline="30m", most_points=30, pilot=True),
+    Case(
+        name="sweep, reclaim",
+        then=(Then.STATUS, Then.ATTACH),
+        market="spot",
+        budget_usd="0.12",
+        machines=2,
+        most_points=50,
+        sweep=True,
+    ),
     Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE), clear=True),
     Case(name="tail", then=(Then.ATTACH,), deadline="6h", answers=False),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),

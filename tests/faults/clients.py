@@ -94,6 +94,10 @@ def job_of(case: Case) -> dict[str, Any]:
     if case.hours:
         return long_job_values(limits, large_data=case.large_data)
     large = LARGE_DATA if case.large_data else {}
+    if case.sweep:
+        limits = {"deadline": case.deadline}
+        sweep = {"optimizer.learning_rate": [0.1, 0.03, 0.01, 0.003], "budget_usd": case.budget_usd}
+        return job_values(epochs=4, checkpoint_every="20s", constraints=limits, sweep=sweep, **large)
     return job_values(epochs=4, checkpoint_every="20s", constraints=limits, **large)
 
 

@@ -150,6 +150,10 @@ def _job(kind: int, *, large_data: bool) -> TrainingJob:
     if kind == len(limits):
         return TrainingJob.model_validate(long_job_values({"deadline": "5d"}, large_data=large_data))
     large = LARGE_DATA if large_data else {}
+    if kind == len(limits) - 1:  # the budget of a sweep is a run's
+        deadline, budget_usd = limits[kind].values()
+        large |= {"sweep": {"optimizer.learning_rate": [0.1, 0.03, 0.01], "budget_usd": budget_usd}}
+        return a_job(epochs=2, checkpoint_every="10s", constraints={"deadline": deadline}, **large)
     return a_job(epochs=2, checkpoint_every="10s", constraints=limits[kind], **large)
 
 

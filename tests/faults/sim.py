@@ -62,6 +62,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "notice": "15s",
         "disks_stay": True,
     },
+    "sweep, reclaim": {
+        "incidents": [{"event": "reclaim", "attempt": 1, "after": "50s"}],
+        "notice": "15s",
+        "disks_stay": True,
+    },
     "throttled": {
         "faults": [
             {"operation": "RunInstance", "code": "Throttled", "times": 3},

@@ -30,6 +30,7 @@ from workloads.trainer.own_script import run_script
 from workloads.trainer.prepare import Setting
 from workloads.trainer.process_group import ProcessGroup, process_group
 from workloads.trainer.progress import Clock, Progress, State, complain
+from workloads.trainer.sweep import train_sweep
 from workloads.trainer.tries import RATE_ONLY, TRY_KINDS, end_with, is_out_of_memory, train_tries
 from workloads.trainer.watch import Limits, StopRequest
 
@@ -84,6 +85,10 @@ def _parser() -> argparse.ArgumentParser:
         help="try micro-batches and XLA, each in a process of its own, for two minutes at most: a pilot of --max-steps",
     )
     parser.add_argument("--as-try", choices=TRY_KINDS, help="be one of these, which ends when its standard input does")
+    parser.add_argument("--until-epoch", type=_positive, help="pause after this epoch: a trial of a sweep")
+    parser.add_argument(
+        "--with-parent", action="store_true", help="end as soon as standard input does: its other end is the parent's"
+    )
     parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
     return parser
 
@@ -114,6 +119,7 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             until_steady=options.until_steady,
             is_try=options.as_try is not None,
             rate_only=options.as_try == RATE_ONLY,
+            until_epoch=options.until_epoch,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"
@@ -123,7 +129,7 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             raise BadInputError("--until-steady is for a measuring run: --max-steps says how long it may last")
         if options.try_settings and not (limits.until_steady and group.is_alone):
             raise BadInputError("--try-settings is for one process, with --until-steady and --max-steps")
-        if options.as_try:
+        if options.as_try or options.with_parent:
             end_with(sys.stdin.fileno())
         setting = Setting(
             run_dir=options.run_dir, data_dir=data_dir, limits=limits, progress=progress, clock=clock, group=group
@@ -148,6 +154,8 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
 def _train(job: TrainingJob, setting: Setting, options: argparse.Namespace) -> None:
     if job.script is not None:
         run_script(job, setting, options.attempt)
+    elif job.sweep is not None:
+        train_sweep(job, setting, options.attempt)
     elif options.try_settings:
         train_tries(job, setting)
     else:

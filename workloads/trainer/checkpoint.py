@@ -6,7 +6,7 @@ import hashlib
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +83,46 @@ class Checkpoints:
         self._prune()
         return size
 
+    def save_files(self, position: Position, text: tuple[str, str], files: Mapping[str, Path]) -> None:
+        """Write one of a text, as (name, content), and of whole files by the names that they get; drop the older ones.
+        The files are on disk already and never written again: they are linked.
+
+        Raises OSError after removing what it had begun.
+        """
+        target = self._folder / f"{_PREFIX}{position.step:08}"
+        try:
+            _discard(target)
+            target.mkdir(parents=True)
+            write_atomically(target / text[0], text[1])
+            for name, file in files.items():
+                linked(file, target / name)
+            names = (text[0], *files)
+            size = sum((target / name).stat().st_size for name in names)
+            _mark(target, position, names, size)
+        except OSError:
+            _discard(target)
+            raise
+        self._prune()
+
+    def newest_files(self, job_digest: str, warn: Callable[[str], None]) -> tuple[Path, Complete] | None:
+        """The folder of the newest complete checkpoint of this job with its mark, or None. `warn` gets a line for each
+        one that is skipped."""
+        for folder in self._folders():
+            try:
+                mark = _checked_mark(folder)
+            except (OSError, ValueError) as error:
+                warn(f"checkpoint {folder.name} is passed over: {error}")
+                continue
+            if mark.position.job_digest == job_digest:
+                return folder, mark
+            warn(f"checkpoint {folder.name} is passed over: it is of another job")
+        return None
+
+    @property
+    def newest_folder(self) -> Path | None:
+        """The folder of the newest complete checkpoint, whatever its job and unread; None without one."""
+        return next((folder for folder in self._folders() if (folder / _MARK).is_file()), None)
+
     def newest(self, position: Position, warn: Callable[[str], None]) -> Loaded | None:
         """The newest complete checkpoint of this run, or None."""
         return next(self.newest_first(position, warn), None)
@@ -130,16 +170,30 @@ def _write(target: Path, position: Position, arrays: Iterable[Array], history: s
         os.fsync(file.fileno())
     write_atomically(target / _HISTORY, history)
     size = state.stat().st_size
-    files = {name: _sha256(target / name) for name in (_STATE, _HISTORY)}
+    _mark(target, position, (_STATE, _HISTORY), size)
+    return size
+
+
+def _mark(target: Path, position: Position, names: Iterable[str], size: int) -> None:
+    """Declare a checkpoint complete, whose files are all on disk. Raises OSError."""
+    files = {name: _sha256(target / name) for name in names}
     mark = Complete(position=position, step=position.step, epoch=position.epoch, files=files, size_bytes=size)
     write_atomically(target / _MARK, mark.model_dump_json(indent=1))
     _sync_folder(target)
     _sync_folder(target.parent)
-    return size
 
 
 def _read(folder: Path) -> Loaded:
     """Read and check a checkpoint. Raises OSError or ValueError with the reason why it cannot be used."""
+    mark = _checked_mark(folder)
+    history = (folder / _HISTORY).read_text(encoding="utf-8") if _HISTORY in mark.files else ""
+    with np.load(folder / _STATE, allow_pickle=False) as state:
+        arrays = tuple(state[name] for name in sorted(state.files))
+    return Loaded(position=mark.position, arrays=arrays, history=history)
+
+
+def _checked_mark(folder: Path) -> Complete:
+    """The mark of a checkpoint whose files are what it says. Raises OSError or ValueError with the reason."""
     mark_file = folder / _MARK
     if not mark_file.is_file():
         raise ValueError(f"it has no {_MARK}; it was being written when the trainer ended")
@@ -150,10 +204,21 @@ def _read(folder: Path) -> Loaded:
     for name, digest in mark.files.items():
         if _sha256(folder / name) != digest:
             raise ValueError(f"{name} is not what was written (sha256 differs)")
-    history = (folder / _HISTORY).read_text(encoding="utf-8") if _HISTORY in mark.files else ""
-    with np.load(folder / _STATE, allow_pickle=False) as state:
-        arrays = tuple(state[name] for name in sorted(state.files))
-    return Loaded(position=mark.position, arrays=arrays, history=history)
+    return mark
+
+
+def linked(file: Path, name: Path) -> None:
+    """Give a file that is never written again a second name; a copy where the file system has no links. Raises
+    OSError."""
+    name.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(file, name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        shutil.copyfile(file, name)
+        with name.open("rb") as copied:
+            os.fsync(copied.fileno())
 
 
 def _same_data(position: Position, expected: Position, folder: Path) -> None:

@@ -25,6 +25,7 @@ from workloads.trainer.pilot import pilot_figures
 from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, restore, state_arrays, stop_between
 from workloads.trainer.progress import State
 from workloads.trainer.report import report_files
+from workloads.trainer.rung_result import RungResult, write_result
 from workloads.trainer.tester import HoldOutResult, tested
 from workloads.trainer.usage import usage_lines
 from workloads.trainer.watch import StepsDone, TrainingWatch, epoch_of, hooked
@@ -57,12 +58,32 @@ def train(job: TrainingJob, setting: Setting) -> None:
         _end(ready, setting, watch, began, _Ended(state))
         raise
     except DivergedError as error:
-        _keep_last_good(ready, setting, watch, began, error)
+        _without_figures(ready, setting, watch, began, error)
+        return
     watch.training_end()
     try:
-        _finish(ready, setting, watch, began)
+        if setting.limits.until_epoch is None:
+            _finish(ready, setting, watch, began)
+        else:
+            _pause(ready, setting, watch, began)
     except DivergedError as error:
+        _without_figures(ready, setting, watch, began, error)
+
+
+def _without_figures(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, error: DivergedError) -> None:
+    """What is left of a training that diverged: of a trial of a sweep that it did, which is its result; of another the
+    model of its last good checkpoint. Raises DivergedError."""
+    if setting.limits.until_epoch is None:
         _keep_last_good(ready, setting, watch, began, error)
+    write_result(setting.run_dir, RungResult(failure=str(error)))
+    _end(ready, setting, watch, began, _Ended())
+
+
+def _pause(ready: Ready, setting: Setting, watch: TrainingWatch, began: float) -> None:
+    """Test a trial of a sweep where it stands; it goes on from its checkpoint. Raises DivergedError."""
+    result = _shown_and_tested(ready, setting, watch)
+    write_result(setting.run_dir, RungResult(accuracy=result.accuracy, loss=result.loss))
+    _end(ready, setting, watch, began, _Ended(result=result))
 
 
 def _keep_last_good(
@@ -118,14 +139,15 @@ def _fit(ready: Ready, setting: Setting, watch: TrainingWatch) -> None:
     with setting.progress.phase("train"), naming_damaged(ready.split.train):
         if ready.validation.lacks(watch.step, ready.schedule.steps_per_epoch):
             _validate_epoch_before(ready, watch)
-        for schedule in _stretches(ready.schedule):
+        until = _until(ready.schedule, setting.limits.until_epoch)
+        for schedule in _stretches(until):
             if not ready.validation.is_over:
                 _fit_stretch(ready, setting, watch, schedule)
     if ready.validation.is_over:
         _tell_early_end(ready, setting, watch)
-    elif watch.step != ready.schedule.total_steps:
+    elif watch.step != until.total_steps:
         raise TrainerError(
-            f"the data ended at step {watch.step:,} of {ready.schedule.total_steps:,}; nothing is kept as a finished "
+            f"the data ended at step {watch.step:,} of {until.total_steps:,}; nothing is kept as a finished "
             "model: see that nobody changes the data during the run, and that data.images is right"
         )
     if setting.limits.max_steps is None:
@@ -150,6 +172,14 @@ def _tell_early_end(ready: Ready, setting: Setting, watch: TrainingWatch) -> Non
     epoch = epoch_of(watch.step, ready.schedule.steps_per_epoch)
     message = f"training ended after epoch {epoch}: {patience} validations brought nothing better"
     setting.progress.event("early_end", epoch=epoch, step=watch.step, message=message)
+
+
+def _until(schedule: Schedule, epoch: int | None) -> Schedule:
+    """The schedule up to the end of an epoch; a trial of a sweep that has been trained beyond it stays where it is."""
+    if epoch is None:
+        return schedule
+    reached = -(-schedule.first_step // schedule.steps_per_epoch)
+    return replace(schedule, epochs=min(schedule.epochs, max(epoch, reached)))
 
 
 def _stretches(schedule: Schedule) -> list[Schedule]:
@@ -229,16 +259,7 @@ def _finish(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, 
 
     Raises DivergedError where the model gives no numbers.
     """
-    # A stop or a deadline during the last step is noticed here, before the test of the hold-out.
-    _stop_alone(setting)
-    if ready.validation.best:
-        ready.validation.show_best()
-    else:
-        ready.averages.show()
-    with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
-        result = _tested(ready, setting)
-    if not math.isfinite(result.loss):
-        raise diverged(f"the loss on the held-out images is {result.loss} after step {watch.step:,}")
+    result = _shown_and_tested(ready, setting, watch)
     _stop_alone(setting)
     with setting.progress.phase("save"):
         figures = _metrics(ready, watch, result) | ({} if failure is None else {"failure": failure})
@@ -252,6 +273,21 @@ def _finish(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, 
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
     _end(ready, setting, watch, began, _Ended(result=result))
+
+
+def _shown_and_tested(ready: Ready, setting: Setting, watch: TrainingWatch) -> HoldOutResult:
+    """Test the weights that the model is to have: the best, the averages, or the last ones. Raises DivergedError."""
+    # A stop or a deadline during the last step is noticed here, before the test of the hold-out.
+    _stop_alone(setting)
+    if ready.validation.best:
+        ready.validation.show_best()
+    else:
+        ready.averages.show()
+    with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
+        result = _tested(ready, setting)
+    if not math.isfinite(result.loss):
+        raise diverged(f"the loss on the held-out images is {result.loss} after step {watch.step:,}")
+    return result
 
 
 def _stop_alone(setting: Setting) -> None:

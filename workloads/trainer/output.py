@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from workloads.terms import Precision
+from workloads.trainer.checkpoint import linked
 from workloads.trainer.model import build, network_of
 from workloads.trainer.progress import write_atomically
 
@@ -45,6 +46,18 @@ def write_figures(folder: Path, name: str, text: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / name, text)
     write_atomically(folder / MANIFEST, json.dumps([_row(folder / name)], indent=1))
+
+
+def adopt_output(folder: Path, source: Path, name: str, text: str) -> None:
+    """Make the output of one trial that of its sweep, with the table as `name` beside it. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
+    names = [row["path"] for row in json.loads((source / MANIFEST).read_bytes())]
+    for file in names:
+        (folder / file).unlink(missing_ok=True)
+        linked(source / file, folder / file)
+    write_atomically(folder / name, text)
+    write_atomically(folder / MANIFEST, json.dumps([_row(folder / file) for file in (*names, name)], indent=1))
 
 
 def plain_model(ready: Ready) -> Any:

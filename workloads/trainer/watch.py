@@ -43,7 +43,8 @@ class Limits:
     """When to write a checkpoint and when to end early. `deadline_unix` in seconds since 1970; `max_steps` counts
     the steps of this process, and makes it a measuring run; `max_seconds` are those behind the first step, which
     compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough:
-    `is_try` by shorter windows, and with `rate_only` it measures nothing beside its rate."""
+    `is_try` by shorter windows, and with `rate_only` it measures nothing beside its rate. `until_epoch`
+    pauses a trial of a sweep at the end of that epoch, with a checkpoint and a test."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
@@ -52,6 +53,7 @@ class Limits:
     until_steady: bool = False
     is_try: bool = False
     rate_only: bool = False
+    until_epoch: int | None = None
     stop: StopRequest = field(default_factory=StopRequest)
 
 

@@ -17,8 +17,11 @@ from planner.cli import build, options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table
+from planner.report.sweep_page import sweep_json, sweep_page
+from planner.runs.journal.reader import recorded_job
 from planner.runs.journal.rows import RunSummary
 from planner.runs.run import Outcome
+from planner.runs.sweep_table import read_table
 from providers.base import RunId
 from providers.registry import is_simulated
 from workloads.durations import format_duration
@@ -54,14 +57,21 @@ def command(
     file: Annotated[Path | None, typer.Argument(metavar="FILE]", help="history.json, beside the model")] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every run, not the newest {SHOWN} alone")] = False,
     project: Annotated[str | None, typer.Option("--project", help="Only runs whose job names this project")] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option("--sweep", metavar="RUN", help="The trials of this run's sweep, with their figures"),
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print one CSV row for each run")] = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:
-    """Print past runs, newest first. import adds one to the journal; without it nothing is touched."""
+    """Print past runs, newest first, or the trials of one. import adds one to the journal; else nothing is touched."""
     taken_in = _taken_in(what, file)
     if as_csv and as_json:
         raise BadInputError("--csv and --json are two formats", "give one of them")
+    if sweep is not None:
+        _print_sweep(sweep, is_alone=not (every or project or as_csv), as_json=as_json, wide=wide)
+        return
     with build.journal(options.settings()) as journal:
         is_all = every or project is not None or taken_in is not None
         runs = journal.summaries(_tell, None if is_all else SHOWN)
@@ -109,6 +119,24 @@ def _taken_in(what: str | None, file: Path | None) -> RunId | None:
     run_id = imported.run.run_id
     _tell(f"run {run_id} is in the journal" if is_new else f"run {run_id} was in the journal; nothing is newer")
     return run_id
+
+
+def _print_sweep(name: str, *, is_alone: bool, as_json: bool, wide: bool) -> None:
+    """The table of a run's sweep, as far as it is. Raises BadInputError where other options were typed."""
+    if not is_alone:
+        raise BadInputError("--sweep shows one run", "leave out --all, --project and --csv")
+    settings = options.settings()
+    with build.journal(settings) as journal:
+        run = journal.run(name)
+        job = recorded_job(journal, run.run_id)
+    store, why = build.store_of(run, settings)
+    table = read_table(run, job, store)
+    if as_json:
+        sys.stdout.write(json.dumps(sweep_json(table, run.run_id)) + "\n")
+    else:
+        show(sweep_page(table, f"{job.name}, run {run.run_id}: {run.outcome or run.phase}"), wide=wide)
+    if why and not any(row.results for row in table.trials):
+        _tell(why)
 
 
 def _write_csv(runs: Sequence[RunSummary]) -> None:

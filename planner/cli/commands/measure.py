@@ -56,8 +56,7 @@ def command(
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
     job = options.read_job_file(job_file, may_ask=not yes)
-    if job.script is not None:
-        raise BadInputError(f"{job.name} runs a script of your own", "plan pilot --provider local measures it")
+    _refuse_other_work(job)
     if export is not None:
         _check_export(export, job)
     settings = options.settings()
@@ -92,6 +91,16 @@ def command(
         return
     rate = measured.images_per_second
     show([f"{job.name}: {rate:,.1f} images/s on this machine, {measured.framework}; kept as a measurement", *busy])
+
+
+def _refuse_other_work(job: TrainingJob) -> None:
+    """Raises BadInputError for what is not one training of our trainer."""
+    if job.script is not None:
+        raise BadInputError(f"{job.name} runs a script of your own", "plan pilot --provider local measures it")
+    if job.sweep is not None:
+        raise BadInputError(
+            "plan measure measures one job, and this one has a sweep", "leave out sweep to measure one of its trials"
+        )
 
 
 def busy_line(measured: OwnMeasurement) -> str:

@@ -14,7 +14,7 @@ from planner import __version__
 from planner.cli import build, options
 from planner.cli.screen import show
 from planner.cli.typed import whole
-from planner.errors import BadInputError, PlanError, ThisMachineError, from_provider
+from planner.errors import BadInputError, PlanError, ThisMachineError
 from planner.home.files import persons_files
 from planner.report.run_answer import answer, bills_text
 from planner.runs.journal.journal import Journal
@@ -22,7 +22,6 @@ from planner.runs.receipt.receipt import receipt_from, receipt_text
 from planner.runs.report.document import Sources, run_document
 from planner.runs.run import Run
 from planner.settings import Settings
-from providers.base import RunStore
 from providers.errors import ProviderError
 
 _MOST_CLASSES = 5
@@ -58,7 +57,7 @@ def command(
 
 
 def _document(run: Run, journal: Journal, settings: Settings) -> dict[str, Any]:
-    store, why = _store(run, settings)
+    store, why = build.store_of(run, settings)
     now = build.clock().now()
     if store is not None and run.live:
         with suppress(PlanError, ProviderError):  # who cannot be asked leaves the run as the journal has it
@@ -67,16 +66,6 @@ def _document(run: Run, journal: Journal, settings: Settings) -> dict[str, Any]:
             run = runner.with_end(run)
     sources = Sources(journal=journal, store=store, now=now, why_no_store=why)
     return run_document(run, sources) | {"made_by": {"command": whole(), "version": __version__}}
-
-
-def _store(run: Run, settings: Settings) -> tuple[RunStore | None, str]:
-    """The run directory; None and why, where nobody is signed in to the cloud that it is in, or its SDK is missing."""
-    try:
-        return build.provider(run.provider, settings).store(run.run_id), ""
-    except ProviderError as error:
-        return None, from_provider(error).message
-    except PlanError as error:
-        return None, error.message
 
 
 def _write(path: Path, text: str) -> None:

@@ -196,7 +196,7 @@ def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
             placed.add(machine)
             at_live = paid_by_credit([_at(ranked.candidate, offer) for offer in live[machine]], plan.credit_usd)
             candidates += zip(at_live, live[machine], strict=True)
-    budget = plan.job.constraints.budget_usd
+    budget = plan.job.budget_usd
     within_budget = [pair for pair in candidates if budget is None or pair[0].cost_micro_usd <= to_micro(budget)]
     if not within_budget:
         why = "within the budget at live prices" if candidates else "at live prices"

@@ -219,7 +219,7 @@ def targets_of(ranked: RankedOffer) -> list[Target]:
             traffic_usd=fixed.between_regions,
             download_usd=fixed.transfer,
             images_per_second=None if is_unmeasured else estimate.throughput.images_per_second,
-            images_per_second_low=None if is_unmeasured else estimate.throughput.low,
+            images_per_second_low=None if is_unmeasured or estimate.kinds > 1 else estimate.throughput.low,
             low_seconds=None if is_unmeasured else estimate.time.low.total_seconds(),
             high_seconds=None if is_unmeasured else estimate.time.high.total_seconds(),
             usd=ranked.cost_usd,

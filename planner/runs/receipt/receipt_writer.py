@@ -154,6 +154,8 @@ class Receipts:
         except StateError as error:
             self._listen(Message(f"what this run has measured is not kept: {error.message}"))
             return
+        if job.sweep is not None:  # its rate is that of several jobs, and of a process for each
+            return
         where = _here() if is_here(run.provider) else _rented(run)
         batch = None if job.script is not None else job.global_batch_size
         row = measurement_of(run, story, ending, where.machine, shape_of(job), batch=batch)

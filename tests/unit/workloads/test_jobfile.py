@@ -144,7 +144,7 @@ WRONG_LINES = [
         "job.yaml:6: there is no key 'zzz'",
         "known here: name, model, data, epochs, global_batch_size, accumulate, precision, xla, framework, "
         "optimizer, augment, validation, seed, nodes, checkpoint_every, constraints, objective, on_slow, project, "
-        "container, secrets, export, track, script, args, requirements, checkpoints",
+        "container, secrets, export, track, script, args, requirements, checkpoints, sweep",
     ),
     (
         "",

@@ -13,8 +13,9 @@ from workloads.graph import Graph, GraphError, Shape
 from workloads.graph_builder import GraphBuilder
 from workloads.graph_file import graph_json
 from workloads.job import TrainingJob, job_from_json, job_keys, json_schema
-from workloads.job_changes import Change, changed_job
+from workloads.job_changes import changed_job
 from workloads.jobfile import JobFileError, read_job
+from workloads.key_changes import Change
 from workloads.read_network import ReadNetwork, packed
 
 if TYPE_CHECKING:

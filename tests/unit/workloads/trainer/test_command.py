@@ -205,3 +205,10 @@ def test_jax_shares_a_batch_between_devices(tmp_path: Path) -> None:
     start = events(tmp_path, 1, "start")[0]
     assert (start["strategy"], start["device_count"]) == ("DataParallel", 2)
     assert events(tmp_path, 1, "end")[0]["step"] == 4
+
+
+def test_a_sweep_is_trained_by_the_same_command(tmp_path: Path) -> None:
+    job = a_job(sweep={"optimizer.learning_rate": [0.003, 0.001]})
+    command = run(tmp_path, job, "--max-steps", "3")
+    assert command.returncode == 65
+    assert complaint(command) == "error: a sweep is not measured: leave out --max-steps, or the job's sweep"

@@ -1,0 +1,63 @@
+"""The table of a run's sweep: from the model's folder, else from what its newest checkpoint says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from planner.errors import BadInputError, ThisMachineError
+from workloads.sweep import STATE, SweepTable, table_of
+from workloads.terminal_text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from planner.runs.run import Run
+    from providers.base import RunStore
+    from workloads.job import TrainingJob
+
+_MOST_BYTES = 4 * 1024 * 1024
+_CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")
+
+
+def read_table(run: Run, job: TrainingJob, store: RunStore | None) -> SweepTable:
+    """The table as far as the sweep is; without any results where there are none yet. `store` is the run directory
+    (None: nobody can read it).
+
+    What is read was written by a machine: figures are taken from it, and everything else from the job. Raises
+    BadInputError for a run without a sweep, ThisMachineError where what is there is no table of it, and ProviderError.
+    """
+    if job.sweep is None:
+        raise BadInputError(f"run {run.run_id} has no sweep", "plan history lists runs, plan report shows one")
+    raw = next(_places(run, store), None)
+    if raw is None:
+        return table_of(job, ())
+    try:
+        read = SweepTable.model_validate_json(raw)
+    except ValueError:
+        raise ThisMachineError(f"the table of run {run.run_id} cannot be read: it is no {STATE}") from None
+    if read.job_digest != job.digest():
+        raise ThisMachineError(f"the table of run {run.run_id} is of another job")
+    results = [result for row in read.trials for result in row.results]
+    known = {trial.number for trial in job.trials}
+    shown = (result.model_copy(update={"failure": one_line(result.failure)}) for result in results)
+    return table_of(job, [result for result in shown if result.trial in known])
+
+
+def _places(run: Run, store: RunStore | None) -> Iterator[bytes]:
+    """What is at each of the places where a table may be, the newest first."""
+    if run.model_folder:
+        file = Path(run.model_folder) / STATE
+        if file.is_file() and file.stat().st_size <= _MOST_BYTES:
+            yield file.read_bytes()
+    if store is None:
+        return
+    steps = sorted(
+        (int(match[1]), match[1]) for path in store.list("checkpoints") if (match := _CHECKPOINT.fullmatch(path))
+    )
+    for path in (f"output/{STATE}", *(f"checkpoints/step-{text}/{STATE}" for _, text in reversed(steps))):
+        try:
+            yield store.get(path, size=_MOST_BYTES)
+        except KeyError:
+            continue

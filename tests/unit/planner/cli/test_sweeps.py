@@ -1,0 +1,103 @@
+"""A sweep on the command line: its estimate, a run on the simulated cloud, its table, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.desk import on_the_doubles_day, signed_out
+from tests.unit.planner.cli.command import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+JOB = """\
+name: flowers
+model: {preset: vgg16}
+data: {name: cifar10}
+epochs: 9
+global_batch_size: 256
+sweep:
+  optimizer.learning_rate: [0.1, 0.03, 0.01]
+  optimizer.momentum: [0.9, 0.5, 0.0]
+  budget_usd: 8
+"""
+SIM = ("--provider", "sim", "--device", "V100")
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PLAN_SIM_SPEED", "0")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scenario.toml").write_text("start = 2026-11-21T12:00:00Z\n")
+    os.environ["PLAN_SIM_SCENARIO"] = str(tmp_path / "scenario.toml")
+    (tmp_path / "job.yaml").write_text(JOB)
+    yield
+    os.environ.pop("PLAN_SIM_SCENARIO", None)
+
+
+def test_the_estimate_tells_the_sweep_and_the_full_grid() -> None:
+    said = plan("estimate", "job.yaml", *SIM)
+    assert (
+        "sweep of optimizer.learning_rate, optimizer.momentum: 9 trials; 9 to epoch 1, 3 to epoch 3, 1 to epoch 9: 21 "
+        "epochs of the 81 of all trials"
+    ) in said.out
+    assert "ranked by cost, for $8.00 at most" in said.out
+    document = json.loads(plan("estimate", "job.yaml", *SIM, "--json").out)
+    sweep, first = document["sweep"], document["candidates"][0]
+    assert (sweep["trials"], sweep["epochs"], sweep["grid_epochs"]) == (9, 21, 81)
+    assert first["total_seconds"] < sweep["grid_seconds"]
+    assert f"row 1 takes ${first['cost_usd']:.2f}; all trials to their end would take" in said.out
+
+
+def test_a_budget_that_is_too_small_is_refused_before_anything_is_created(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB.replace("budget_usd: 8", "budget_usd: 0.01"))
+    said = plan("launch", "job.yaml", *SIM, "--yes")
+    assert said.code
+    assert "over_budget" in said.err
+    assert plan("history").out.startswith("no runs yet")
+
+
+def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
+    assert plan("launch", "job.yaml", *SIM, "--yes").code == 0
+    (run,) = json.loads(plan("history", "--json").out)
+    assert run["receipt"]["total_steps"] == run["receipt"]["steps"] == 21 * (50_000 // 256)
+    said = plan("history", "--sweep", run["run_id"])
+    assert said.out.splitlines()[0] == f"flowers, run {run['run_id']}: succeeded"
+    assert "best: trial 1, whose model is the run's" in said.out
+    document = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
+    assert [len(row["results"]) for row in document["trials"]] == [3, 2, 2, 1, 1, 1, 1, 1, 1]
+    (tmp_path / f"flowers-{run['run_id']}" / "sweep.json").write_text("{}")
+    assert "the table of run" in plan("history", "--sweep", run["run_id"]).err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("pilot", "job.yaml", "--budget", "1", *SIM), "a pilot measures one job, and this one has a sweep"),
+        (("launch", "job.yaml", "--pilot", "1", "--yes", *SIM), "a pilot measures one job, and this one has a sweep"),
+        (("measure", "job.yaml", "--yes"), "plan measure measures one job, and this one has a sweep"),
+        (("estimate", "job.yaml", "--nodes", "2", *SIM), "a sweep is trained on one machine"),
+    ],
+)
+def test_a_sweep_is_not_measured_nor_trained_on_several_machines(words: tuple[str, ...], message: str) -> None:
+    said = plan(*words)
+    assert said.code == 2
+    assert message in said.err
+    assert plan("history").out.startswith("no runs yet")
+
+
+def test_a_run_without_a_sweep_has_no_table(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(JOB.partition("sweep:")[0])
+    assert plan("launch", "job.yaml", *SIM, "--yes").code == 0
+    (run,) = json.loads(plan("history", "--json").out)
+    said = plan("history", "--sweep", run["run_id"])
+    assert (said.code, "has no sweep" in said.err) == (2, True)
+    assert "--sweep shows one run" in plan("history", "--sweep", run["run_id"], "--all").err

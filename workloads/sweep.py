@@ -1,0 +1,385 @@
+"""A sweep: one job with other values of some keys, trained by successive halving. Pure.
+
+Every trial is a job of its own with the whole number of epochs. A rung trains the trials that are left up to an epoch,
+tests each on the held-out images, and a third of them goes on. A trial that goes on continues from its checkpoint, so
+that the best one has been trained exactly as if it had been trained alone.
+
+Successive halving is Jamieson and Talwalkar, arXiv:1502.07943; a third and not a half goes on, since Hyperband (Li et
+al., arXiv:1603.06560) suggests 3 or 4.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self, get_args, get_origin
+
+from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from workloads.key_changes import Change, with_changes
+from workloads.nearest import nearest_names
+from workloads.terms import Measure
+from workloads.values import Budget, Value, keys_of, refuse_all
+
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
+
+SURVIVING_SHARE = 3
+"""One in so many trials goes on to the next rung, which trains up to so many times the epochs."""
+MOST_TRIALS = 100
+MOST_VALUES = 100
+MOST_KEYS = 20
+_MOST_TEXT = 300
+STATE = "sweep.json"
+"""The table of a sweep, in the output of its run and in each of its checkpoints."""
+
+WRITTEN_BY_PLAN = ("model.read", "read_script")
+"""Keys of a job that no person writes."""
+_OF_THE_RUN = "one machine trains all trials"
+_FIXED = {
+    "name": "all trials are of one run",
+    "project": "all trials are of one run",
+    "epochs": "a sweep shares them out itself: each trial is trained for a part of them, the best one for all",
+    "sweep": "a sweep is not within a sweep",
+    **dict.fromkeys(WRITTEN_BY_PLAN, "plan writes it, and no person"),
+    **dict.fromkeys(("nodes", "constraints", "objective", "on_slow", "checkpoint_every"), _OF_THE_RUN),
+    **dict.fromkeys(("framework", "container", "secrets"), f"{_OF_THE_RUN} in one container"),
+    **dict.fromkeys(("data",), f"{_OF_THE_RUN} on the same images"),
+    **dict.fromkeys(("export", "track"), "only the best trial is brought home"),
+    **dict.fromkeys(
+        ("model.python", "model.onnx", "model.weights", "model.classes"),
+        "it is read or fetched once, before the sweep",
+    ),
+}
+"""Keys that have one value for all trials, and why; those within them too."""
+
+
+class SweepSpec(Value):
+    """The keys that a sweep tries, with their values: `optimizer.learning_rate: [0.1, 0.01]`; a trial is one value of
+    each. Without `trials` every combination is a trial."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[tuple[JsonValue, ...], Field(max_length=MOST_VALUES)]]
+
+    trials: Annotated[int, Field(strict=True, ge=2, le=MOST_TRIALS)] | None = Field(
+        default=None, description="so many of the combinations, drawn with the job's seed; without it all of them"
+    )
+    budget_usd: Budget | None = Field(
+        default=None, description="the most that the whole sweep may cost; the lower of it and constraints.budget_usd"
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        refuse_all(self._contradictions())
+        return self
+
+    @property
+    def values(self) -> Mapping[str, tuple[JsonValue, ...]]:
+        """The values of each key, in the order of the file."""
+        return self.__pydantic_extra__ or {}
+
+    @property
+    def combinations(self) -> int:
+        """How many trials the full grid has."""
+        return math.prod(map(len, self.values.values()))
+
+    def _contradictions(self) -> Iterator[str]:
+        if not self.values:
+            yield "name at least one key with its values, such as optimizer.learning_rate: [0.1, 0.01]"
+            return
+        if len(self.values) > MOST_KEYS:
+            yield f"{len(self.values)} keys are swept; {MOST_KEYS} is the most"
+        for key, values in self.values.items():
+            yield from _key_problems(key, values)
+        if not all(self.values.values()):
+            return
+        count = self.combinations
+        if self.trials is None and count > MOST_TRIALS:
+            yield f"{count:,} combinations are more than {MOST_TRIALS} trials; write trials: N to draw N of them"
+        if self.trials is not None and self.trials > count:
+            yield f"trials: {self.trials} are more than the {count} combinations; leave out trials to train all of them"
+
+
+def _key_problems(key: str, values: Sequence[JsonValue]) -> Iterator[str]:
+    """What is wrong with a key of a sweep, whatever the rest of the job."""
+    reason = next((why for fixed, why in _FIXED.items() if key == fixed or key.startswith(f"{fixed}.")), None)
+    if reason is not None:
+        yield f"{key} cannot be swept: {reason}"
+    elif not values:
+        yield f"{key} has no values; write at least two, or leave it out"
+    elif len(values) == 1:
+        yield f"{key} has one value; write it in the job itself, or add others"
+    elif len({json.dumps(value) for value in values}) < len(values):
+        yield f"{key} has the same value twice"
+
+
+class Trial(NamedTuple):
+    """`number` from 1; `values` of the keys that are swept; `job` is what it trains, with all of the epochs."""
+
+    number: int
+    values: Mapping[str, JsonValue]
+    job: TrainingJob
+
+
+def trials_of(job: TrainingJob) -> tuple[Trial, ...]:
+    """The trials of a job with a sweep, in the order of its combinations; the last key changes fastest.
+
+    Raises ValueError, which names the first combination that is no job.
+    """
+    return _trials(job.to_json(), type(job))
+
+
+@lru_cache(maxsize=16)
+def _trials(text: str, kind: type[TrainingJob]) -> tuple[Trial, ...]:
+    """`kind` is the class of jobs, which has this module's SweepSpec and is not imported here."""
+    values = json.loads(text)
+    spec = SweepSpec.model_validate(values.pop("sweep"))
+    for key in spec.values:
+        _refuse_unknown(key, kind)
+    count = spec.combinations
+    numbers: Sequence[int] = range(count)
+    if spec.trials is not None and spec.trials < count:
+        numbers = sorted(random.Random(values.get("seed", 0)).sample(range(count), spec.trials))
+    plain = json.dumps(values)
+    return tuple(
+        _trial(number, _combination(spec, index), plain, kind) for number, index in enumerate(numbers, start=1)
+    )
+
+
+def sweep_problems(job: TrainingJob) -> Iterator[str]:
+    """How the sweep does not go with the rest of its job, and the first combination that is no job."""
+    if job.sweep is None:
+        return
+    if job.container is not None:
+        yield "sweep: a container of your own trains one job; leave out container or sweep"
+    elif job.nodes > 1:
+        yield "sweep: trials are trained on one machine; leave out nodes or sweep"
+    elif job.model.file is not None and any(key.startswith("model.") for key in job.sweep.values):
+        yield "sweep: a network in a file is read once, for all trials; sweep keys outside model"
+    else:
+        try:
+            trials_of(job)
+        except ValueError as error:
+            yield f"sweep: {error}"
+
+
+def _refuse_unknown(key: str, kind: type[TrainingJob]) -> None:
+    """Raises ValueError for what is no single key of a job file."""
+    known = keys_of(kind)
+    parts = [one for one in known if one.startswith(f"{key}.")]
+    if parts:
+        raise ValueError(f"{key} is a group of keys; sweep one of them, such as {parts[0]}")
+    group = key.rpartition(".")[0]
+    holds = kind.model_fields[group].annotation if group in kind.model_fields else None
+    is_free = any(get_origin(part) is dict for part in (holds, *get_args(holds)))
+    if key not in known and not is_free:
+        near = nearest_names(key, known)
+        raise ValueError(f"there is no key {key!r}{f'; did you mean {near[0]!r}?' if near else ''}")
+
+
+def _combination(spec: SweepSpec, index: int) -> dict[str, JsonValue]:
+    """The values of one combination of the grid, counted from 0."""
+    chosen: dict[str, JsonValue] = {}
+    for key, values in reversed(tuple(spec.values.items())):
+        index, place = divmod(index, len(values))
+        chosen[key] = values[place]
+    return {key: chosen[key] for key in spec.values}
+
+
+def _trial(number: int, values: Mapping[str, JsonValue], plain: str, kind: type[TrainingJob]) -> Trial:
+    """`plain` is the job without its sweep, as JSON. Raises ValueError where the combination is no job."""
+    changes = [Change(tuple(key.split(".")), value, "") for key, value in values.items()]
+    try:
+        return Trial(number, values, kind.model_validate(with_changes(json.loads(plain), changes)))
+    except ValidationError as error:
+        raise ValueError(f"{values_text(values)} is no job: {_first_problem(error)}") from None
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors(include_url=False)[0]
+    where = ".".join(map(str, first["loc"]))
+    text = first["msg"].removeprefix("Value error, ")[:_MOST_TEXT]
+    return f"{where}: {text[:1].lower()}{text[1:]}" if where else text
+
+
+def values_text(values: Mapping[str, JsonValue]) -> str:
+    """`optimizer.learning_rate 0.1, optimizer.momentum 0.9`."""
+    return ", ".join(f"{key} {value if isinstance(value, str) else json.dumps(value)}" for key, value in values.items())
+
+
+class Rung(NamedTuple):
+    """`trials` are trained up to the end of `epochs`, counted from the beginning of each."""
+
+    epochs: int
+    trials: int
+
+
+def rungs_of(epochs: int, trials: int) -> tuple[Rung, ...]:
+    """The rungs of so many trials of so many epochs; the last one trains all epochs.
+
+    Where there are too few epochs for all rungs, those that would train up to the same epoch are one: more trials are
+    trained to the end then.
+    """
+    counts = [trials]
+    while counts[-1] > 1:
+        counts.append(-(-counts[-1] // SURVIVING_SHARE))
+    parts = (SURVIVING_SHARE**power for power in reversed(range(len(counts))))
+    lengths = sorted({max(1, -(-epochs // part)) for part in parts})
+    return tuple(map(Rung, lengths, counts))
+
+
+def planned_epochs(rungs: Sequence[Rung]) -> int:
+    """The epochs that all trials of the rungs are trained for together."""
+    return sum(rung.trials * new for rung, new in zip(rungs, new_epochs(rungs), strict=True))
+
+
+def new_epochs(rungs: Sequence[Rung]) -> list[int]:
+    """Of each rung, the epochs that each of its trials is trained for beyond the rung before."""
+    return [rung.epochs - before for rung, before in zip(rungs, (0, *(rung.epochs for rung in rungs)), strict=False)]
+
+
+def images_of_an_epoch(job: TrainingJob, images: int) -> int:
+    """What an epoch of `images` shows in whole batches."""
+    return max(1, images // job.global_batch_size) * job.global_batch_size
+
+
+def planned_images(job: TrainingJob, images: int) -> list[list[int]]:
+    """Of each rung the images of each of its trials, of a data set of so many; the most where batches differ, since
+    nobody knows which trials go on."""
+    trials = trials_of(job)
+    rungs = rungs_of(job.epochs, len(trials))
+    of_an_epoch = sorted((images_of_an_epoch(trial.job, images) for trial in trials), reverse=True)
+    return [
+        [new * of_an_epoch[place] for place in range(rung.trials)]
+        for rung, new in zip(rungs, new_epochs(rungs), strict=True)
+    ]
+
+
+class Result(Value):
+    """What a trial was worth on the held-out images after so many epochs; `failure` says why it has no figures."""
+
+    trial: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)]
+    accuracy: float | None = None
+    loss: float | None = None
+    failure: Annotated[str, Field(max_length=2_000)] = ""
+
+    def order(self, measure: Measure) -> tuple[float, ...]:
+        """Sorts the best first; of equals the one with the lower number."""
+        accuracy = -math.inf if self.accuracy is None else self.accuracy
+        loss = math.inf if self.loss is None else self.loss
+        first = (-accuracy, loss) if measure is Measure.ACCURACY else (loss, -accuracy)
+        return (*first, self.trial)
+
+
+class Task(NamedTuple):
+    """What a sweep does next: train a trial up to an epoch. `rung` counts from 0."""
+
+    rung: int
+    trial: int
+    epochs: int
+
+
+class Standing:
+    """How a sweep stands: everything follows from the results so far, so that it goes on wherever it was left."""
+
+    def __init__(self, rungs: Sequence[Rung], trials: int, measure: Measure, results: Sequence[Result] = ()) -> None:
+        self.results = tuple(results)
+        self._rungs = tuple(rungs)
+        self._all = tuple(range(1, trials + 1))
+        self._measure = measure
+
+    def with_result(self, result: Result) -> Standing:
+        """The same after one more result."""
+        return Standing(self._rungs, len(self._all), self._measure, (*self.results, result))
+
+    def next_task(self) -> Task | None:
+        """The next trial to train; None: all rungs are done, or no trial that is left has figures."""
+        for number, rung in enumerate(self._rungs):
+            done = {result.trial for result in self._of(rung)}
+            for trial in self._participants(number):
+                if trial not in done:
+                    return Task(number, trial, rung.epochs)
+        return None
+
+    @property
+    def best(self) -> int | None:
+        """The trial with the best result of the furthest rung that has any; None before the first, and where all have
+        failed there."""
+        furthest = next((ranked for rung in reversed(self._rungs) if (ranked := self._of(rung))), ())
+        return next(iter(self._best_of(furthest, 1)), None)
+
+    def kept(self) -> set[int]:
+        """Trials whose state may still be needed: those that a rung has yet to train, and the best of those that it has
+        trained, as many as go on."""
+        task = self.next_task()
+        if task is None:
+            return set() if self.best is None else {self.best}
+        results = self._of(self._rungs[task.rung])
+        last = task.rung + 1 == len(self._rungs)
+        going_on = 1 if last else self._rungs[task.rung + 1].trials
+        waiting = set(self._participants(task.rung)) - {result.trial for result in results}
+        return waiting | set(self._best_of(results, going_on))
+
+    def done(self) -> list[list[int]]:
+        """Of each rung the trials that have a result."""
+        return [[result.trial for result in self._of(rung)] for rung in self._rungs]
+
+    def _of(self, rung: Rung) -> list[Result]:
+        return [result for result in self.results if result.epochs == rung.epochs]
+
+    def _participants(self, number: int) -> list[int]:
+        if number == 0:
+            return list(self._all)
+        before = self._of(self._rungs[number - 1])
+        return sorted(self._best_of(before, self._rungs[number].trials))
+
+    def _best_of(self, results: Sequence[Result], count: int) -> list[int]:
+        ranked = sorted((result for result in results if not result.failure), key=lambda one: one.order(self._measure))
+        return [result.trial for result in ranked[:count]]
+
+
+class TableRow(Value):
+    """A trial in the table of a sweep, with its results from the first rung on."""
+
+    trial: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
+    values: dict[str, JsonValue]
+    results: tuple[Result, ...] = ()
+
+
+class SweepTable(Value):
+    """What a sweep has come to, as `sweep.json` has it. `best` is None while nobody knows it."""
+
+    job_digest: str
+    measure: Measure
+    rungs: tuple[Rung, ...]
+    trials: Annotated[tuple[TableRow, ...], Field(max_length=MOST_TRIALS)]
+    best: int | None = None
+    epochs: int
+    grid_epochs: int
+
+
+def table_of(job: TrainingJob, results: Sequence[Result]) -> SweepTable:
+    """The table of a sweep after these results."""
+    trials = trials_of(job)
+    rungs = rungs_of(job.epochs, len(trials))
+    standing = Standing(rungs, len(trials), job.validation.measure, results)
+    return SweepTable(
+        job_digest=job.digest(),
+        measure=job.validation.measure,
+        rungs=rungs,
+        trials=tuple(
+            TableRow(
+                trial=trial.number,
+                values=dict(trial.values),
+                results=tuple(result for result in results if result.trial == trial.number),
+            )
+            for trial in trials
+        ),
+        best=standing.best if standing.next_task() is None else None,
+        epochs=planned_epochs(rungs),
+        grid_epochs=job.epochs * len(trials),
+    )

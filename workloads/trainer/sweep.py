@@ -1,0 +1,284 @@
+"""Trains a sweep: its trials one after another within one run directory, each in a process of its own.
+
+`trials/NNN/` is a run directory of a trial. The checkpoint of the sweep is the one record of how it stands: the results
+so far, and the newest checkpoint of each trial that may still go on, as links. Whatever lies in `trials/` when a
+process begins is what an earlier one left and is made anew from there, so that it does not matter at which instant
+that was killed. To whoever watches the run, the sweep is one training: its steps are those of the job's own batch.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.sweep import (
+    STATE,
+    Result,
+    Standing,
+    SweepTable,
+    Task,
+    Trial,
+    rungs_of,
+    table_of,
+    trials_of,
+    values_text,
+)
+from workloads.trainer.checkpoint import Checkpoints, Position, linked
+from workloads.trainer.errors import (
+    EXIT_DEADLINE,
+    EXIT_DONE,
+    EXIT_STOPPED,
+    BadInputError,
+    DivergedError,
+    TrainerError,
+    TrainingStopped,
+)
+from workloads.trainer.output import adopt_output
+from workloads.trainer.progress import State, write_atomically
+from workloads.trainer.rung_result import forget_result, read_result
+from workloads.trainer.sweep_progress import Relay
+from workloads.trainer.trial_process import ChildProcess, Start
+from workloads.trainer.watch import stop_reason
+
+if TYPE_CHECKING:
+    from workloads.job import TrainingJob
+    from workloads.trainer.prepare import Setting
+
+_LOOK_SECONDS = 0.5
+_RESERVED_SECONDS = 10.0
+"""Between the deadline of a trial and that of the sweep: its last checkpoint is linked into the sweep's."""
+_PART = "trial-"
+
+
+def train_sweep(job: TrainingJob, setting: Setting, attempt: int, start: Start = ChildProcess) -> None:
+    """Train the sweep to its end, from the newest checkpoint on, and write the best trial's output/ as the run's.
+
+    Raises BadInputError, TrainingStopped, DeadlineReached, DivergedError (no trial that was left gives numbers), or
+    TrainerError.
+    """
+    if setting.limits.max_steps is not None:
+        raise BadInputError("a sweep is not measured: leave out --max-steps, or the job's sweep")
+    if not setting.group.is_alone:
+        raise BadInputError("a sweep is trained by one process; start it without torchrun or srun of several tasks")
+    setting.progress.status(State.STARTING)
+    _Sweep(job, setting, attempt, start).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of a trial's checkpoint within the sweep's: `trial-003-state.npz`."""
+
+    trial: int
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"{_PART}{self.trial:03}-{self.name}"
+
+    @staticmethod
+    def of(text: str) -> _Part | None:
+        if not text.startswith(_PART):
+            return None
+        number, _, name = text.removeprefix(_PART).partition("-")
+        return _Part(int(number), name)
+
+
+class _Sweep:
+    def __init__(self, job: TrainingJob, setting: Setting, attempt: int, start: Start) -> None:
+        self._job, self._setting, self._attempt, self._start = job, setting, attempt, start
+        self._digest = job.digest()
+        self._trials = {trial.number: trial for trial in trials_of(job)}
+        self._rungs = rungs_of(job.epochs, len(self._trials))
+        self._folder = setting.run_dir / "trials"
+        self._store = Checkpoints(setting.run_dir / "checkpoints")
+        self._standing = self._restored()
+        self._saved_step = -1
+        self._relay = Relay(job, self._rungs, setting.progress, setting.clock)
+
+    def run(self) -> None:
+        """Go from task to task until the best trial is known, and bring out its model."""
+        self._relay.stand_at(self._standing.done())
+        while (task := self._standing.next_task()) is not None:
+            self._discard_others(task)
+            self._standing = self._standing.with_result(self._train(task))
+            self._relay.stand_at(self._standing.done())
+            self._save(self._relay.step)
+        best = self._standing.best
+        if best is None:
+            raise DivergedError(f"no trial that was left gives numbers: {self._failures()}")
+        self._finish(self._trials[best])
+
+    def _failures(self) -> str:
+        failed = [result for result in self._standing.results if result.failure]
+        last = failed[-1]
+        return f"trial {last.trial} ({values_text(self._trials[last.trial].values)}): {last.failure}"
+
+    def _train(self, task: Task) -> Result:
+        """Train a trial up to the end of its rung. Raises what ends the whole sweep."""
+        trial = self._trials[task.trial]
+        self._setting.progress.event(
+            "trial", trial=trial.number, rung=task.rung + 1, epochs=task.epochs, values=values_text(trial.values)
+        )
+        folder = self._folder_of(trial.number)
+        forget_result(self._prepared(trial))
+        self._run_process(trial, task, ("--until-epoch", str(task.epochs)))
+        try:
+            result = read_result(folder)
+        except (OSError, ValueError) as error:
+            raise TrainerError(f"trial {trial.number} ended without a result: {error}") from error
+        if result.failure:
+            self._setting.progress.warn(f"trial {trial.number} ({values_text(trial.values)}) ends: {result.failure}")
+        return Result(trial=trial.number, epochs=task.epochs, **result.model_dump())
+
+    def _finish(self, best: Trial) -> None:
+        """Let the best trial write its output, and make it the run's."""
+        self._prepared(best)
+        self._run_process(best, None, ())
+        table = table_of(self._job, self._standing.results)
+        output = self._setting.run_dir / "output"
+        try:
+            adopt_output(output, self._folder_of(best.number) / "output", STATE, _table_text(table))
+        except OSError as error:
+            raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
+        self._relay.tell_end(State.DONE)
+
+    def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
+        """The trainer on one trial, to its end. Raises TrainerError, TrainingStopped or DeadlineReached."""
+        limits, clock = self._setting.limits, self._setting.clock
+        self._raise_if_due()
+        folder = self._folder_of(trial.number)
+        process = self._start((*self._arguments(folder), *more))
+        progress = folder / "attempts" / str(self._attempt) / "progress.jsonl"
+        tail = self._relay.of_task(trial, task, progress, lambda: self._save_within(task))
+        is_asked = False
+        while (code := process.wait(_LOOK_SECONDS)) is None:
+            tail.look()
+            if stop_reason(limits, clock, _RESERVED_SECONDS) is not None and not is_asked:
+                is_asked = True
+                process.stop()
+        tail.look()
+        # A signal to all processes may end that of the trial before it can say so.
+        if code in (EXIT_STOPPED, EXIT_DEADLINE) or (code != EXIT_DONE and stop_reason(limits, clock) is not None):
+            self._end_early()
+        if code != EXIT_DONE:
+            raise _failure(code, trial, folder / "attempts" / str(self._attempt) / "status.json")
+
+    def _raise_if_due(self) -> None:
+        if stop_reason(self._setting.limits, self._setting.clock, _RESERVED_SECONDS) is not None:
+            self._end_early()
+
+    def _end_early(self) -> None:
+        """Raises TrainingStopped or DeadlineReached."""
+        reason = stop_reason(self._setting.limits, self._setting.clock, 2 * _RESERVED_SECONDS)
+        reason = reason or TrainingStopped("the trial was stopped")
+        self._relay.tell_end(State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE)
+        raise reason
+
+    def _arguments(self, folder: Path) -> tuple[str, ...]:
+        setting = self._setting
+        deadline = setting.limits.deadline_unix
+        return (
+            *("--job", str(folder / "job.json"), "--run-dir", str(folder), "--attempt", str(self._attempt)),
+            *("--data-dir", str(setting.data_dir)),
+            *(() if deadline is None else ("--deadline-unix", f"{deadline - _RESERVED_SECONDS:.3f}")),
+        )
+
+    def _prepared(self, trial: Trial) -> Path:
+        """The folder of a trial, without what an earlier process told there."""
+        folder = self._folder_of(trial.number)
+        shutil.rmtree(folder / "attempts", ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = self._setting.run_dir / "weights.keras"
+        if weights.is_file() and not (folder / weights.name).exists():
+            linked(weights, folder / weights.name)
+        write_atomically(folder / "job.json", trial.job.to_json())
+        return folder
+
+    def _folder_of(self, trial: int) -> Path:
+        return self._folder / f"{trial:03}"
+
+    def _discard_others(self, task: Task) -> None:
+        """Remove what no rung will ask for again."""
+        kept = {*self._standing.kept(), task.trial}
+        for number in self._trials.keys() - kept:
+            shutil.rmtree(self._folder_of(number), ignore_errors=True)
+
+    def _save_within(self, task: Task | None) -> None:
+        """Save the sweep while a trial is trained; the end of its rung is saved with its result."""
+        if task is not None and self._relay.step < self._relay.end_of(task):
+            self._save(self._relay.step, also=task.trial)
+
+    def _save(self, step: int, also: int | None = None) -> None:
+        """Save the results so far and what may still go on; `also` is the trial that is being trained."""
+        if step <= self._saved_step:
+            return
+        position = Position(
+            step=step,
+            epoch=self._relay.epoch,
+            job_digest=self._digest,
+            images=self._relay.images,
+            steps_per_epoch=self._relay.steps_per_epoch,
+        )
+        trials = self._standing.kept() | ({also} if also else set())
+        table = table_of(self._job, self._standing.results)
+        try:
+            self._store.save_files(position, (STATE, _table_text(table)), self._files_of(trials))
+        # A full disk does not end a training that may still finish: an older checkpoint is still complete.
+        except OSError as error:
+            self._setting.progress.warn(f"no checkpoint could be written at step {step}, training goes on: {error}")
+            return
+        self._saved_step = step
+        self._setting.progress.event("checkpoint", step=step, epoch=self._relay.epoch)
+
+    def _files_of(self, trials: set[int]) -> dict[str, Path]:
+        files = {}
+        for trial in sorted(trials):
+            newest = Checkpoints(self._folder_of(trial) / "checkpoints").newest_folder
+            for file in sorted(newest.iterdir()) if newest else ():
+                files[_Part(trial, file.name).text] = file
+        return files
+
+    def _restored(self) -> Standing:
+        """How the newest checkpoint says that the sweep stands; the trials' folders are made anew from it."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        results: Sequence[Result] = ()
+        newest = self._store.newest_files(self._digest, self._setting.progress.warn)
+        if newest is not None:
+            folder, mark = newest
+            table = SweepTable.model_validate_json((folder / STATE).read_bytes())
+            results = sorted(
+                (result for row in table.trials for result in row.results), key=lambda one: (one.epochs, one.trial)
+            )
+            self._bring_back(folder, mark.files)
+        return Standing(self._rungs, len(self._trials), self._job.validation.measure, results)
+
+    def _bring_back(self, folder: Path, files: Mapping[str, str]) -> None:
+        parts = {name: part for name in files if (part := _Part.of(name)) is not None}
+        steps = {
+            part.trial: int(json.loads((folder / name).read_bytes())["step"])
+            for name, part in parts.items()
+            if part.name == "complete.json"
+        }
+        for name, part in parts.items():
+            step = f"step-{steps[part.trial]:08}"
+            linked(folder / name, self._folder_of(part.trial) / "checkpoints" / step / part.name)
+
+
+def _table_text(table: SweepTable) -> str:
+    return table.model_dump_json(indent=1)
+
+
+def _failure(code: int | None, trial: Trial, status: Path) -> TrainerError:
+    """Why the process of a trial ended: what it said last, with its exit code."""
+    message: Any = ""
+    with suppress(OSError, ValueError, AttributeError):
+        message = json.loads(status.read_bytes()).get("message", "")
+    error = TrainerError(f"trial {trial.number} ({values_text(trial.values)}): {message or f'exit code {code}'}")
+    # A signal (a kill for want of memory) is told as a shell tells it, so that whoever started this knows it.
+    error.exit_code = 128 - code if code is not None and code < 0 else code or error.exit_code
+    return error
