@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.clock import SystemClock
@@ -27,6 +28,13 @@ def signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PLAN_") or any(one.traces and name in one.traces.variables for one in VENDORS):
             monkeypatch.delenv(name)
+
+
+def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Works in this folder with the state in its `home`, and nothing of this computer's own settings and sign-ins."""
+    signed_out(monkeypatch)
+    monkeypatch.setenv("PLAN_HOME", str(folder / "home"))
+    monkeypatch.chdir(folder)
 
 
 def on_the_doubles_day(monkeypatch: pytest.MonkeyPatch) -> None:

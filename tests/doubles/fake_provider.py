@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from providers import registry
 from providers.base import (
@@ -28,6 +29,8 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import FakeMachine, FakeStore, Sighting, done_at_once, trains_well
 
 if TYPE_CHECKING:
+    import pytest
+
     from pricing.offers import Offer, OfferQuery
 
 Script = Callable[[FakeMachine], Iterator[Sighting]]
@@ -230,6 +233,16 @@ def make(settings: ProviderSettings) -> FakeProvider:
     return PROVIDERS[-1] if PROVIDERS else FakeProvider(FakeClock(), [done_at_once], tidy=True)
 
 
+AnyProvider = TypeVar("AnyProvider", bound=FakeProvider)
 PROVIDERS: list[FakeProvider] = []
 FACTORY = (registry.FACTORIES, "local", f"{__name__}:make")
 """For `monkeypatch.setitem`: this machine is a fake one from now on."""
+
+
+@contextmanager
+def as_this_machine(double: AnyProvider, monkeypatch: pytest.MonkeyPatch) -> Iterator[AnyProvider]:
+    """What `local` is, as long as it lasts."""
+    monkeypatch.setitem(*FACTORY)
+    PROVIDERS.append(double)
+    yield double
+    PROVIDERS.remove(double)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.desk import signed_out
+from tests.desk import own_home
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
@@ -44,9 +44,7 @@ COMMANDS = (
 
 @pytest.fixture(autouse=True)
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])

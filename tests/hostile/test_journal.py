@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.desk import TINY, signed_out
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
 
@@ -49,15 +49,10 @@ BAD_COLUMNS = (
 
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
-    made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(made)
-    yield
-    fake_provider.PROVIDERS.remove(made)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch):
+        yield
 
 
 def two_runs() -> list[str]:

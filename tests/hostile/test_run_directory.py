@@ -14,11 +14,11 @@ from planner.runs.events import Event, Message
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Run
 from providers.base import InstanceState
-from tests.desk import TINY, signed_out
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, FakeStore, Sighting
-from tests.doubles.fake_provider import FACTORY, FakeProvider, TimedProvider
+from tests.doubles.fake_provider import FakeProvider, TimedProvider
 from tests.hostile.run_directory import BAD_LINES, EVIL, evil_lines, make_hostile
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
@@ -43,15 +43,10 @@ def hostile_to_its_end(machine: FakeMachine) -> Iterator[Sighting]:
 
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
-    made = TimedProvider(FakeClock(), [hostile], tidy=True)
-    fake_provider.PROVIDERS.append(made)
-    yield made
-    fake_provider.PROVIDERS.remove(made)
+    with fake_provider.as_this_machine(TimedProvider(FakeClock(), [hostile], tidy=True), monkeypatch) as made:
+        yield made
 
 
 def launched(tmp_path: Path) -> Run:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from planner.runs.proposal.consent import foreign_parts
 from providers.agent.web import WebError, download
 from tests.builders import a_job
-from tests.desk import signed_out
+from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
 from workloads.addresses import shown_address
 
@@ -31,9 +31,7 @@ global_batch_size: 128
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(JOB)
     return tmp_path
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
+import importlib
 from datetime import date, timedelta
 from pathlib import Path
 from types import ModuleType
@@ -13,19 +11,10 @@ import pytest
 
 from scripts.spot_drift import HISTORY, Series, read_series
 
-FILE = Path(__file__).parents[3] / "benchmarks" / "spot_prices_replay.py"
-
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("spot_prices_replay", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["spot_prices_replay"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["spot_prices_replay"]
+def bench() -> ModuleType:
+    return importlib.import_module("benchmarks.spot_prices_replay")
 
 
 def series(family: str, first_usd: float, later_usd: float, changes_on: date) -> Series:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.desk import TINY
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 
 if TYPE_CHECKING:
@@ -22,16 +21,9 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     """This machine, whose runs are over before anybody looks."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
-    double = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(double)
-    yield double
-    fake_provider.PROVIDERS.remove(double)
+    own_home(tmp_path, monkeypatch)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch) as made:
+        yield made
 
 
 def test_what_fails_after_a_run_leaves_its_success(tmp_path: Path) -> None:

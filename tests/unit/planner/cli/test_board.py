@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.desk import TINY
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once, waits
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 from workloads.extras import install_hint
 
@@ -31,17 +31,10 @@ sys.exit(int(os.environ.get("TENSORBOARD_CODE", "0")))
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
     """This machine, whose runs are over before anybody looks."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
-    double = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(double)
-    yield double
-    fake_provider.PROVIDERS.remove(double)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch) as made:
+        yield made
 
 
 @pytest.fixture

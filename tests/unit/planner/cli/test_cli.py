@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from planner.cli.app import COMMANDS
 from pricing.catalog import Catalog
 from tests.builders import small_catalog
 from tests.conftest import ROOT
-from tests.desk import TINY
+from tests.desk import TINY, own_home
 from tests.doubles.fake_provider import FACTORY
 from tests.unit.planner.cli.command import plan
 from workloads.datasets import DATASETS
@@ -33,12 +32,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own with a job in it; state below it."""
-    for name in list(os.environ):
-        if name.startswith("PLAN_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    own_home(tmp_path, monkeypatch)
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "job.yaml").write_text(TINY)
     return tmp_path
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.builders import small_catalog
+from tests.desk import own_home
 from tests.unit.planner.cli.command import CommandResult, plan
 
 JOB = """name: mine
@@ -22,10 +22,7 @@ optimizer: {name: sgd}
 @pytest.fixture(autouse=True)
 def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of one's own with two jobs in it; state below it."""
-    for name in [name for name in os.environ if name.startswith("PLAN_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "other.yaml").write_text(JOB.replace("mine", "other").replace("epochs: 3", "epochs: 300"))
     return small_catalog(tmp_path)

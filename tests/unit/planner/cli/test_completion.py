@@ -12,7 +12,7 @@ import pytest
 
 from planner.cli import completion
 from planner.cli.app import COMMANDS
-from tests.desk import TINY, signed_out
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
@@ -23,9 +23,7 @@ from tests.unit.planner.cli.command import plan
 @pytest.fixture
 def completes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], list[str]]:
     """What fish gets for a line."""
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
 
     def words(line: str) -> list[str]:
         with monkeypatch.context() as shell:

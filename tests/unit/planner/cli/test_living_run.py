@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +16,11 @@ from planner.runs.journal.locks import RunLocks
 from planner.runs.run import Phase
 from providers.base import EndKind, LaunchRequest
 from tests.builders import a_run
-from tests.desk import TINY
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.terminal import FakeTerminal
 from tests.unit.planner.cli.command import CommandResult, plan
 
@@ -49,17 +48,10 @@ def trains_until_asked(machine: FakeMachine) -> Iterator[Sighting]:
 
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Preparing]:
-    for name in list(os.environ):
-        if name.startswith("PLAN_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
-    made = Preparing(FakeClock(), [trains_until_asked], tidy=True)
-    fake_provider.PROVIDERS.append(made)
-    yield made
-    fake_provider.PROVIDERS.remove(made)
+    with fake_provider.as_this_machine(Preparing(FakeClock(), [trains_until_asked], tidy=True), monkeypatch) as made:
+        yield made
 
 
 def launch(*more: object) -> CommandResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from planner.cli.job_options import DEFAULT_BATCH
 from planner.cli.own_folder import job_of_folder
 from planner.errors import BadInputError
 from tests.builders import small_catalog
+from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
 from workloads.data_folder.counts import count_images
 from workloads.jobfile import read_job
@@ -22,10 +22,7 @@ Image: Any = pytest.importorskip("PIL.Image")
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder; state below it."""
-    for name in [name for name in os.environ if name.startswith("PLAN_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     return tmp_path
 
 

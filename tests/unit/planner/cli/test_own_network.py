@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import pytest
 import yaml
 
 from planner.planning.own_networks import Reading, with_network
+from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
 from workloads.graph import Shape
 from workloads.graph_builder import GraphBuilder, Window
@@ -27,10 +27,7 @@ PYTHON = "python: 'my_net.py:build'"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith("PLAN_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "my_net.py").write_text("raise SystemExit('it ran')\n")
     (tmp_path / "net.onnx").touch()

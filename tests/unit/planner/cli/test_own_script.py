@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from planner.planning.own_measurements import OwnMeasurement, add_measurement
 from planner.planning.this_machine import shape_of
+from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
 from workloads.jobfile import read_job
 
@@ -19,10 +19,7 @@ JOB = "name: mine\nscript: train.py\nargs: {epochs: 3}\n"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith("PLAN_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "home").mkdir(mode=0o700)
     (tmp_path / "train.py").write_text("raise SystemExit('it ran')\n")
     (tmp_path / "job.yaml").write_text(JOB)

@@ -20,7 +20,7 @@ from tests.desk import TINY, on_the_doubles_day, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import CommandResult, plan
 from workloads.jobfile import read_job
 
@@ -369,12 +369,9 @@ def test_a_network_that_is_lost_for_minutes_loses_no_pilot(tmp_path: Path) -> No
 
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeProvider]:
-    monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
-    made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(made)
-    yield made
-    fake_provider.PROVIDERS.remove(made)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch) as made:
+        yield made
 
 
 def test_a_pilot_on_this_machine_costs_nothing_and_is_kept(local: FakeProvider, tmp_path: Path) -> None:

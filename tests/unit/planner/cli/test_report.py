@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.desk import TINY
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once, stubborn
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 
 
 @pytest.fixture(autouse=True)
 def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProvider]:
-    for name in list(os.environ):
-        if name.startswith("PLAN_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
+    own_home(tmp_path, monkeypatch)
     (tmp_path / "job.yaml").write_text(TINY)
-    double = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(double)
-    yield double
-    fake_provider.PROVIDERS.remove(double)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch) as made:
+        yield made
 
 
 def launched(*options: str) -> str:

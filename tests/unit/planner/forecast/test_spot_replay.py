@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import itertools
 import statistics
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from types import ModuleType
 from typing import Any
@@ -16,19 +13,10 @@ import pytest
 
 from planner.forecast.simulate import Spell
 
-FILE = Path(__file__).parents[4] / "benchmarks" / "spot_replay.py"
-
 
 @pytest.fixture(scope="module")
-def replay() -> Iterator[ModuleType]:
-    spec = importlib.util.spec_from_file_location("spot_replay", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["spot_replay"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["spot_replay"]
+def replay() -> ModuleType:
+    return importlib.import_module("benchmarks.spot_replay")
 
 
 def a_trace(replay: ModuleType, pattern: str, gap_seconds: float = 600.0) -> Any:

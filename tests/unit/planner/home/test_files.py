@@ -12,7 +12,7 @@ import pytest
 from planner.home.files import NAMES, mended, persons_files, private_files
 from planner.settings import load_settings
 from providers.local.store import FolderStore
-from tests.desk import TINY, signed_out
+from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
@@ -33,9 +33,7 @@ def umask() -> Iterator[None]:
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where commands keep their state; this machine's runs are over at once."""
-    signed_out(monkeypatch)
-    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+    own_home(tmp_path, monkeypatch)
     monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
     made = FakeProvider(FakeClock(), [done_at_once], tidy=True)

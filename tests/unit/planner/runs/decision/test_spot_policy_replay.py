@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+import importlib
 from types import ModuleType
 from typing import Any
 
@@ -13,22 +10,10 @@ import pytest
 
 from planner.runs.decision.spot_policy import TUNED, Outages, chance_to_hold
 
-FOLDER = Path(__file__).parents[5] / "benchmarks"
-
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(FOLDER))
-    spec = importlib.util.spec_from_file_location("spot_policy_benchmark", FOLDER / "spot_policy.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["spot_policy_benchmark"] = module
-    spec.loader.exec_module(module)
-    yield module
-    for name in ("spot_policy_benchmark", "spot_replay"):
-        sys.modules.pop(name, None)
-    sys.path.remove(str(FOLDER))
+def bench() -> ModuleType:
+    return importlib.import_module("benchmarks.spot_policy")
 
 
 def a_trace(bench: ModuleType, pattern: str) -> Any:

@@ -25,7 +25,7 @@ from tests.desk import TINY
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
-from tests.doubles.fake_provider import FACTORY, FakeProvider
+from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 
 T4 = Gpu(index=0, name="Tesla T4", memory_gib=15.0)
@@ -83,12 +83,9 @@ def test_the_version_of_the_driver(output: str, version: str) -> None:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(*FACTORY)
     (tmp_path / "job.yaml").write_text(TINY)
-    made = FakeProvider(FakeClock(), [done_at_once], tidy=True)
-    fake_provider.PROVIDERS.append(made)
-    yield tmp_path
-    fake_provider.PROVIDERS.remove(made)
+    with fake_provider.as_this_machine(FakeProvider(FakeClock(), [done_at_once], tidy=True), monkeypatch):
+        yield tmp_path
 
 
 def test_measure_writes_a_row_that_check_reads_and_that_names_nobody(here: Path) -> None:
