@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from planner.planning.calibration import (
-    add_calibration,
     calibration_job,
     calibration_of,
     evidence_of,
@@ -16,6 +15,7 @@ from planner.planning.calibration import (
     processor_key,
 )
 from planner.planning.own_measurements import MOST_OTHERS
+from planner.planning.own_rows import add_row
 from planner.planning.processor import cores_of, read_cpuinfo
 from planner.throughput.values import Basis
 from pricing.devices import CPU_DEVICE
@@ -66,7 +66,7 @@ def calibrate(
         say("it could not be measured: the estimate is the model's")
         return False
     row = calibration_of(speed, key, short, now())
-    add_calibration(settings.calibrations, row)
+    add_row(settings.calibrations, row)
     busy = f", while other programs had {row.others:.0%} of the processors" if row.others >= _TOLD_FROM else ""
     say(f"it did {speed.images_per_second:,.0f} images/s{busy}; kept for this processor")
     return True

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import ThisMachineError
 from planner.forecast.estimate import Workload
 from planner.planning.own_measurements import MOST_OTHERS
+from planner.planning.own_rows import load_rows
 from planner.throughput.values import Basis, Throughput
 from workloads.job import TrainingJob, job_from_json
 from workloads.terms import DataName
@@ -61,35 +61,7 @@ class Calibration:
 
 def load_calibrations(path: Path) -> list[Calibration]:
     """Every readable row, oldest first. Raises ThisMachineError where the file cannot be read."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise ThisMachineError(
-            f"cannot read {path}: {error}", "move it away; the next launch writes a new one"
-        ) from None
-    return [row for row in map(_row, lines) if row is not None]
-
-
-def add_calibration(path: Path, row: Calibration) -> None:
-    """Append one row. Raises ThisMachineError where it cannot be written."""
-    text = json.dumps(asdict(row) | {"measured_at": row.measured_at.isoformat()}, sort_keys=True)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
-    except OSError as error:
-        raise ThisMachineError(f"cannot write {path}: {error}", "the job itself is not affected") from None
-
-
-def _row(line: str) -> Calibration | None:
-    try:
-        values = json.loads(line)
-        row = Calibration(**{**values, "measured_at": datetime.fromisoformat(values["measured_at"])})
-        return row if row.images_per_second > 0 and 0 <= row.others <= 1 else None
-    except (ValueError, TypeError, KeyError):
-        return None
+    return load_rows(path, Calibration, lambda row: row.images_per_second > 0 and 0 <= row.others <= 1)
 
 
 def calibration_of(speed: MeasuredSpeed, processor: str, job: TrainingJob, now: datetime) -> Calibration:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from planner.errors import ThisMachineError
+from planner.planning.own_rows import load_rows
 
 MOST_OTHERS = 0.25
 """A measurement while other programs had more than this share of the processors counts until there is a better one."""
@@ -67,41 +66,10 @@ def rented_name(provider: str, instance_type: str) -> str:
 
 
 def load_measurements(path: Path) -> list[OwnMeasurement]:
-    """Every readable row, oldest first; a line that was cut off by a crash is passed over.
-
-    Raises ThisMachineError where the file cannot be read.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError) as error:
-        raise ThisMachineError(f"cannot read {path}: {error}", "move it away; new runs write a new one") from None
-    return [row for row in map(_row, lines) if row is not None]
-
-
-def add_measurement(path: Path, row: OwnMeasurement) -> None:
-    """Append one row. Raises ThisMachineError where it cannot be written."""
-    text = json.dumps(asdict(row) | {"measured_at": row.measured_at.isoformat()}, sort_keys=True)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A line that a crash cut off must not take this one with it.
-        cut_off = path.is_file() and path.read_bytes()[-1:] not in (b"", b"\n")
-        with path.open("a", encoding="utf-8") as file:
-            file.write("\n" * cut_off + text + "\n")
-    except OSError as error:
-        raise ThisMachineError(f"cannot write {path}: {error}", "the run itself is not affected") from None
+    """Every readable row, oldest first. Raises ThisMachineError where the file cannot be read."""
+    return load_rows(path, OwnMeasurement, lambda row: 0 <= row.others <= 1)
 
 
 def at_rest(rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
     """Those that were taken on a machine at rest; all of them where none was."""
     return [row for row in rows if row.others <= MOST_OTHERS] or list(rows)
-
-
-def _row(line: str) -> OwnMeasurement | None:
-    try:
-        values = json.loads(line)
-        row = OwnMeasurement(**{**values, "measured_at": datetime.fromisoformat(values["measured_at"])})
-        return row if 0 <= row.others <= 1 else None
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.datasets.storage_costs import Stays, rates_of, stays
 from planner.errors import PlanError, StateError, ThisMachineError
-from planner.planning.own_measurements import add_measurement, rented_name
+from planner.planning.own_measurements import rented_name
+from planner.planning.own_rows import add_row
 from planner.planning.this_machine import shape_of, trained_job
 from planner.runs.directory.progress import Story, story_of
 from planner.runs.directory.proofs import Vouched
@@ -163,7 +164,7 @@ class Receipts:
             return
         row = replace(row, job=trained_job(job), device=where.device, device_count=where.device_count)
         for one in of_tries(row, story, job) if run.try_settings else [row]:
-            add_measurement(self._settings.measurements, one)
+            add_row(self._settings.measurements, one)
 
 
 class _Where(NamedTuple):

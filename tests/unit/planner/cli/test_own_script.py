@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.planning.own_measurements import OwnMeasurement, add_measurement
+from planner.planning.own_measurements import OwnMeasurement
+from planner.planning.own_rows import add_row
 from planner.planning.this_machine import shape_of
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
@@ -57,7 +58,7 @@ def test_after_a_pilot_it_has_a_time_on_that_machine(folder: Path) -> None:
         per_epoch_seconds=None, after_seconds=None, measured_at=datetime(2026, 11, 26, tzinfo=UTC), run_id="r",
         framework="torch", device="T4", half_width=0.02, total_images=100_000, job=job.to_json(),
     )  # fmt: skip
-    add_measurement(folder / "home" / "measurements.jsonl", row)
+    add_row(folder / "home" / "measurements.jsonl", row)
     assert asdict(row)["total_images"] == 100_000
     asked = ("estimate", "job.yaml", "--deadline", "9h", "--provider", "aws", "--device", "T4")
     rows = plan(*asked, "--json").json["candidates"]

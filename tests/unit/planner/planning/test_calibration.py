@@ -11,14 +11,8 @@ import pytest
 
 from planner.errors import ThisMachineError
 from planner.forecast.estimate import Workload
-from planner.planning.calibration import (
-    Calibration,
-    add_calibration,
-    calibrated,
-    calibration_job,
-    load_calibrations,
-    newest,
-)
+from planner.planning.calibration import Calibration, calibrated, calibration_job, load_calibrations, newest
+from planner.planning.own_rows import add_row
 from planner.throughput.values import Basis, Throughput
 from tests.builders import a_job, a_throughput
 from tests.doubles.clock import NOON
@@ -37,18 +31,25 @@ def test_what_is_kept_is_read_again_and_a_line_that_cannot_be_is_passed_over(tmp
     assert load_calibrations(path) == []
     rows = [a_calibration(), a_calibration(others=0.5, measured_at=NOON + timedelta(days=1))]
     for row in rows:
-        add_calibration(path, row)
+        add_row(path, row)
     with path.open("a", encoding="utf-8") as file:
-        file.write('{"processor": "here"}\n{"half a\n')
-    add_calibration(path, a_calibration(images_per_second=0.0))
-    assert load_calibrations(path) == rows
+        file.write('{"processor": "here"}\n{"others": "none"}\n{"half a')
+    more = [a_calibration(images_per_second=60.0), a_calibration(images_per_second=0.0)]
+    for row in more:
+        add_row(path, row)
+    assert load_calibrations(path) == [*rows, more[0]], "the row after a line that was cut off is not lost with it"
+
+
+def test_a_row_whose_figures_are_no_numbers_is_passed_over(tmp_path: Path) -> None:
+    add_row(tmp_path / "rows", a_calibration(others="none"))
+    assert load_calibrations(tmp_path / "rows") == []
 
 
 def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(ThisMachineError, match="cannot read"):
         load_calibrations(tmp_path)
     with pytest.raises(ThisMachineError, match="cannot write"):
-        add_calibration(tmp_path, a_calibration())
+        add_row(tmp_path, a_calibration())
 
 
 def test_the_newest_of_a_machine_at_rest_counts() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from planner.errors import ThisMachineError
-from planner.planning.own_measurements import OwnMeasurement, add_measurement, load_measurements
+from planner.planning.own_measurements import OwnMeasurement, load_measurements
+from planner.planning.own_rows import add_row
 from tests.doubles.clock import NOON
 
 ROW = OwnMeasurement(
@@ -21,7 +22,7 @@ def test_rows_come_back_in_order(tmp_path: Path) -> None:
     path = tmp_path / "state" / "measurements.jsonl"
     rows = [ROW, replace(ROW, run_id="run-2", setup_seconds=None), replace(ROW, framework="ü\n")]
     for row in rows:
-        add_measurement(path, row)
+        add_row(path, row)
     assert load_measurements(path) == rows
 
 
@@ -44,19 +45,19 @@ def test_none_yet_is_no_error(tmp_path: Path) -> None:
 )
 def test_a_line_that_was_cut_off_or_is_none_is_passed_over(tmp_path: Path, line: str) -> None:
     path = tmp_path / "m.jsonl"
-    add_measurement(path, ROW)
+    add_row(path, ROW)
     with path.open("a", encoding="utf-8") as file:
         file.write(line + "\n")
-    add_measurement(path, replace(ROW, run_id="run-2"))
+    add_row(path, replace(ROW, run_id="run-2"))
     assert [row.run_id for row in load_measurements(path)] == ["run-1", "run-2"]
 
 
 def test_a_row_after_a_crash_in_the_middle_of_a_line_is_not_lost(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
-    add_measurement(path, ROW)
+    add_row(path, ROW)
     with path.open("a", encoding="utf-8") as file:
         file.write('{"machine": "m", "sha')
-    add_measurement(path, replace(ROW, run_id="run-2"))
+    add_row(path, replace(ROW, run_id="run-2"))
     assert [row.run_id for row in load_measurements(path)] == ["run-1", "run-2"]
 
 
@@ -68,4 +69,4 @@ def test_a_file_that_is_not_text_or_no_file_is_this_machines_error(tmp_path: Pat
     with pytest.raises(ThisMachineError, match="cannot read"):
         load_measurements(tmp_path)
     with pytest.raises(ThisMachineError, match="cannot write"):
-        add_measurement(tmp_path, ROW)
+        add_row(tmp_path, ROW)

@@ -11,7 +11,8 @@ import pytest
 
 from planner.forecast.plan import RankedOffer
 from planner.planning.build_plan import PlanQuery, make_plan
-from planner.planning.own_measurements import OwnMeasurement, add_measurement, load_measurements
+from planner.planning.own_measurements import OwnMeasurement, load_measurements
+from planner.planning.own_rows import add_row
 from planner.planning.rented_measurements import RentedMeasurements
 from planner.planning.this_machine import shape_of, trained_job
 from planner.settings import Settings
@@ -106,7 +107,7 @@ def speeds(rows: list[RankedOffer]) -> set[tuple[str, int, str, float]]:
 
 def test_a_pilot_re_ranks_its_machine_and_its_device_elsewhere(settings: Settings) -> None:
     before = planned(settings)
-    add_measurement(settings.measurements, a_pilot(images_per_second=9000.0))
+    add_row(settings.measurements, a_pilot(images_per_second=9000.0))
     after = planned(settings)
     one = [row for row in speeds(after) if row[1] == 1]
     assert {("aws", 1, "measured", 9000.0), ("gcp", 1, "measured", 9000.0)} <= set(one)
@@ -129,7 +130,7 @@ def test_a_pilot_re_ranks_its_machine_and_its_device_elsewhere(settings: Setting
 def test_a_pilot_of_another_job_never_takes_away_what_was_measured(settings: Settings) -> None:
     """A row that is scaled from an own run is wider than one that was measured."""
     before = widths(planned(settings))
-    add_measurement(settings.measurements, a_pilot(a_job(model={"preset": "vgg11"}, data={"name": "cifar10"})))
+    add_row(settings.measurements, a_pilot(a_job(model={"preset": "vgg11"}, data={"name": "cifar10"})))
     after = widths(planned(settings))
     assert {name: after[name] <= width * (1 + 1e-9) for name, width in before.items()} == dict.fromkeys(before, True)
 
@@ -141,14 +142,14 @@ def widths(rows: list[RankedOffer]) -> dict[tuple[str, str, str], float]:
 
 def test_a_change_that_advice_tries_is_no_surprise(settings: Settings) -> None:
     """Its precision is a plain word, of which a job's own serializer warns."""
-    add_measurement(settings.measurements, a_pilot())
+    add_row(settings.measurements, a_pilot())
     job = JOB.model_copy(update={"precision": "fp32"})
     assert RentedMeasurements(load_measurements(settings.measurements)).there(job, on("aws", "g4dn.xlarge")) is None
 
 
 def test_a_simulated_pilot_changes_no_rented_row(settings: Settings) -> None:
     before = planned(settings)
-    add_measurement(settings.measurements, a_pilot(machine="sim/t4.one", images_per_second=90_000.0))
+    add_row(settings.measurements, a_pilot(machine="sim/t4.one", images_per_second=90_000.0))
     assert planned(settings) == before
 
 

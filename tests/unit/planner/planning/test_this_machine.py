@@ -12,9 +12,10 @@ import pytest
 
 from planner.forecast.allowances import START_SECONDS
 from planner.forecast.plan import MachineEstimate
-from planner.planning.calibration import Calibration, add_calibration, processor_key
+from planner.planning.calibration import Calibration, processor_key
 from planner.planning.load import Load
-from planner.planning.own_measurements import OwnMeasurement, add_measurement
+from planner.planning.own_measurements import OwnMeasurement
+from planner.planning.own_rows import add_row
 from planner.planning.processor import cores_of
 from planner.planning.this_machine import (
     CPU_START_SECONDS,
@@ -74,7 +75,7 @@ def quote(
 ) -> MachineEstimate:
     settings = Settings(home=tmp_path, usd_per_hour=Decimal(usd_per_hour))
     for row in rows:
-        add_measurement(settings.measurements, row)
+        add_row(settings.measurements, row)
     says: Any = predictor or Says(a_throughput(100.0, Basis.MODELLED))
     return quote_this_machine(
         job or a_job(), machine or MACHINE, settings, says, DeviceTable(DEVICES.values()), Processor(cpuinfo)
@@ -139,7 +140,7 @@ def test_a_measurement_beside_other_programs_does_not_replace_a_better_one(
 
 def test_what_others_have_today_is_taken_from_a_measurement_once(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
-    add_measurement(settings.measurements, a_row(images_per_second=100.0, others=0.5))
+    add_row(settings.measurements, a_row(images_per_second=100.0, others=0.5))
     busy = Processor(ZEN4, Load(free_share=0.5))
     says: Any = Says(a_throughput(1.0))
     found = quote_this_machine(a_job(), MACHINE, settings, says, DeviceTable(DEVICES.values()), busy).throughput
@@ -256,7 +257,7 @@ def test_a_calibration_scales_what_the_model_says_until_an_own_run_does(tmp_path
         processor=key, images_per_second=40.0, others=0.25, framework="tensorflow 2.21.0", measured_at=NOON,
         job=trained_job(other),
     )  # fmt: skip
-    add_calibration(Settings(home=tmp_path).calibrations, kept)
+    add_row(Settings(home=tmp_path).calibrations, kept)
     found = quote(tmp_path).throughput
     assert found is not None
     # 40 with four fifths of the machine are 50 on all of it; another batch than the calibration's.
@@ -275,7 +276,7 @@ def test_right_after_a_calibration_the_load_is_the_one_that_it_met(tmp_path: Pat
         processor=processor_key(cores_of(ZEN4), MACHINE), images_per_second=50.0, others=1.0,
         framework="tensorflow 2.21.0", measured_at=NOON, job=trained_job(job),
     )  # fmt: skip
-    add_calibration(settings.calibrations, kept)
+    add_row(settings.calibrations, kept)
     says: Any = Says(a_throughput(100.0, Basis.MODELLED))
     rates = []
     for minutes in (1, 3):
