@@ -32,6 +32,8 @@ SURVIVING_SHARE = 3
 MOST_TRIALS = 100
 MOST_VALUES = 100
 MOST_KEYS = 20
+MOST_FAILURE = 2_000
+"""Characters of what is said of a trial that has failed."""
 _MOST_TEXT = 300
 STATE = "sweep.json"
 """The table of a sweep, in the output of its run and in each of its checkpoints."""
@@ -265,7 +267,7 @@ class Result(Value):
     epochs: Annotated[int, Field(ge=1, le=1_000_000)]
     accuracy: float | None = None
     loss: float | None = None
-    failure: Annotated[str, Field(max_length=2_000)] = ""
+    failure: Annotated[str, Field(max_length=MOST_FAILURE)] = ""
 
     def order(self, measure: Measure) -> tuple[float, ...]:
         """Sorts the best first; of equals the one with the lower number."""

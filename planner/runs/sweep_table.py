@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +50,9 @@ def _places(run: Run, store: RunStore | None) -> Iterator[bytes]:
     """What is at each of the places where a table may be, the newest first."""
     if run.model_folder:
         file = Path(run.model_folder) / STATE
-        if file.is_file() and file.stat().st_size <= _MOST_BYTES:
-            yield file.read_bytes()
+        with suppress(OSError):  # what cannot be read here is in the run directory too
+            if file.is_file() and file.stat().st_size <= _MOST_BYTES:
+                yield file.read_bytes()
     if store is None:
         return
     steps = sorted(

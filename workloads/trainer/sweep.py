@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.sweep import (
+    MOST_FAILURE,
     STATE,
     Result,
     Standing,
@@ -133,7 +134,8 @@ class _Sweep:
             raise TrainerError(f"trial {trial.number} ended without a result: {error}") from error
         if result.failure:
             self._setting.progress.warn(f"trial {trial.number} ({values_text(trial.values)}) ends: {result.failure}")
-        return Result(trial=trial.number, epochs=task.epochs, **result.model_dump())
+        figures = result.model_dump() | {"failure": result.failure[:MOST_FAILURE]}
+        return Result(trial=trial.number, epochs=task.epochs, **figures)
 
     def _finish(self, best: Trial) -> None:
         """Let the best trial write its output, and make it the run's."""
@@ -146,6 +148,7 @@ class _Sweep:
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
         self._relay.tell_end(State.DONE)
+        shutil.rmtree(self._folder, ignore_errors=True)  # the run has the output, and nothing goes on
 
     def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
         """The trainer on one trial, to its end. Raises TrainerError, TrainingStopped or DeadlineReached."""
@@ -250,7 +253,10 @@ class _Sweep:
         newest = self._store.newest_files(self._digest, self._setting.progress.warn)
         if newest is not None:
             folder, mark = newest
-            table = SweepTable.model_validate_json((folder / STATE).read_bytes())
+            try:
+                table = SweepTable.model_validate_json((folder / STATE).read_bytes())
+            except ValueError as error:
+                raise BadInputError("the checkpoint is of another version of the trainer; start afresh") from error
             results = sorted(
                 (result for row in table.trials for result in row.results), key=lambda one: (one.epochs, one.trial)
             )

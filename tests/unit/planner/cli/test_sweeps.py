@@ -74,8 +74,13 @@ def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
     assert "best: trial 1, whose model is the run's" in said.out
     document = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
     assert [len(row["results"]) for row in document["trials"]] == [3, 2, 2, 1, 1, 1, 1, 1, 1]
-    (tmp_path / f"flowers-{run['run_id']}" / "sweep.json").write_text("{}")
-    assert "the table of run" in plan("history", "--sweep", run["run_id"]).err
+    file = tmp_path / f"flowers-{run['run_id']}" / "sweep.json"
+    table = file.read_text()
+    for spoiled in ("{}", "[" * 100_000, table.replace('"trial": 1', '"trial": 1e400'), table[:-9]):
+        file.write_text(spoiled)
+        assert "the table of run" in plan("history", "--sweep", run["run_id"]).err
+    file.write_text(json.dumps(json.loads(table.replace('"failure": ""', '"failure": "\\u001b[2J"'))))
+    assert "\x1b" not in plan("history", "--sweep", run["run_id"]).out
 
 
 @pytest.mark.parametrize(
