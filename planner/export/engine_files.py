@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from planner.errors import BadInputError
-from planner.planning.own_networks import check_trained
+from planner.planning.own_networks import check_exported
 from providers.cloud.trainer_wheel import pinned, wheel_bytes
 from workloads.job import Framework, TrainingJob
 from workloads.pretrained import weights_address, weights_file
@@ -60,10 +60,6 @@ def engine_files(
 
     Raises BadInputError for a job that the engine's machines could not read or train.
     """
-    if job.script is not None:
-        raise BadInputError(
-            f"{job.name} runs a script of your own, which is not exported", "plan launch runs it, also on Slurm"
-        )
     _check(job, engine)
     if image is not None and not _IMAGE.fullmatch(image):
         hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"
@@ -94,7 +90,7 @@ _IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?
 
 
 def _check(job: TrainingJob, engine: Engine) -> None:
-    check_trained(job)
+    check_exported(job)
     if job.nodes > 1 and job.framework is Framework.TENSORFLOW and job.xla:
         raise BadInputError("tensorflow with xla: true trains on one machine", "leave xla out, or write nodes: 1")
     if job.data.url is not None or weights_address(job) is not None:

@@ -13,7 +13,7 @@ from planner.datasets.storage_costs import format_bytes
 from planner.errors import BadInputError
 from planner.export.export_files import Images
 from planner.forecast.estimate import more_weights
-from planner.planning.own_networks import check_trained
+from planner.planning.own_networks import check_exported
 from pricing.free_places import FreePlace
 from providers.cloud.trainer_wheel import WHEEL
 from workloads.job import Framework, TrainingJob
@@ -127,7 +127,7 @@ def checkpoint_bytes(job: TrainingJob) -> int:
 
 def check_job(job: TrainingJob, name: str) -> None:
     """Raises BadInputError for what no machine of the place `name` can be given."""
-    check_trained(job)
+    check_exported(job)
     if job.nodes > 1:
         raise BadInputError(f"{name} gives one machine, and the job asks for {job.nodes}", "write nodes: 1")
     if job.data.name is DataName.IMAGENET:

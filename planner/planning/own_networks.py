@@ -105,6 +105,15 @@ def check_trained(job: TrainingJob) -> None:
         )
 
 
+def check_exported(job: TrainingJob) -> None:
+    """Raises BadInputError for a job that no file for another engine can be written of."""
+    check_trained(job)
+    if job.script is not None:
+        raise BadInputError(
+            f"{job.name} runs a script of your own, which is not exported", "plan launch runs it, also on Slurm"
+        )
+
+
 def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
     """The text of a Python file ("" for ONNX) and the digest of the file. Raises BadInputError."""
     try:
