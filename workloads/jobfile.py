@@ -175,12 +175,12 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     _refuse_control_characters([read.table, list(read.dependencies or ())], (), {}, str(file))
     values = {**({"framework": read.framework} if read.framework else {}), **read.table, **data}
     dependencies = read.dependencies
-    if "requirements" in data or "requirements" in read.table:
+    if values.get("requirements") is not None:
         if dependencies is not None:
             raise JobFileError(
                 f"{path}: requirements and the dependencies in {file.name} are two lists of the same", "keep one"
             )
-        where = path if "requirements" in data else file
+        where = path if data.get("requirements") is not None else file
         dependencies = read_requirements(_written_path(where, "requirements", str(values["requirements"])))
     values["script"] = str(file.resolve())
     values["read_script"] = {"sha256": read.sha256, "source": read.source, "dependencies": dependencies or ()}

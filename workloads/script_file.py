@@ -50,7 +50,7 @@ def read_script_file(path: Path) -> ScriptFile:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         why = getattr(error, "msg", error)
         raise JobFileError(f"{path}{line}: not valid Python: {why}", "mend the script") from None
     metadata = _metadata(source, path)

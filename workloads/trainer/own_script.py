@@ -76,9 +76,9 @@ def run_script(job: TrainingJob, setting: Setting, attempt_number: int) -> None:
     others = frozenset(descendants(os.getpid()))
     setting.progress.status(State.STARTING)
     packages = _installed(attempt)
-    reports = Reports(attempt.folder / "progress.jsonl")
+    _only_plain(attempt.folder)
     # What an earlier start of this attempt has told is over.
-    setting.progress.event("phase", name="start", seconds=0.0)
+    reports = Reports(attempt.folder / "progress.jsonl", skips=True)
     began = setting.clock.monotonic()
     try:
         code, asked = _watched(attempt, _command(attempt), _environment(attempt, packages), reports)

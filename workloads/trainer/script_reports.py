@@ -19,9 +19,10 @@ _FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
 
 
 class Reports:
-    """The newest figures of one attempt. `now` is steady, in seconds."""
+    """The newest figures of one attempt. `now` is steady, in seconds. With `skips` what is there already is passed
+    over."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, skips: bool = False) -> None:
         self.step = 0
         self.first_step = 0
         self.count = 0
@@ -32,7 +33,7 @@ class Reports:
         self.figures: dict[str, float] = {}
         self.first_at: float | None = None
         self._path = path
-        self._offset = 0
+        self._offset = path.stat().st_size if skips and path.is_file() else 0
         self._rest = b""
 
     def read(self, now: float) -> None:
