@@ -20,8 +20,9 @@ from providers.base import Provider, ProviderSettings, RunId
 from providers.errors import ProviderError
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
-from workloads.data_folder.check import PARQUET, Report, check_folder
+from workloads.data_folder.check import PARQUET, check_folder
 from workloads.data_folder.problems import duplicate_texts, problems_of_job
+from workloads.data_folder.report import Report
 from workloads.data_folder.values import DataFolderError
 from workloads.job import TrainingJob
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from planner.errors import BadInputError
 
 if TYPE_CHECKING:
-    from workloads.data_folder.check import Report
+    from workloads.data_folder.report import Report
     from workloads.graph import Graph
     from workloads.key_changes import Change
 

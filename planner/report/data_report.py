@@ -9,8 +9,8 @@ from workloads.data_folder.values import left_out_text
 from workloads.terminal_text import visible
 
 if TYPE_CHECKING:
-    from workloads.data_folder.check import Report, Sizes
     from workloads.data_folder.duplicates import Duplicates
+    from workloads.data_folder.report import Report, Sizes
 
 _COLUMNS = (
     Column("label", right=True),

@@ -5,77 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from workloads.data_folder.decode import ImageError, Look, looked_at
-from workloads.data_folder.duplicates import MOST_COMPARED, Contents, Duplicates, count_duplicates, digest_of
+from workloads.data_folder.duplicates import MOST_COMPARED, Contents, count_duplicates, digest_of
 from workloads.data_folder.entries import Tally, files_below
 from workloads.data_folder.layout import read_layout, refuse_no_folder
 from workloads.data_folder.npz import check_pixels
 from workloads.data_folder.parquet import ParquetLayout, rows_of
 from workloads.data_folder.problems import class_problems, class_warnings
 from workloads.data_folder.published import PublishedSet
+from workloads.data_folder.report import ClassCount, Report, Sizes
 from workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
 from workloads.data_folder.taken import Taken
 from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import DataFolderError, ImageLayout, LeftOut, RecordLayout
+from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
 
 PARQUET = "Parquet, an image and a label in each row"
 _MOST_NAMED = 20
 """Unreadable images that are kept by name; all of them are counted."""
 _AT_ONCE = 256
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClassCount:
-    """`label` as the run numbers the class; `name` is "" where nothing tells it."""
-
-    label: int
-    name: str
-    train: int
-    hold_out: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """Width and height in pixels: of the image with the fewest pixels, of the middle one, of the one with the most."""
-
-    least: tuple[int, int]
-    middle: tuple[int, int]
-    most: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """`first_label` and `last_label` are those of the files, None for folders of images, whose names are the labels.
-
-    `decoded` images were read, of which `unreadable_images` could not be; `sizes` and `channels` (1 grey, 3 colour) are
-    theirs, None where none was read. `notes` say what a run does not take of the images. `duplicates` is None where
-    they were not looked for. `problems` are what a run would fail for or train wrongly with, `warnings` what one should
-    know of the folder before.
-    """
-
-    folder: str
-    kind: str
-    classes: tuple[ClassCount, ...]
-    train_images: int
-    hold_out_images: int
-    first_label: int | None
-    last_label: int | None
-    size_bytes: int
-    decoded: int
-    unreadable_images: int
-    unreadable: tuple[Unreadable, ...]
-    sizes: Sizes | None
-    channels: int | None
-    left_out: tuple[LeftOut, ...]
-    duplicates: Duplicates | None
-    problems: tuple[str, ...]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    samples: tuple[Sample, ...] = ()
 
 
 def check_folder(

@@ -9,7 +9,7 @@ from workloads.data_folder.duplicates import MOST_SHARE, Duplicates
 from workloads.data_folder.values import LeftOut, loose_text, wrong_count_text
 
 if TYPE_CHECKING:
-    from workloads.data_folder.check import ClassCount, Report
+    from workloads.data_folder.report import ClassCount, Report
     from workloads.job import TrainingJob
 
 

@@ -35,8 +35,8 @@ from providers.errors import ProviderError
 from providers.stores import registry
 from providers.stores.pending_uploads import Unfinished
 from providers.stores.store import ObjectStore, data_store
-from workloads.data_folder.check import Report
 from workloads.data_folder.counts import count_images
+from workloads.data_folder.report import Report
 from workloads.data_folder.sheet import write_sheet
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
