@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm azurite simulator browser tables fit accuracy bench later k80 clean
+.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -19,6 +19,7 @@ help:
 	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
 	@echo "make sizes   install each extra by itself and write its size into docs/installation.md (needs the network)"
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
+	@echo "make machine  boot what a rented machine gets in QEMU, and see it off at its deadline with a dead disk (root, Debian)"
 	@echo "make browser install Chromium (root, Debian) and axe-core, for the tests of pages in make check"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
@@ -78,6 +79,11 @@ slurm:
 
 docker: engine
 	scripts/docker.sh
+
+# Five trials beside one another take 20 minutes on two cores; the disk is made once.
+machine: $(VENV)/.dev
+	scripts/machine.sh
+	MACHINE=true $(BIN)/pytest -m e2e --numprocesses 5 -q tests/e2e/computer
 
 azurite:
 	@scripts/azurite.sh

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Callable
 
 from providers.agent.agent import Agent
 from providers.agent.clock import Clock
+from providers.agent.container import container_memory_gib
 from providers.agent.end import End
 from providers.agent.endings import RESTARTING, Ending, failed
 from providers.agent.loop import drive, until
-from providers.agent.machine import AgentMachine
+from providers.agent.machine import AgentMachine, memory_bytes
 from providers.agent.processes import MachineProcesses, Processes
 from providers.agent.requests import Access
 from providers.agent.spec import Paths, SpecError, read_spec
@@ -50,7 +52,9 @@ def machine(boot: Path, spec: Path, paths: Paths, clock: Clock, processes: Proce
     except (ValueError, KeyError) as error:
         raise SpecError(f"{boot}: {error}") from error
     store = open_store(access)
-    return AgentMachine(read_spec(spec.read_text(encoding="utf-8")), paths, clock, processes, access, store)
+    asked = read_spec(spec.read_text(encoding="utf-8"))
+    asked = replace(asked, memory_gib=asked.memory_gib or container_memory_gib(memory_bytes()))
+    return AgentMachine(asked, paths, clock, processes, access, store)
 
 
 def act(arguments: list[str], here: AgentMachine) -> int:

@@ -19,6 +19,10 @@ TPU_ACCESS = ("--privileged", "--network", "host")
 machine's own addresses (docs/adr/0018). What trains on a TPU can therefore become the machine's identity."""
 METADATA_ADDRESSES = ("169.254.169.254/32", "168.63.129.16/32")
 """The metadata service of every cloud, and Azure's host agent."""
+MOST_PROCESSES = 16_384
+"""Processes and threads of a container: a trainer has hundreds; a machine of Linux has 32,768 numbers for them at least
+(kernel.pid_max, proc(5)), which its own services need too."""
+MOST_OPEN_FILES = 65_536
 _QUICK_SECONDS = 60.0
 
 
@@ -35,6 +39,13 @@ class Exit:
     error: str
 
 
+def container_memory_gib(machine_bytes: int) -> float:
+    """What a container may take of a machine's memory: all but a sixteenth, at least half a GiB and at most 4, which
+    the system, Docker and the agent keep."""
+    machine_gib = machine_bytes / 1024**3
+    return machine_gib - min(4.0, max(0.5, machine_gib / 16))
+
+
 def firewall(verb: str, address: str) -> tuple[str, ...]:
     """The iptables rule that keeps containers from an address. Names still resolve: Google's resolver is there."""
     match = ("-d", address, "-p", "tcp", "!", "--dport", "53", "-j", "REJECT", "--reject-with", "tcp-reset")
@@ -47,6 +58,7 @@ def common_arguments(spec: Spec, paths: Paths) -> tuple[str, ...]:
     words = [
         "--init",
         *("--shm-size", f"{spec.shm_gib:g}g", "--ulimit", "memlock=-1"),
+        *("--pids-limit", str(MOST_PROCESSES), "--ulimit", f"nofile={MOST_OPEN_FILES}:{MOST_OPEN_FILES}"),
         *(() if spec.memory_gib is None else ("--memory", f"{int(spec.memory_gib * 1024)}m")),
         *gpus,
         *(TPU_ACCESS if spec.privileged and spec.device.kind == "tpu" else ()),

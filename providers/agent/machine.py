@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,3 +26,8 @@ class AgentMachine:
     access: Access
     store: Store
     free_bytes: Callable[[Path], int] = lambda path: shutil.disk_usage(path).free
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -112,6 +112,16 @@ class Paths:
         """The path of a file whose presence tells the timer of the boot deadline that training has begun."""
         return self.root / "running"
 
+    @property
+    def crashes(self) -> Path:
+        """The path of a file with a line for each time that the machine went down without a word."""
+        return self.root / "crashes"
+
+    def mark_running(self) -> None:
+        """Tell the timer of the boot deadline, and in memory the last switch, that training has begun."""
+        for folder in (self.volatile, self.root):
+            (folder / "running").touch()
+
     def make(self) -> None:
         """Create the folders; what holds secrets is readable to the owner alone."""
         for folder in (self.run_dir, self.root / "data", self.root / "machine", self.spool, self.volatile):

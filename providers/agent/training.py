@@ -109,7 +109,7 @@ class Training:
             raise EndedError(attempt.watch.ending)
         attempt.container.start()
         self._follow = attempt.container.follow()
-        machine.paths.running_mark.touch()
+        machine.paths.mark_running()
         attempt.watch.training = True
         self._pulse.beat()
         attempt.status.change("running", "training")
@@ -248,8 +248,11 @@ class Training:
         self._note_checkpoint()
 
     def _note_checkpoint(self) -> None:
-        if self._attempt.checkpoints.stored:
-            self._attempt.status.details["checkpoint"] = self._attempt.checkpoints.stored
+        stored, details = self._attempt.checkpoints.stored, self._attempt.status.details
+        if stored and details.get("checkpoint") != stored:
+            details["checkpoint"] = stored
+            # Those before it are not in a row with later ones.
+            self._attempt.machine.paths.crashes.unlink(missing_ok=True)
 
     def _accelerator(self) -> None:
         if self._attempt.machine.spec.device.kind != "cpu" and not self._looking.busy:

@@ -15,8 +15,8 @@ from providers.cloud.agent_archive import AGENT, reading_source
 from providers.cloud.propagation import machine_patience_seconds
 from providers.registry import VENDORS
 
-MOST_BYTES = 13 * 1024
-"""EC2 takes 16 KB of user data; what is over this does not fit after a few more values."""
+MOST_BYTES = 16 * 1024
+"""What EC2 takes (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html)."""
 MOST_BYTES_WITH_A_DISK = 64 * 1024
 """Only machines of Google have a data disk to mount, and Google takes 256 KB a value
 (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata#limitations)."""
@@ -33,13 +33,14 @@ class Boot:
     """What the start-up text is made from. `run_key` (LaunchRequest) is for whoever may read user data; nothing else in
     it is secret.
 
-    `run_uri` is where the run directory is (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, azblob://ACCOUNT/CONTAINER/PREFIX)
-    and `region` the region of that bucket. `deadline` ends the machine, `boot_deadline` ends it unless it trains by
-    then. The hashes are of the run directory's attempts/N/machine/agent.pyz and spec.json. `endpoints` replaces
-    addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double. `driver` is the branch of
-    NVIDIA's driver that the machine installs where its image has none, "" for nothing. `identity` is the path of the
-    managed identity that the machine is, "" where a machine has one alone. `data_disk_gib` is the size of a blank disk
-    that the machine formats and mounts for its data, 0 where it has none.
+    `run_uri` is where the run directory is (s3://BUCKET/PREFIX, gs://BUCKET/PREFIX,
+    azblob://ACCOUNT/CONTAINER/PREFIX) and `region` the region of that bucket. `deadline` ends the machine,
+    `boot_deadline` ends it unless it trains by then; `requested_at` is when it was asked for: a clock that is
+    behind it is wrong. The hashes are of the run directory's attempts/N/machine/agent.pyz and spec.json.
+    `endpoints` replaces addresses by name (metadata, s3, gcs, blob, …) and is empty but for a test double. `driver`
+    is the branch of NVIDIA's driver that the machine installs where its image has none, "" for nothing. `identity`
+    is the path of the managed identity that the machine is, "" where a machine has one alone. `data_disk_gib` is
+    the size of a blank disk that the machine formats and mounts for its data, 0 where it has none.
     """
 
     cloud: str
@@ -47,6 +48,7 @@ class Boot:
     attempt: int
     deadline: datetime
     boot_deadline: datetime
+    requested_at: datetime
     agent_sha256: str
     spec_sha256: str
     region: str = ""
@@ -66,7 +68,7 @@ class Boot:
             raise ValueError("the key of a run has 64 hexadecimal digits")
         if self.driver and not _BRANCH.fullmatch(self.driver):
             raise ValueError(f"{self.driver!r} is no branch of NVIDIA's driver")
-        if self.deadline.tzinfo is None or self.boot_deadline.tzinfo is None:
+        if any(at.tzinfo is None for at in (self.deadline, self.boot_deadline, self.requested_at)):
             raise ValueError("a deadline has a time zone")
 
 
@@ -83,9 +85,10 @@ def start_up(boot: Boot) -> str:
         f"- {_block(_shell('arm.sh', boot))}"
         "write_files:\n"
         + _file("/etc/trainplan/boot.json", f"{json.dumps(_values(boot))}\n")
-        + _file(f"{_HERE}/fetch.py", f"{_packed(reading_source())}\n", encoding="gz+b64")
-        + "".join(_file(f"{_HERE}/{name}", _block(_shell(name, boot))) for name in _scripts(boot))
-        + _file("/etc/systemd/system/trainplan.service", _block(_shell("trainplan.service", boot)))
+        + _packed_file(f"{_HERE}/fetch.py", reading_source())
+        + _file(f"{_HERE}/start.sh", _block(_shell("start.sh", boot)))
+        + "".join(_packed_file(f"{_HERE}/{name}", _shell(name, boot).encode()) for name in _scripts(boot))
+        + _packed_file("/etc/systemd/system/trainplan.service", _shell("trainplan.service", boot).encode())
         + f"runcmd:\n- {_block(_shell('run.sh', boot))}"
     )
     most = MOST_BYTES_WITH_A_DISK if boot.data_disk_gib else MOST_BYTES
@@ -96,12 +99,12 @@ def start_up(boot: Boot) -> str:
 
 def shell_parts(boot: Boot) -> dict[str, str]:
     """The scripts as the machine gets them, by name: for checks."""
-    return {name: _shell(name, boot) for name in ("arm.sh", *_scripts(boot), "run.sh")}
+    return {name: _shell(name, boot) for name in ("arm.sh", "start.sh", *_scripts(boot), "run.sh")}
 
 
 def _scripts(boot: Boot) -> tuple[str, ...]:
-    """Those that are files of the machine."""
-    return ("start.sh", "end.sh", "disk.sh") if boot.data_disk_gib else ("start.sh", "end.sh")
+    """Those that start.sh calls, as files of the machine."""
+    return ("end.sh", "disk.sh") if boot.data_disk_gib else ("end.sh",)
 
 
 def _block(text: str) -> str:
@@ -128,6 +131,10 @@ def _file(path: str, content: str, encoding: str | None = None) -> str:
     return f"- path: {path}\n{kind}  content: {content}"
 
 
+def _packed_file(path: str, data: bytes) -> str:
+    return _file(path, f"{_packed(data)}\n", encoding="gz+b64")
+
+
 def _packed(data: bytes) -> str:
     return base64.b64encode(gzip.compress(data, 9, mtime=0)).decode()
 
@@ -136,8 +143,10 @@ def _shell(name: str, boot: Boot) -> str:
     """A shipped script with its `@NAME@` filled in: whole numbers and hexadecimal digits only."""
     text = (_SHELL / name).read_text(encoding="utf-8")
     values = {
+        "SWITCH": _packed((_SHELL / "switch.py").read_bytes()),
         "DEADLINE": f"{boot.deadline.timestamp():.0f}",
         "DEADLINE_UTC": _calendar(boot.deadline),
+        "ASKED": f"{boot.requested_at.timestamp():.0f}",
         "BOOT_DEADLINE": f"{boot.boot_deadline.timestamp():.0f}",
         "BOOT_DEADLINE_UTC": _calendar(boot.boot_deadline),
         "ATTEMPT": str(int(boot.attempt)),

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from providers.cloud.data_files import (
 )
 from providers.cloud.image_digest import digest_of, mirrored
 from providers.cloud.images import Hardware, Launchable, launchable
-from providers.cloud.machine import SPEC, CloudContext, MachinePart, StoredObject, machine_part
+from providers.cloud.machine import SPEC, CloudContext, MachinePart, StoredObject, boot_allowance, machine_part
 from providers.cloud.regions import OPTION as REGIONS
 from providers.cloud.secrets import references
 from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
@@ -59,10 +59,6 @@ def resolution_of(request: LaunchRequest, kind: type[Own]) -> Own:
     )
 
 
-BOOT_ALLOWANCE = timedelta(minutes=45)
-"""The limit from the create request to the first step: a machine that does not train by then ends itself."""
-LEAST_BYTES_PER_SECOND = 25_000_000
-"""The slowest transfer of data that the boot deadline allows for: a quarter of what an estimate assumes."""
 PUT = "PutObject"
 CONTROL = "control"
 STOP = f"{CONTROL}/stop"
@@ -137,7 +133,7 @@ class Rented:
             image_digest=self.digest(part.images) if is_open else "",
             run_uri=self.store(request.run_id).uri,
             run_region=self.region(),
-            boot_deadline=(self.now() + _allowance(request)).replace(microsecond=0),
+            boot_deadline=(self.now() + boot_allowance(request.data)).replace(microsecond=0),
         )
 
     def launchable(self, request: LaunchRequest) -> Launchable:
@@ -230,11 +226,6 @@ def job_on_the_machine(job: TrainingJob, part: Launchable, files: Iterable[File]
         )
     model, data = model_on_the_machine(job, files), data_on_the_machine(job.data)
     return job.model_copy(update={"framework": part.framework, "model": model, "data": data})
-
-
-def _allowance(request: LaunchRequest) -> timedelta:
-    size = sum(file.size_bytes for file in request.data)
-    return BOOT_ALLOWANCE + timedelta(seconds=size / LEAST_BYTES_PER_SECOND)
 
 
 def mirrors_of(settings: ProviderSettings) -> tuple[str, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from providers.agent.spec import File, SpecError, read_spec
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from providers.cloud.images import Launchable, Software
 
 SPEC = "spec.json"
+BOOT_ALLOWANCE = timedelta(minutes=45)
+"""The limit from the create request to the first step: a machine that does not train by then ends itself."""
+LEAST_BYTES_PER_SECOND = 25_000_000
+"""The slowest transfer of data that the boot deadline allows for: a quarter of what an estimate assumes."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MOST_SHM_GIB = 8
 _VENV = "/machine/venv"
@@ -113,6 +117,7 @@ def machine_part(request: LaunchRequest, launchable: Launchable, context: CloudC
         attempt=request.attempt,
         deadline=ends.timer,
         boot_deadline=min(context.boot_deadline, ends.timer),
+        requested_at=context.boot_deadline - boot_allowance(context.data),
         agent_sha256=agent.sha256,
         spec_sha256=spec.sha256,
         region=context.region,
@@ -123,6 +128,11 @@ def machine_part(request: LaunchRequest, launchable: Launchable, context: CloudC
         run_key=request.run_key,
     )
     return MachinePart(boot=boot, objects=(job, *stored_objects, agent, spec))
+
+
+def boot_allowance(data: Iterable[File]) -> timedelta:
+    """From the request for a machine to its boot deadline, where it fetches such data."""
+    return BOOT_ALLOWANCE + timedelta(seconds=sum(file.size_bytes for file in data) / LEAST_BYTES_PER_SECOND)
 
 
 def own_ends(request: LaunchRequest) -> OwnEnds:

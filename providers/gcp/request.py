@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pricing.offers import Market
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, LaunchRequest, VendorRequest
 from providers.cloud.labels import project_of
-from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
+from providers.cloud.launch import resolution_of
+from providers.cloud.machine import BOOT_ALLOWANCE
 from providers.gcp.account import SCOPE
 from providers.gcp.kinds import kind_of
 from providers.gcp.permissions import PREFIX

@@ -1,6 +1,7 @@
 # At every boot, before anything else: this machine ends at its deadline, and at its boot deadline unless it trains.
 here=/usr/local/lib/trainplan
 units=/etc/systemd/system
+state=/var/lib/trainplan
 mkdir -p "$here" "$units/timers.target.wants"
 for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service \
     unattended-upgrades.service; do
@@ -26,10 +27,31 @@ AccuracySec=1s
 EOF
     ln -sf "../trainplan-$1.timer" "$units/timers.target.wants/trainplan-$1.timer"
 }
+# The last switch, in memory. Not in a container, whose kernel is somebody else's.
+echo @SWITCH@ | base64 -d | gzip -d >"$here/switch.py"
+cat >"$units/trainplan-switch.service" <<EOF
+[Unit]
+Description=trainplan: the last switch
+DefaultDependencies=no
+ConditionVirtualization=!container
+[Service]
+ExecStart=@/usr/bin/python3 @trainplan-switch -IS $here/switch.py @DEADLINE@ @BOOT_DEADLINE@ @ASKED@
+OOMScoreAdjust=-1000
+Restart=always
+EOF
+ln -sf ../trainplan-switch.service "$units/timers.target.wants/trainplan-switch.service"
+# A kernel that has crashed or hangs is started again; the third time in a row start.sh ends the machine.
+systemd-detect-virt --quiet --container || for setting in panic=10 watchdog_thresh=20 softlockup_panic=1; do
+    (echo "${setting#*=}" >"/proc/sys/kernel/${setting%=*}") 2>/dev/null
+done
+mkdir -p $state
+[ ! -e $state/up ] || echo crashed >>$state/crashes
+: >$state/up
 arm deadline '@DEADLINE_UTC@' ''
 arm boot '@BOOT_DEADLINE_UTC@' '[ ! -e /var/lib/trainplan/running ] || exit 0;'
 systemctl daemon-reload
-systemctl --no-block start trainplan-deadline.timer trainplan-boot.timer
+systemctl --no-block start trainplan-switch.service trainplan-deadline.timer trainplan-boot.timer
+[ ! -e $state/crashes ] || [ "$(wc -l <$state/crashes)" -lt 4 ] || systemctl poweroff -ff
 # A date that has passed never comes again.
 now=$(date +%s)
 [ "$now" -lt @DEADLINE@ ] || systemctl --no-block start trainplan-deadline.service

@@ -11,7 +11,8 @@ import yaml
 from pricing.devices import cores_of
 from pricing.offers import Market, Offer
 from providers.base import LaunchRequest, VendorRequest
-from providers.cloud.launch import BOOT_ALLOWANCE, resolution_of
+from providers.cloud.launch import resolution_of
+from providers.cloud.machine import BOOT_ALLOWANCE
 from providers.errors import BadRequestError
 from providers.gcp.account import SCOPE
 from providers.gcp.kinds import TPU_API

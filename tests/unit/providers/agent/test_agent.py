@@ -14,6 +14,13 @@ from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRu
 from tests.unit.providers.agent.stored import checkpoints, write
 
 
+def test_crashes_before_a_checkpoint_are_not_in_a_row_with_later_ones(rented: Rented) -> None:
+    rented.paths.crashes.parent.mkdir(parents=True, exist_ok=True)
+    rented.paths.crashes.write_text("crashed\ncrashed\n")
+    rented.run()
+    assert not rented.paths.crashes.exists()
+
+
 def test_a_run_is_trained_and_brought_home(rented: Rented) -> None:
     ending = rented.run()
     assert ending.state == rented.status["state"] == "done"

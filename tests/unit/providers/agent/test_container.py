@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from providers.agent.container import Container, create_arguments, firewall, once_arguments
+from providers.agent.container import Container, container_memory_gib, create_arguments, firewall, once_arguments
 from providers.agent.endings import judge_ending
 from providers.agent.processes import MachineProcesses, ProcessResult
 from providers.agent.spec import Device, Paths
@@ -28,6 +28,7 @@ def test_the_containers_words() -> None:
         "--init",
         "--shm-size 8g",
         "--memory 12800m",
+        "--pids-limit 16384 --ulimit nofile=65536:65536",
         "--gpus all",
         "--env-file /run/trainplan/secrets.env",
         "-v /var/lib/trainplan/run-dir:/run-dir",
@@ -38,6 +39,11 @@ def test_the_containers_words() -> None:
     assert "--privileged" not in words
     assert "--network" not in words
     assert words[words.index(IMAGE) + 1 :] == spec().command
+
+
+@pytest.mark.parametrize(("machine_gib", "container_gib"), [(1, 0.5), (4, 3.5), (16, 15), (64, 60), (488, 484)])
+def test_the_system_keeps_some_of_the_memory(machine_gib: float, container_gib: float) -> None:
+    assert container_memory_gib(int(machine_gib * 1024**3)) == container_gib
 
 
 @pytest.mark.parametrize(("error", "log_text"), [("no such device", "no such device"), ("", ""), (None, "")])

@@ -18,6 +18,9 @@ from providers.cloud.bootstrap import Boot
 NVIDIAS_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 HERE = "/usr/local/lib/trainplan"
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+_POSIX = (
+    *("sh", "mkdir", "ln", "cat", "date", "echo", "sleep", "env", "touch", "rm", "mktemp", "wc", "base64", "gzip"),
+)
 CLOUDS = {"aws": "s3://bucket/plan/r1", "gcp": "gs://bucket/plan/r1", "azure": "azblob://account/box/plan/r1"}
 
 
@@ -28,6 +31,7 @@ def boot(**changes: Any) -> Boot:
         "attempt": 1,
         "deadline": NOON + timedelta(hours=8),
         "boot_deadline": NOON + timedelta(minutes=30),
+        "requested_at": NOON - timedelta(minutes=15),
         "agent_sha256": "a" * 64,
         "spec_sha256": "b" * 64,
         "region": "eu-west-1",
@@ -84,7 +88,7 @@ class Machine:
         place = self.root / "posix"
         if not place.exists():
             place.mkdir()
-            for name in ("sh", "mkdir", "ln", "cat", "date", "echo", "sleep", "env", "touch", "mktemp"):
+            for name in _POSIX:
                 found = shutil.which(name)
                 assert found
                 (place / name).symlink_to(found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -95,7 +97,7 @@ def test_shell_is_clean(name: str, driver: str) -> None:
     assert checked.returncode == 0, checked.stdout
     for shell in ("sh", "bash"):
         subprocess.run([shell, "-n"], input=script, text=True, timeout=300, check=True)
-    assert "@" not in script.replace("$@", "")
+    assert not re.search("@[A-Z0-9_]+@", script)
 
 
 def test_nothing_secret_is_asked_for_or_said() -> None:
@@ -142,7 +144,8 @@ def test_every_boot_arms_both_deadlines_first(machine: Machine) -> None:
         )
     for name in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
         assert (units / name).readlink() == Path("/dev/null")
-    started = "systemctl --no-block start trainplan-deadline.timer trainplan-boot.timer"
+    units_started = "trainplan-switch.service trainplan-deadline.timer trainplan-boot.timer"
+    started = f"systemctl --no-block start {units_started}"
     assert machine.calls() == ["systemctl daemon-reload", started]
     before = {path: path.read_text() for path in units.glob("trainplan-*")}
     assert machine.run(shell_parts(timers)["arm.sh"]) == 0, "the next boot does the same"
@@ -165,6 +168,70 @@ def test_units_are_what_systemd_reads(machine: Machine) -> None:
         assert not [line for line in checked.stderr.splitlines() if path.name in line], checked.stderr
     when = (units / "trainplan-deadline.timer").read_text().split("OnCalendar=")[1].splitlines()[0]
     subprocess.run([analyze, "calendar", when], capture_output=True, timeout=300, check=True)
+
+
+class Switch:
+    """The last switch as arm.sh writes and starts it, with the kernel's files below a folder and 0.2 s of grace."""
+
+    def __init__(self, machine: Machine, **changes: Any) -> None:
+        machine.run(shell_parts(boot(**changes))["arm.sh"])
+        unit = machine.file("/etc/systemd/system/trainplan-switch.service").read_text()
+        assert "ConditionVirtualization=!container" in unit
+        (command,) = re.findall(r"ExecStart=@/usr/bin/python3 @\S+ -IS (.*)", unit)
+        _, *self.words = command.split()
+        text = machine.file(f"{HERE}/switch.py").read_text()
+        for place in ("/proc/", "/var/lib/", "/run/", "/sys/class/"):
+            text = text.replace(place, f"{machine.root}{place}")
+        self.script = text.replace("GRACE = 300", "GRACE = 0.2").replace("sleep(5)", "sleep(0.05)")
+        self.machine = machine
+        self.trigger = machine.file("/proc/sysrq-trigger")
+        for path in ("/proc/sys/kernel/sysrq", "/proc/sysrq-trigger"):
+            machine.file(path).touch()
+
+    def is_off_within(self, seconds: float) -> bool:
+        command = [sys.executable, "-IS", "-c", self.script, *self.words]
+        with subprocess.Popen(command) as process:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(seconds)
+            process.kill()
+        return self.trigger.read_text().startswith("o")
+
+
+def test_the_last_switch_needs_only_the_kernel(machine: Machine) -> None:
+    """After deadline and grace; before it, and for the boot deadline of a machine that trains, it leaves it alone."""
+    assert Switch(machine, deadline=hours_from_now(-1), boot_deadline=hours_from_now(-7)).is_off_within(1.5)
+
+
+@pytest.mark.parametrize("mark", ["/run/trainplan/running", "/var/lib/trainplan/running"])
+def test_the_last_switch_spares_a_machine_that_trains(machine: Machine, mark: str) -> None:
+    switch = Switch(machine, deadline=hours_from_now(8), boot_deadline=hours_from_now(-1))
+    machine.file(mark).touch()
+    assert not switch.is_off_within(1.0)
+
+
+def test_the_last_switch_ends_a_machine_that_does_not_train_by_its_boot_deadline(machine: Machine) -> None:
+    assert Switch(machine, deadline=hours_from_now(8), boot_deadline=hours_from_now(-1)).is_off_within(1.5)
+
+
+def test_the_last_switch_counts_from_the_request_where_the_clock_is_behind_it(machine: Machine) -> None:
+    """The machine's clock is five years behind: its deadline has come once that long has passed since the request."""
+    later = {"deadline": hours_from_now(43_800), "boot_deadline": hours_from_now(43_800)}
+    assert not Switch(machine, **later, requested_at=hours_from_now(43_799)).is_off_within(1.0)
+    assert Switch(machine, **later, requested_at=hours_from_now(43_801)).is_off_within(1.5)
+
+
+def test_a_machine_that_goes_down_without_a_word_is_counted_and_ends(machine: Machine) -> None:
+    parts = shell_parts(boot(deadline=hours_from_now(8), boot_deadline=hours_from_now(0.5)))
+    for _ in range(4):
+        machine.run(parts["arm.sh"])
+    assert machine.file("/var/lib/trainplan/crashes").read_text().splitlines() == ["crashed"] * 3
+    machine.stub("systemctl", 'if [ "$1" = is-system-running ]; then echo stopping; fi')
+    machine.run(parts["end.sh"], "after")
+    machine.run(parts["arm.sh"])
+    assert len(machine.file("/var/lib/trainplan/crashes").read_text().splitlines()) == 3, "an ordered restart is none"
+    assert "systemctl poweroff -ff" not in machine.calls()
+    machine.run(parts["arm.sh"])
+    assert "systemctl poweroff -ff" in machine.calls()
 
 
 def test_a_deadline_that_has_passed_ends_the_machine_at_once(machine: Machine) -> None:

@@ -39,6 +39,7 @@ def boot(**changes: Any) -> Boot:
         "attempt": 1,
         "deadline": NOON + timedelta(hours=8),
         "boot_deadline": NOON + timedelta(minutes=45),
+        "requested_at": NOON,
         "agent_sha256": "a" * 64,
         "spec_sha256": "b" * 64,
         "data_disk_gib": GIB,

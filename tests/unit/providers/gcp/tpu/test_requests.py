@@ -22,7 +22,8 @@ from pricing.offers import Market, Offer, OfferQuery
 from providers.base import LaunchRequest, ProviderSettings, RunId, VendorRequest
 from providers.cloud.bootstrap import Boot, shell_parts, start_up
 from providers.cloud.checks import check_lines
-from providers.cloud.launch import BOOT_ALLOWANCE, Rented
+from providers.cloud.launch import Rented
+from providers.cloud.machine import BOOT_ALLOWANCE
 from providers.errors import BadRequestError
 from providers.gcp.account import GcpAccount
 from providers.gcp.provider import make
@@ -43,6 +44,7 @@ BOOT = Boot(
     attempt=1,
     deadline=NOON + timedelta(hours=8),
     boot_deadline=NOON + BOOT_ALLOWANCE,
+    requested_at=NOON,
     agent_sha256="a" * 64,
     spec_sha256="b" * 64,
     region="us-central1",
