@@ -23,6 +23,7 @@ _ENGINES = ("auto", "docker", "podman", "process")
 MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 """For everybody on this machine; `make engine` writes how images are built here."""
 MOST_USD_PER_HOUR = 1_000_000
+MOST_TAX_PERCENT = 100
 _MONTHLY = "budget_usd_per_month"
 _KEYS = (
     "engine",
@@ -34,6 +35,7 @@ _KEYS = (
     "computer",
     "budget_usd_per_month",
     "notify",
+    "tax_percent",
 )
 _OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
 """Variables of the same form that `plan prices refresh` reads (docs/prices.md); no provider knows them."""
@@ -51,7 +53,8 @@ class Settings:
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
     each cloud is in use, "" where nothing tells. `notify` is what receives the events of runs: a web address alone,
-    or a command with its arguments (planner/runs/telling/notifications.py); empty: nothing.
+    or a command with its arguments (planner/runs/telling/notifications.py); empty: nothing. `tax_percent` is what is
+    added to prices by those who bill the person, for instance 19; 0: an estimate says nothing of it.
     """
 
     home: Path
@@ -68,6 +71,7 @@ class Settings:
     bucket_regions: Mapping[str, str] = field(default_factory=dict)
     accounts: Mapping[str, str] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
+    tax_percent: Decimal = Decimal(0)
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -162,6 +166,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
             name: region for name, settings in clouds.items() if (region := bucket_region(name, settings, environment))
         },
         notify=_notify(values.get("notify", ""), source),
+        tax_percent=_percent(values.get("tax_percent", 0), source),
         accounts={name: account_in_use(name, clouds[name], environment) for name in CLOUDS},
     )
 
@@ -237,6 +242,16 @@ def _money(value: object, source: Path) -> Decimal:
     if not rate.is_finite() or not 0 <= rate <= MOST_USD_PER_HOUR:
         raise BadInputError(f"{source} or PLAN_USD_PER_HOUR: {value!r} is not dollars an hour", "for example 0.12")
     return rate
+
+
+def _percent(value: object, source: Path) -> Decimal:
+    try:
+        percent = Decimal(str(value))
+    except InvalidOperation:
+        percent = Decimal(-1)
+    if not percent.is_finite() or not 0 <= percent <= MOST_TAX_PERCENT:
+        raise BadInputError(f"{source} or PLAN_TAX_PERCENT: {value!r} is not a percentage", "for example 19")
+    return percent
 
 
 def _image(value: object, source: Path) -> str | None:

@@ -366,7 +366,8 @@ class Plan(NamedTuple):
     asked for. `named_devices` are the devices that the person named and that no candidate has. `device_groups` has the
     group of each device of the ranking: `--device` takes it for all of the group. `operator_seconds` are those of each
     operator of the network on a device of the row that is explained, forward and backward. `grid` is the first
-    candidate with every trial of the job's sweep trained to its end; None without a sweep.
+    candidate with every trial of the job's sweep trained to its end; None without a sweep. `tax_percent` is what the
+    person pays on top of every price, 0 where the settings do not say.
     """
 
     job: TrainingJob
@@ -386,6 +387,7 @@ class Plan(NamedTuple):
     device_groups: Mapping[str, str] = MappingProxyType({})
     operator_seconds: tuple[float, ...] = ()
     grid: Candidate | None = None
+    tax_percent: Decimal = Decimal(0)
 
     def credit_of(self, ranked: RankedOffer) -> Decimal:
         """What a credit of the person's pays of an offer's cost."""

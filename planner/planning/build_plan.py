@@ -158,7 +158,7 @@ def make_plan(
                 query = _with_own_prices(query, settings, catalog, now)
             if query.own_prices is not None and query.own_prices.rates:
                 source = WithOwnRates(source, query.own_prices.rates)
-            return _plan(job, query, settings, source, now)
+            return _plan(job, query, settings, source, now)._replace(tax_percent=settings.tax_percent)
     except (CatalogError, MissingTableError) as error:
         raise ThisMachineError(str(error), getattr(error, "hint", "install trainplan again")) from None
 

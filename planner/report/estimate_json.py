@@ -64,6 +64,7 @@ def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]: 
         "currency": "USD",
         "prices": "list prices before tax and discounts; a row with own_rate is planned at the person's own",
         "own_prices": list(plan.own_notes),
+        "tax_percent": float(plan.tax_percent),
         "advice": [*plan.advice, *machines_advice(plan)],
         "cannot_see": cannot_see(plan, is_checked=beside.checked is not None),
         "this_machine": machine_json(plan.this_machine),

@@ -18,7 +18,7 @@ from planner.report.session_lines import session_lines
 from planner.report.sweep_lines import sweep_lines
 from planner.throughput.values import Basis
 from pricing.devices import device_text
-from pricing.money import UsdPerHour, format_usd, format_usd_per_hour, to_micro
+from pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
 from pricing.offers import LifecycleState
 from providers.cloud.images import table as table_of_images
 from providers.registry import CLOUDS, is_estimated_only, is_simulated
@@ -53,6 +53,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
         return estimate_page(plan, checked)
     ranking = ranking_table(plan, checked)._replace(names_left_out=False)
     below = [
+        *_tax_line(plan),
         *session_lines(plan),
         *_mark_lines(plan),
         *_software_lines(plan),
@@ -205,7 +206,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every placement"
             )
-        lines += [*session_lines(plan), *_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
+        lines += [*_tax_line(plan), *session_lines(plan), *_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(_named_lines(plan))
@@ -238,6 +239,15 @@ def _mark_lines(plan: Plan) -> list[str]:
         return []
     factor = table_of_images().unproven_cost_factor
     return [f"{UNPROVEN_MARK} ranked at {factor:g} times its cost: no run of its image and driver is known"]
+
+
+def _tax_line(plan: Plan) -> list[str]:
+    """What the first row costs with tax, where the settings have one: the table is before tax."""
+    if not plan.tax_percent or not plan.candidates:
+        return []
+    first, factor = plan.candidates[0], 1 + plan.tax_percent / 100
+    costs = (first.cost_usd * factor, first.cost_low_usd * factor, first.cost_high_usd * factor)
+    return [f"row 1 with {plan.tax_percent:f} % tax: {format_usd_interval(*costs)}; the table is before tax"]
 
 
 def _data_lines(plan: Plan) -> list[str]:

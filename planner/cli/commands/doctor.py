@@ -20,6 +20,7 @@ from planner.planning.check import Examination, Judged, examine
 from planner.report.page import Cell, Page, Tone, joined
 from planner.runs.runner import refused
 from planner.settings import Settings
+from pricing.grants import Grant, grants_beside
 from pricing.offers import Offer, OfferQuery
 from providers.base import Check, PreflightState, Provider
 from providers.cloud.sign_ins import how_to_sign_in
@@ -116,7 +117,15 @@ def _page(one: Examination) -> Page:
     for judged in one.offers:
         lines += _offer_lines(judged, whole=not one.account)
     is_told = only is not None and only.detail in one.sentence
-    return [*lines, f"{one.provider}: nothing can be launched, for the reason above" if is_told else one.sentence]
+    last = f"{one.provider}: nothing can be launched, for the reason above" if is_told else one.sentence
+    free = [f"{'':<8}  at no cost meanwhile: {grant.text}" for grant in _grants_for(one)]
+    return [*lines, *free, last]
+
+
+def _grants_for(one: Examination) -> tuple[Grant, ...]:
+    """What helps where a quota alone stands in the way."""
+    lacks_quota = any(judged.wants_quota_only for judged in one.offers)
+    return grants_beside(one.provider) if lacks_quota and one.state is PreflightState.REFUSED else ()
 
 
 _MOST_NAMES = 3
@@ -174,6 +183,7 @@ def _json(one: Examination) -> dict[str, object]:
         "provider": one.provider,
         "state": one.state,
         "sentence": one.sentence,
+        "free": [{**grant._asdict(), "as_of": grant.as_of.isoformat()} for grant in _grants_for(one)],
         "account": [_check_json(check) for check in one.account],
         "offers": [
             {

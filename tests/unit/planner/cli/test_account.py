@@ -131,6 +131,13 @@ def test_the_doctor_leaves_with_the_code_of_what_it_found(
     said = plan("doctor", "aws")
     assert (said.code, said.err) == (code, "")
     assert said.out.splitlines()[-1].startswith(sentence)
+    # What costs nothing helps where a quota alone stands in the way.
+    assert ("at no cost meanwhile: Kaggle (" in said.out) == (check is NO_QUOTA)
+    assert ("AWS Activate" in said.out) == (check is NO_QUOTA)
+    assert "Azure for Students" not in said.out
+    (told,) = plan("doctor", "aws", "--json").json["providers"]
+    assert bool(told["free"]) == (check is NO_QUOTA)
+    assert all(grant["source"] and grant["as_of"] for grant in told["free"])
 
 
 def test_a_missing_sign_in_is_told_once(aws: FakeCloud) -> None:

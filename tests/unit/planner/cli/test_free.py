@@ -122,3 +122,20 @@ def test_where_the_sessions_come_from_is_explained() -> None:
     told = plan("estimate", *JOB, "--provider", "colab", "--explain", "1").out
     assert "a session ends after 12 h" in told
     assert "not published, assumed: idle_minutes, planned_hours, weekly_hours" in told
+
+
+def test_a_tax_is_told_beside_the_table(home: Path) -> None:
+    (home / "settings.toml").write_text("tax_percent = 19\n")
+    told = plan("estimate", *LONGER, "--provider", "aws", "--market", "on_demand")
+    assert "row 1 with 19 % tax: $" in told.out
+    answer = plan("estimate", *LONGER, "--provider", "aws", "--market", "on_demand", "--json").json
+    assert answer["tax_percent"] == 19
+    assert "tax: $" not in plan("estimate", *LONGER, "--provider", "mars").out
+
+
+@pytest.mark.parametrize("text", ["-1", "101", "nan", "much", "1e9"])
+def test_a_tax_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_TAX_PERCENT", text)
+    refused = plan("estimate", *JOB)
+    assert refused.code == ExitCode.BAD_INPUT
+    assert "is not a percentage" in refused.error

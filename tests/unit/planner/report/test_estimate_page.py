@@ -214,7 +214,18 @@ def is_in_virginia(row: RankedOffer) -> bool:
 def test_the_keys_are_those_that_were_promised(catalog: Catalog) -> None:
     found = as_json(a_plan(catalog, every_placement=True, include_retired=True, this_machine=a_machine_estimate()))
     assert set(found) == {
-        *("job", "made_at", "currency", "prices", "own_prices", "advice", "this_machine", "candidates", "rejections"),
+        *(
+            "job",
+            "made_at",
+            "currency",
+            "prices",
+            "own_prices",
+            "tax_percent",
+            "advice",
+            "this_machine",
+            "candidates",
+            "rejections",
+        ),
         "changed",
         "several_machines",
         "named_devices",
