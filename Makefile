@@ -123,7 +123,7 @@ $(PLACES): requirements/places.txt | $(BIN)/python
 	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
 	    .build/places/bin/pip install --quiet --no-deps --require-hashes -r requirements/places.txt; \
 	else \
-	    .build/places/bin/pip install --quiet kaggle six; \
+	    .build/places/bin/pip install --quiet kaggle six huggingface_hub ibm-vpc; \
 	fi
 	@touch $@
 

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 LOCK = ROOT / "requirements" / "ci.txt"
 TRACKERS_LOCK = ROOT / "requirements" / "trackers.txt"
 PLACES_LOCK = ROOT / "requirements" / "places.txt"
-PLACES = "kaggle>=2.2\nsix\n"
+PLACES = "kaggle>=2.2\nsix\nhuggingface_hub>=2.4\nibm-vpc>=0.36\n"
 """What reads the folders of `plan export` at its place: never a part of the product. kaggle 2.2.5 imports six and does
 not ask for it."""
 TRACKERS = ("mlflow", "wandb", "trackio")

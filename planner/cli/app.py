@@ -24,7 +24,7 @@ COMMANDS = {
     "setup": "Prepare an account",
     "pilot": "Measure machines for cents before a launch, where that is expected to save more",
     "launch": "Train a job, fetch the model, delete what was created",
-    "export": "Write a job as files that Slurm, SkyPilot, JobSet, Google Colab or Kaggle run",
+    "export": "Write a job as files that Slurm, SkyPilot, JobSet, Colab, Kaggle and others run",
     "status": "Show the state of a run, or of all runs that have not ended",
     "attach": "Follow a run that was left running",
     "logs": "Show the output of a run",

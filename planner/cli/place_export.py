@@ -9,28 +9,38 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.cli import options, planning
 from planner.cli.data_steps import check_at_launch
 from planner.clock import SystemClock
-from planner.errors import BadInputError, ThisMachineError
+from planner.errors import BadInputError
 from planner.export.colab import colab_files
+from planner.export.hugging_face import hugging_face_files
+from planner.export.ibm import ibm_files
 from planner.export.kaggle import kaggle_files
-from planner.export.session_plan import MachineTime, check_job, session_plan
+from planner.export.machine_job import MachineJob
+from planner.export.session_plan import MachineTime, check_job, local_images, session_plan
 from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.planning.build_plan import PlanQuery, nothing_left
 from pricing.catalog import find_device
-from pricing.devices import Architecture, UnknownDeviceError
+from pricing.devices import CPU_DEVICE, Architecture, UnknownDeviceError
 from pricing.free_places import free_place
+from providers.cloud.images import table
 
 if TYPE_CHECKING:
     from planner.export.export_files import ExportFiles
-    from planner.forecast.plan import Estimate
+    from planner.forecast.plan import Candidate, Estimate
     from workloads.job import TrainingJob
 
 
+_PROVIDERS = {"hf": "huggingface"}
+"""Names of the price list, where they are not those that are typed."""
+
+
 class PlaceOptions(NamedTuple):
-    """What was typed: the accelerator, the person's name there, the folder on Drive, and the weeks it may take."""
+    """What was typed: the accelerator, the person's name there, the folder on Drive, the address that IBM's machine
+    fetches from, and the weeks that sessions may take."""
 
     device: str | None
     user: str | None
     drive: str | None
+    address: str | None
     weeks: int
 
 
@@ -38,17 +48,38 @@ def for_place(job: TrainingJob, name: str, folder: Path, typed: PlaceOptions) ->
     """The files of a job for the place `name`. Raises PlanError, before anything is written."""
     check_job(job, name)
     job = check_at_launch(job)
-    estimate = _estimated(job, name, typed.device)
+    ranked = _estimated(job, _PROVIDERS.get(name, name), typed.device)
+    estimate = ranked.estimate
     if estimate.software is not None:  # where the person wrote none, what trains on that machine
         job = job.model_copy(update={"framework": estimate.software.framework})
     limits = free_place(name, estimate.rental.instance_type)
     if limits is None:
-        raise ThisMachineError(f"the limits of {name} are not in the table", "install trainplan again")
+        machine = _machine_job(job, ranked)
+        if name == "hf":
+            return hugging_face_files(machine, folder.as_posix(), typed.user)
+        return ibm_files(machine, folder.as_posix(), typed.address)
     plan = session_plan(job, limits, _machine_time(estimate), typed.weeks)
     run_id = f"{SystemClock().now():%y%m%d}-{secrets.token_hex(4)}"
     if name == "kaggle":
         return kaggle_files(plan, run_id, folder.as_posix(), typed.user)
     return colab_files(plan, run_id, typed.drive)
+
+
+def _machine_job(job: TrainingJob, candidate: Candidate) -> MachineJob:
+    estimate = candidate.estimate
+    if estimate.software is None or estimate.software.runtime is None:
+        raise BadInputError(f"nothing is known to train {job.name} there", "name another --device")
+    software = table().software[estimate.software.runtime.software]
+    return MachineJob(
+        job=job,
+        instance_type=estimate.rental.instance_type,
+        region=candidate.placement.region,
+        time=_machine_time(estimate),
+        software=software.name,
+        image=software.container.references[0],
+        most_seconds=estimate.time.high.total_seconds(),
+        images=local_images(job),
+    )
 
 
 def _machine_time(estimate: Estimate) -> MachineTime:
@@ -64,8 +95,8 @@ def _machine_time(estimate: Estimate) -> MachineTime:
     )
 
 
-def _estimated(job: TrainingJob, name: str, device: str | None) -> Estimate:
-    """The fastest machine of the place (a GPU before a TPU), or that with the device.
+def _estimated(job: TrainingJob, name: str, device: str | None) -> Candidate:
+    """The first machine of the place in the job's order (a GPU before a TPU), or the first with the device.
 
     Raises BadInputError for a device that it lacks, NothingLeftError where none of its machines trains the job.
     """
@@ -83,9 +114,12 @@ def _estimated(job: TrainingJob, name: str, device: str | None) -> Estimate:
         )
     if not plan.ranking:
         raise nothing_left(plan)
-    estimates = [candidate.estimate for candidate in plan.ranking]
     # A GPU trains with every framework; who wants a TPU names it.
-    return min(estimates, key=lambda estimate: (_is_tpu(estimate.rental.device), estimate.time.total))
+    return min(plan.ranking, key=lambda candidate: (_rank(candidate.estimate.rental.device), candidate.cost_micro_usd))
+
+
+def _rank(device: str) -> int:
+    return (device == CPU_DEVICE) + (device != CPU_DEVICE and _is_tpu(device))
 
 
 def _is_tpu(device: str) -> bool:

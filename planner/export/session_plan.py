@@ -94,7 +94,7 @@ def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: 
 
     Raises BadInputError for data or checkpoints that the place cannot keep, and for more hours than the weeks have.
     """
-    images = _images(job)
+    images = local_images(job)
     _check_sizes(job, limits, images)
     try:
         sessions = sessions_needed(time.train_seconds, limits.planned_hours * _HOUR, time.setup_seconds)
@@ -148,7 +148,8 @@ def check_job(job: TrainingJob, name: str) -> None:
         raise BadInputError(f"{name} has neither containers nor secrets of a job", "leave out container and secrets")
 
 
-def _images(job: TrainingJob) -> Images | None:
+def local_images(job: TrainingJob) -> Images | None:
+    """The folder of this computer that the job trains on; None where it names a data set. Raises PlanError."""
     return None if job.data.path is None else Images(source=Path(job.data.path), items=scan(Path(job.data.path)).items)
 
 

@@ -29,6 +29,8 @@ class Where(StrEnum):
     JOBSET = "jobset"
     COLAB = "colab"
     KAGGLE = "kaggle"
+    HF = "hf"
+    IBM = "ibm"
 
 
 def command(
@@ -39,15 +41,18 @@ def command(
         str | None,
         typer.Option(
             "--device",
-            help="The accelerator; without: processors (sbatch, skypilot, jobset), or the fastest there",
+            help="The accelerator; without: processors (sbatch, skypilot, jobset), or the cheapest GPU there",
             autocompletion=completion.devices,
         ),
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, help="Accelerators of each machine")] = 1,
     image: Annotated[str | None, typer.Option("--image", help="A container image, where the job names none")] = None,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Your name at the place (kaggle)")] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Your name there (kaggle, hf)")] = None,
     drive: Annotated[
         str | None, typer.Option("--drive", metavar="FOLDER", help="Where the folder will be in Google Drive (colab)")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option("--address", metavar="https://...", help="Where you put the files (ibm)")
     ] = None,
     weeks: Annotated[
         int, typer.Option("--weeks", min=1, help="Over how many weeks the sessions may be spread (colab, kaggle)")
@@ -67,7 +72,8 @@ def command(
     else:
         from planner.cli.place_export import PlaceOptions, for_place
 
-        export = for_place(job, to, folder, PlaceOptions(device=device, user=user, drive=drive, weeks=weeks))
+        typed = PlaceOptions(device=device, user=user, drive=drive, address=address, weeks=weeks)
+        export = for_place(job, to, folder, typed)
     files = write_export(export, folder, force=force, report=lambda _: None)
     if as_json:
         where = {"to": to, "folder": str(folder), "files": files}
