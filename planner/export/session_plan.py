@@ -128,6 +128,10 @@ def checkpoint_bytes(job: TrainingJob) -> int:
 def check_job(job: TrainingJob, name: str) -> None:
     """Raises BadInputError for what no machine of the place `name` can be given."""
     check_exported(job)
+    if job.sweep is not None:
+        raise BadInputError(
+            f"{job.name} sweeps values of its keys, which is not exported to {name}", "plan launch runs it"
+        )
     if job.nodes > 1:
         raise BadInputError(f"{name} gives one machine, and the job asks for {job.nodes}", "write nodes: 1")
     if job.data.name is DataName.IMAGENET:

@@ -142,6 +142,7 @@ class TestKaggle:
         assert (made.code, made.error.startswith(error), (tmp_path / "out").exists()) == (2, True, False)
 
 
+_SWEEP = "optimizer: {learning_rate: 0.1}\nsweep: {optimizer.learning_rate: [0.1, 0.03], trials: 2}\n"
 _SESSIONS = ("session-1", "session-even", "session-odd")
 
 
@@ -157,6 +158,7 @@ class TestWhatIsRefused:
             (JOB.replace("{name: cifar10}", "{url: 's3://b/x', images: 9000}"), (), "colab fetches no address"),
             (JOB.replace("epochs: 2", "epochs: 20000"), (), "and a week has 28 h there"),
             (JOB + "nodes: 2\n", (), "one machine"),
+            (JOB + _SWEEP, (), "two_cats sweeps values of its keys, which is not exported to colab"),
         ],
     )
     def test_before_anything_is_written(self, tmp_path: Path, text: str, words: tuple[str, ...], error: str) -> None:
