@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from providers.aws.setup_steps import StandingResources, step
 from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
+from providers.errors import BadRequestError
 
 if TYPE_CHECKING:
     from providers.abilities import SetupStep
@@ -27,50 +28,90 @@ class AwsAlarm:
     at: StandingResources
 
     def found(self) -> Alarm | None:
+        """Raises BadRequestError too where somebody has made another kind of budget under this name."""
         reply = self.at.find(_SERVICE, "DescribeBudget", self._who())
         if reply is None:
             return None
-        limit = reply["Budget"]["BudgetLimit"]
-        told = {**self._who(), "Notification": _notification("ACTUAL", 100)}
-        heard = self.at.find(_SERVICE, "DescribeSubscribersForNotification", told)
-        rows: Sequence[Any] = (heard or {}).get("Subscribers", ())
-        emails = tuple(row["Address"] for row in rows if row["SubscriptionType"] == "EMAIL")
+        budget = reply["Budget"]
+        kind, period = budget.get("BudgetType"), budget.get("TimeUnit")
+        if (kind, period) != ("COST", "MONTHLY") or "BudgetLimit" not in budget or budget.get("CostFilters"):
+            raise BadRequestError(
+                f"somebody has made another budget {NAME} in this account ({kind}, {period}): it is left alone",
+                hint="rename or delete it in the console (Billing, Budgets), then type the same command again",
+            )
+        limit = budget["BudgetLimit"]
+        emails = tuple(self._heard(_notification("ACTUAL", 100)))
         return Alarm(amount=Decimal(str(limit["Amount"])), emails=emails, currency=str(limit["Unit"]))
 
     def steps(self, wanted: Alarm | None) -> list[SetupStep]:
-        """A budget that is changed is deleted and made anew: its notifications cannot be changed in one call."""
+        """An alarm stands at any time: whoever is new is added before the amount is changed and others are left out."""
         there = self.found()
         if wanted is None:
             calls = [self._call("DeleteBudget")] if there else []
             return [one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None]
-        if wanted.is_like(there):
-            return []
-        calls = [*([self._call("DeleteBudget")] if there else []), self._create(wanted)]
+        calls = self._changes(there, wanted) if there else [self._create(wanted)]
         before = f", in place of {there.text}" if there else ""
         detail = f"budget {NAME}: {wanted.text}, {percents()}; free, {LATE}{before}"
         return [one for one in (step("alarm", detail, calls),) if one is not None]
 
+    def _changes(self, there: Alarm, wanted: Alarm) -> list[VendorRequest]:
+        more: list[VendorRequest] = []
+        less: list[VendorRequest] = []
+        for rule in _RULES:
+            heard = self._heard(rule)
+            missing = [one for one in wanted.emails if one not in heard]
+            if heard:
+                more += [self._call("CreateSubscriber", Notification=rule, Subscriber=_person(one)) for one in missing]
+            else:  # a notification without anybody is none: AWS deletes it with its last subscriber
+                people = [_person(one) for one in wanted.emails]
+                more.append(self._call("CreateNotification", Notification=rule, Subscribers=people))
+            less += [
+                self._call("DeleteSubscriber", Notification=rule, Subscriber=_person(one))
+                for one in heard
+                if one not in wanted.emails
+            ]
+        account = self._who()["AccountId"]
+        amount = (
+            []
+            if there.amount == wanted.amount
+            else [self.at.call(_SERVICE, "UpdateBudget", AccountId=account, NewBudget=_budget(wanted))]
+        )
+        return [*more, *amount, *less]
+
+    def _heard(self, rule: dict[str, object]) -> list[str]:
+        """Whom a notification goes to by mail; nobody where it is not there."""
+        told = self.at.find(_SERVICE, "DescribeSubscribersForNotification", {**self._who(), "Notification": rule})
+        rows: Sequence[Any] = (told or {}).get("Subscribers", ())
+        return [str(row["Address"]) for row in rows if row["SubscriptionType"] == "EMAIL"]
+
     def _who(self) -> dict[str, object]:
         return {"AccountId": self.at.account.identity().account, "BudgetName": NAME}
 
-    def _call(self, operation: str) -> VendorRequest:
-        return self.at.call(_SERVICE, operation, **self._who())
+    def _call(self, operation: str, **parameters: object) -> VendorRequest:
+        return self.at.call(_SERVICE, operation, **self._who(), **parameters)
 
     def _create(self, wanted: Alarm) -> VendorRequest:
-        people = [{"SubscriptionType": "EMAIL", "Address": address} for address in wanted.emails]
-        rules = [*(_notification("ACTUAL", percent) for percent in SPENT_PERCENT), _notification("FORECASTED", 100)]
+        people = [_person(address) for address in wanted.emails]
         return self.at.call(
             _SERVICE,
             "CreateBudget",
-            AccountId=self.at.account.identity().account,
-            Budget={
-                "BudgetName": NAME,
-                "BudgetType": "COST",
-                "TimeUnit": "MONTHLY",
-                "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": "USD"},
-            },
-            NotificationsWithSubscribers=[{"Notification": rule, "Subscribers": people} for rule in rules],
+            AccountId=self._who()["AccountId"],
+            Budget=_budget(wanted),
+            NotificationsWithSubscribers=[{"Notification": rule, "Subscribers": people} for rule in _RULES],
         )
+
+
+def _budget(wanted: Alarm) -> dict[str, object]:
+    return {
+        "BudgetName": NAME,
+        "BudgetType": "COST",
+        "TimeUnit": "MONTHLY",
+        "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": "USD"},
+    }
+
+
+def _person(address: str) -> dict[str, object]:
+    return {"SubscriptionType": "EMAIL", "Address": address}
 
 
 def _notification(kind: str, percent: int) -> dict[str, object]:
@@ -80,3 +121,6 @@ def _notification(kind: str, percent: int) -> dict[str, object]:
         "Threshold": percent,
         "ThresholdType": "PERCENTAGE",
     }
+
+
+_RULES = (*(_notification("ACTUAL", percent) for percent in SPENT_PERCENT), _notification("FORECASTED", 100))

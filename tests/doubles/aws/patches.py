@@ -327,16 +327,49 @@ def public_parameters_name_images(world: Callable[[], World]) -> None:
 
 @patch
 def budgets_tell_who_is_notified(world: Callable[[], World]) -> None:
-    """moto keeps the subscribers of a notification, and has no operation that lists them."""
+    """moto keeps the subscribers of a notification, and has no operation that lists or changes them, nor a budget's
+    amount."""
+    from moto.budgets.exceptions import DuplicateRecordException, NotFoundException
     from moto.budgets.responses import BudgetsResponse
 
     del world
 
-    def describe(self: Any) -> str:
+    def rule(self: Any) -> Any:
         name = self._get_param("BudgetName")
         self.backend.describe_budget(self.current_account, name)  # refuses one that is not there as AWS does
         rules = self.backend.budgets[self.current_account][name].notifications
-        found = [one.subscribers for one in rules if one.details == self._get_param("Notification")]
-        return json.dumps({"Subscribers": found[0] if found else []})
+        found = [one for one in rules if one.details == self._get_param("Notification")]
+        if not found:
+            raise NotFoundException(f"Unable to get notification of {name} - it doesn't exist.")
+        return found[0]
 
-    BudgetsResponse.describe_subscribers_for_notification = describe
+    def update(self: Any) -> str:
+        given = self._get_param("NewBudget")
+        self.backend.describe_budget(self.current_account, given["BudgetName"])
+        budget = self.backend.budgets[self.current_account][given["BudgetName"]]
+        budget.budget = {**given, "TimePeriod": budget.budget["TimePeriod"]}  # its notifications stay
+        return "{}"
+
+    def create_subscriber(self: Any) -> str:
+        people, new = rule(self).subscribers, self._get_param("Subscriber")
+        if new in people:
+            raise DuplicateRecordException(record_type="subscriber", record_name=new["Address"])
+        people.append(new)
+        return "{}"
+
+    def delete_subscriber(self: Any) -> str:
+        found, old = rule(self), self._get_param("Subscriber")
+        if old not in found.subscribers:
+            raise NotFoundException("Unable to delete subscriber - it doesn't exist.")
+        found.subscribers.remove(old)
+        if not found.subscribers:  # "Deleting the last subscriber to a notification also deletes the notification."
+            name = self._get_param("BudgetName")
+            self.backend.budgets[self.current_account][name].delete_notification(found.details)
+        return "{}"
+
+    BudgetsResponse.describe_subscribers_for_notification = lambda self: json.dumps(
+        {"Subscribers": rule(self).subscribers}
+    )
+    BudgetsResponse.update_budget = update
+    BudgetsResponse.create_subscriber = create_subscriber
+    BudgetsResponse.delete_subscriber = delete_subscriber

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
 
-from providers.aws.alarm import AwsAlarm
+from providers.aws.alarm import _RULES, AwsAlarm, _budget
 from providers.aws.api import SdkApi
 from providers.cloud.alarm import Alarms, wanted
+from providers.errors import BadRequestError
 from tests.doubles.aws.remote import Double
-from tests.unit.providers.aws.account_side import Desk, signed_in
+from tests.unit.providers.aws.account_side import ACCOUNT, HOME, Desk, signed_in
 from tests.unit.providers.aws.conftest import TimedAws
 
 ME = "me@example.com"
@@ -49,16 +51,55 @@ def test_a_change_says_what_it_replaces(desk: Callable[..., Desk]) -> None:
     assert wanted("30.5", [ME]).is_like(alarm.found())
 
 
-@pytest.mark.parametrize("most", [0, 1])
-def test_a_change_that_is_cut_off_goes_on(desk: Callable[..., Desk], most: int) -> None:
+@pytest.mark.parametrize("most", range(10))
+def test_a_change_that_is_cut_off_leaves_an_alarm_and_goes_on(desk: Callable[..., Desk], most: int) -> None:
+    """Killed before each of its calls: somebody is warned at every threshold, at the old amount or the new one."""
     before = desk()
-    before.carry_out(AwsAlarm(before.at).steps(wanted("20", [ME])))
+    before.carry_out(AwsAlarm(before.at).steps(wanted("20", [ME, "old@example.com"])))
+    asked = wanted("30", [ME, "new@example.com"])
     cut = desk(most=most)
-    with pytest.raises(KeyboardInterrupt):
-        cut.carry_out(AwsAlarm(cut.at).steps(wanted("30", [ME])))
+    try:
+        cut.carry_out(AwsAlarm(cut.at).steps(asked))
+    except KeyboardInterrupt:
+        pass
+    else:
+        assert most == 4 + 1 + 4, "an address at each of four thresholds, the amount, an address at each"
+    between = desk()
+    alarm = AwsAlarm(between.at)
+    found = alarm.found()
+    assert found is not None
+    assert found.amount in (20, 30)
+    assert all(ME in alarm._heard(rule) for rule in _RULES)
     again = desk()
-    again.carry_out(AwsAlarm(again.at).steps(wanted("30", [ME])))
-    assert wanted("30", [ME]).is_like(AwsAlarm(again.at).found())
+    again.carry_out(AwsAlarm(again.at).steps(asked))
+    assert asked.is_like(AwsAlarm(again.at).found())
+    assert AwsAlarm(desk().at).steps(asked) == []
+
+
+def test_a_change_of_everybody_leaves_no_threshold_without_anybody(desk: Callable[..., Desk]) -> None:
+    before = desk()
+    before.carry_out(AwsAlarm(before.at).steps(wanted("20", ["old@example.com"])))
+    for most in range(8):
+        cut = desk(most=most)
+        with contextlib.suppress(KeyboardInterrupt):
+            cut.carry_out(AwsAlarm(cut.at).steps(wanted("20", [ME])))
+        alarm = AwsAlarm(desk().at)
+        assert all(alarm._heard(rule) for rule in _RULES)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"TimeUnit": "DAILY"}, {"BudgetType": "USAGE"}, {"CostFilters": {"Service": ["Amazon Simple Queue Service"]}}],
+)
+def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(
+    desk: Callable[..., Desk], changes: dict[str, object]
+) -> None:
+    at = desk()
+    other = {**_budget(wanted("20", [ME])), **changes}
+    at.api.call("budgets", HOME, "CreateBudget", {"AccountId": ACCOUNT, "Budget": other})
+    for asked in (wanted("30", [ME]), None):
+        with pytest.raises(BadRequestError, match="somebody has made another budget trainplan-alarm"):
+            AwsAlarm(at.at).steps(asked)
 
 
 def test_removal_leaves_none_and_is_done_once(desk: Callable[..., Desk]) -> None:
