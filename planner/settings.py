@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from planner.errors import BadInputError, ThisMachineError
 from planner.home.files import why_no_home
 from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
 from providers.stores.regions import bucket_region
+from workloads.terms import PROJECT_PATTERN
 
 if TYPE_CHECKING:
     from pricing.credits import Credit
@@ -25,6 +27,7 @@ MACHINE_SETTINGS = Path("/etc/trainplan/settings.toml")
 MOST_USD_PER_HOUR = 1_000_000
 MOST_TAX_PERCENT = 100
 _MONTHLY = "budget_usd_per_month"
+_OF_PROJECTS = "project_budgets_usd_per_month"
 _KEYS = (
     "engine",
     "usd_per_hour",
@@ -36,7 +39,9 @@ _KEYS = (
     "budget_usd_per_month",
     "notify",
     "tax_percent",
+    "project",
 )
+_OTHER_TABLES = ("prices", _OF_PROJECTS)
 _OF_PRICE_LISTS = ("prices_url", "offerings_url", "advisor_url", "api_key")
 """Variables of the same form that `plan prices refresh` reads (docs/prices.md); no provider knows them."""
 
@@ -55,6 +60,8 @@ class Settings:
     each cloud is in use, "" where nothing tells. `notify` is what receives the events of runs: a web address alone,
     or a command with its arguments (planner/runs/telling/notifications.py); empty: nothing. `tax_percent` is what is
     added to prices by those who bill the person, for instance 19; 0: an estimate says nothing of it.
+    `project` is that of jobs which name none, and `project_budgets_usd_per_month` caps months as
+    `budget_usd_per_month` does, project by project.
     """
 
     home: Path
@@ -72,6 +79,8 @@ class Settings:
     accounts: Mapping[str, str] = field(default_factory=dict)
     notify: tuple[str, ...] = ()
     tax_percent: Decimal = Decimal(0)
+    project: str = ""
+    project_budgets_usd_per_month: Mapping[str, Decimal] = field(default_factory=dict)
 
     @property
     def own_rates(self) -> tuple[OwnRate, ...]:
@@ -148,7 +157,7 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
     for key in _KEYS:
         if value := environment.get(f"PLAN_{key.upper()}"):
             values[key] = value
-    tables = (*TABLES, *(name for name in values if name not in (*_KEYS, *TABLES, "prices")))
+    tables = (*TABLES, *(name for name in values if name not in (*_KEYS, *TABLES, *_OTHER_TABLES)))
     clouds = {name: _cloud(name, values.get(name, {}), environment, source) for name in tables}
     return Settings(
         home=home,
@@ -168,6 +177,8 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         notify=_notify(values.get("notify", ""), source),
         tax_percent=_percent(values.get("tax_percent", 0), source),
         accounts={name: account_in_use(name, clouds[name], environment) for name in CLOUDS},
+        project=_project(values.get("project", ""), f"{source} or PLAN_PROJECT: project"),
+        project_budgets_usd_per_month=_project_budgets(machine, own, source),
     )
 
 
@@ -180,14 +191,40 @@ def _monthly_budget(
     for where, value in zip((machine, source, f"PLAN_{_MONTHLY.upper()}"), stated, strict=True):
         if value is None:
             continue
-        try:
-            limit = Decimal(str(value))
-        except InvalidOperation:
-            limit = Decimal(-1)
-        if not limit.is_finite() or limit < 0:
-            raise BadInputError(f"{where}: {_MONTHLY} {value!r} is not an amount of dollars", "for example 200")
-        limits.append(limit)
+        limits.append(_limit(value, f"{where}: {_MONTHLY}"))
     return min(limits, default=None)
+
+
+def _project_budgets(machine: Path, own: Mapping[str, Any], source: Path) -> dict[str, Decimal]:
+    """The same for each project that has one."""
+    budgets: dict[str, Decimal] = {}
+    for where, table in ((machine, _read(machine).get(_OF_PROJECTS, {})), (source, own.get(_OF_PROJECTS, {}))):
+        if not isinstance(table, dict):
+            raise BadInputError(f"{where}: {_OF_PROJECTS} is not a table", f"[{_OF_PROJECTS}]\nthesis = 50")
+        for name, value in table.items():
+            limit = _limit(value, f"{where}: {_OF_PROJECTS}: {name}")
+            project = _project(name, f"{where}: {_OF_PROJECTS}:")
+            budgets[project] = min(limit, budgets.get(project, limit))
+    return budgets
+
+
+def _limit(value: object, where: str) -> Decimal:
+    try:
+        limit = Decimal(str(value))
+    except InvalidOperation:
+        limit = Decimal(-1)
+    if not limit.is_finite() or limit < 0:
+        raise BadInputError(f"{where} {value!r} is not an amount of dollars", "for example 200")
+    return limit
+
+
+def _project(value: object, where: str) -> str:
+    """As a job names it."""
+    if not isinstance(value, str) or not re.fullmatch(PROJECT_PATTERN, value):
+        raise BadInputError(
+            f"{where} {value!r} is no name of a project", "small letters, digits, - and _, such as thesis-2"
+        )
+    return value
 
 
 def home_of(environment: Mapping[str, str]) -> Path:
@@ -222,7 +259,7 @@ def _read(source: Path) -> dict[str, Any]:
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:
-        if key not in (names := (*_KEYS, *TABLES, "prices")) and not is_plug_in(key):
+        if key not in (names := (*_KEYS, *TABLES, *_OTHER_TABLES)) and not is_plug_in(key):
             raise BadInputError(f"{source}: there is no setting {key!r}", f"known: {', '.join(names)}")
     return values
 

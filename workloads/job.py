@@ -50,6 +50,7 @@ from workloads.terms import (
     MAX_NODES,
     MAX_SECRETS,
     MAX_USD,
+    PROJECT_PATTERN,
     DataName,
     ExportFormat,
     Framework,
@@ -277,7 +278,7 @@ class TrainingJob(Value):
     on_slow: OnSlow = OnSlow.ASK
     project: Annotated[
         str,
-        Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,62})?$", description="what the run is for: a label on all it creates"),
+        Field(pattern=PROJECT_PATTERN, description="what the run is for: a label on all it creates"),
     ] = ""
     container: str | None = Field(default=None, description="the person's own image, by digest")
     secrets: Secrets = Field(default_factory=dict)

@@ -13,6 +13,8 @@ MAX_USD = 10**9
 MAX_DATA_BYTES = 10**15
 MAX_SECRETS = 50
 MAX_NODES = 1_024
+PROJECT_PATTERN = r"^([a-z0-9][a-z0-9_-]{0,62})?$"
+"""What every vendor takes as the value of a label; "" is none."""
 
 
 class Term(StrEnum):

@@ -89,7 +89,8 @@ def settings() -> Settings:
 
 
 def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -> TrainingJob:
-    """The job in the file, with the network of the person's own file where it names one. Raises BadInputError.
+    """The job in the file, with the network of the person's own file where it names one, and the project of the
+    settings where it names none. Raises BadInputError.
 
     `run_file`: the person has agreed on the command line that this file runs; without `may_ask` nobody is asked.
     """
@@ -100,6 +101,7 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
         job = read_job(path)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
+    job = job if job.project else job.model_copy(update={"project": settings().project})
     return with_network(job, may_ask=may_ask, agreed=run_file)
 
 

@@ -32,6 +32,7 @@ class BilledRun:
     receipt: Mapping[str, Decimal] | None
     billed: Mapping[Part, Decimal]
     at_most: bool = False
+    project: str = ""
 
     @property
     def receipt_usd(self) -> Decimal | None:
@@ -55,6 +56,7 @@ def billed_run(run_id: str, job_name: str, receipt: Mapping[str, Any], invoice: 
         receipt={name: Decimal(str(usd)) for name, usd in parts.items()} if parts else None,
         billed=invoice.by_part(run_id),
         at_most=bool(receipt.get("at_most")),
+        project=str(receipt.get("project") or ""),
     )
 
 

@@ -87,7 +87,9 @@ class Runner:
         self._keys = RunKeys(settings.home)
         self._receipts = Receipts(provider, journal, settings, clock, listen, self._keys.vouching)
         self._notifications = Notifications(settings, journal, clock, listen)
-        self.spending = Spending(journal, settings.budget_usd_per_month, clock, self._locks)
+        self.spending = Spending(
+            journal, settings.budget_usd_per_month, clock, self._locks, settings.project_budgets_usd_per_month
+        )
 
     def resumable(self, job: TrainingJob, providers: Sequence[str]) -> Run | None:
         """The run of this very job that was ended early, at one of the providers, and left a complete checkpoint."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
@@ -37,17 +38,28 @@ def command(
         str | None, typer.Option("--provider", help="Of a month: whose bill", autocompletion=completion.clouds)
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where asking costs")] = False,
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Of a month: print one CSV row for each part of each run, and for the rest")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Ask the vendor what was billed; nothing in the account is changed."""
     if run is not None and (month is not None or provider is not None):
         raise BadInputError("a run has its own days and provider", "leave out --month and --provider, or the run")
+    if as_csv and (as_json or run is not None):
+        raise BadInputError("--csv is a format of a month", "leave out --json and the run, or --csv")
     settings = options.settings()
     with build.journal(settings) as journal:
         if run is not None:
             _of_run(journal, settings, RunId(run), yes=yes, as_json=as_json)
         else:
-            _of_month(journal, settings, provider, month, yes=yes, as_json=as_json)
+            name, invoice, runs = _of_month(journal, settings, provider, month, yes=yes)
+            if as_json:
+                sys.stdout.write(json.dumps(_json(invoice, name, runs)) + "\n")
+            elif as_csv:
+                _write_csv(name, invoice, runs)
+            else:
+                show(month_page(runs, invoice))
 
 
 def _of_run(journal: Journal, settings: Settings, run_id: RunId, *, yes: bool, as_json: bool) -> None:
@@ -72,8 +84,9 @@ def _of_run(journal: Journal, settings: Settings, run_id: RunId, *, yes: bool, a
 
 
 def _of_month(
-    journal: Journal, settings: Settings, provider: str | None, month: str | None, *, yes: bool, as_json: bool
-) -> None:
+    journal: Journal, settings: Settings, provider: str | None, month: str | None, *, yes: bool
+) -> tuple[str, Invoice, list[BilledRun]]:
+    """Whose bill it is, the bill, and the runs in it."""
     begin, end = _days_of(month)
     names = [name for name in build.provider_names(provider) if provider or build.is_used(name, settings)]
     clouds = [name for name in names if isinstance(build.provider(name, settings), Invoices)]
@@ -87,10 +100,19 @@ def _of_month(
         summary = summaries.get(run_id)
         name, receipt = (summary.job_name, summary.receipt) if summary else ("of another computer", {})
         runs.append(billed_run(run_id, name, receipt, invoice))
-    if as_json:
-        sys.stdout.write(json.dumps(_json(invoice, clouds[0], runs)) + "\n")
-    else:
-        show(month_page(runs, invoice))
+    return clouds[0], invoice, runs
+
+
+def _write_csv(provider: str, invoice: Invoice, runs: Sequence[BilledRun]) -> None:
+    """Rows that add up to the bill: each part of each run, with its project, and what has no label of a run."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("provider", "begin", "end", "project", "run_id", "job_name", "part", "billed", "currency"))
+    days = (provider, invoice.begin.isoformat(), invoice.end.isoformat())
+    for run in runs:
+        for part, amount in run.billed.items():
+            writer.writerow((*days, run.project, run.run_id, run.job_name, part, amount, invoice.currency))
+    for part, amount in invoice.by_part("").items():
+        writer.writerow((*days, "", "", "", part, amount, invoice.currency))
 
 
 def _invoice(name: str, settings: Settings, begin: date, end: date, *, yes: bool) -> Invoice:

@@ -77,14 +77,14 @@ def command(
         standings = _standings(name, desk)
         if watch and not as_json:
             standings = _watch(name, desk, standings)
-        budget = spending(journal, settings).budget()
+        budgets = spending(journal, settings).budgets()
         others = [run for run in journal.live(desk.unreadable.add) if not desk.client.owns(run)]
     if as_json:
         sys.stdout.write(json.dumps([_json(run_status) for run_status in standings]) + "\n")
     elif standings or not desk.unreadable:
         show(_page(standings, settings.home), wide=wide)
-    if budget is not None and not as_json:
-        show([budget.text])
+    if budgets and not as_json:
+        show([budget.text for budget in budgets])
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
     for run_status in standings:

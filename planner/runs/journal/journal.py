@@ -255,8 +255,8 @@ class Journal:
         """Where runs were launched, the done ones too."""
         return frozenset(row["provider"] for row in self._rows("SELECT DISTINCT provider FROM runs") if row["provider"])
 
-    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[Decimal]:
-        """What the done runs at these providers came to whose receipt was written since then."""
+    def spent_usd_since(self, at: datetime, providers: Sequence[str]) -> list[tuple[str, Decimal]]:
+        """The project of each done run at these providers whose receipt was written since then, and what it came to."""
         rows = self._rows(
             "SELECT receipt_json FROM runs WHERE phase = ? AND receipt_json IS NOT NULL AND run_id IN"
             " (SELECT run_id FROM events WHERE kind = 'receipt' AND at >= ?)"
@@ -264,7 +264,7 @@ class Journal:
             Phase.DONE, at.isoformat(), *providers,
         )  # fmt: skip
         receipts = (json.loads(row["receipt_json"]) for row in rows)
-        return [Decimal(str(receipt["actual_usd"])) for receipt in receipts]
+        return [(str(receipt.get("project", "")), Decimal(str(receipt["actual_usd"]))) for receipt in receipts]
 
     def unverified(self) -> Sequence[Run]:
         """The runs that are not done and whose teardown could not be verified."""

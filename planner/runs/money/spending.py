@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -27,44 +27,66 @@ class Spending:
     This machine and the simulated cloud send no bill and do not count.
     """
 
-    def __init__(self, journal: Journal, limit_usd: Decimal | None, clock: Clock, locks: RunLocks) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        limit_usd: Decimal | None,
+        clock: Clock,
+        locks: RunLocks,
+        of_projects_usd: Mapping[str, Decimal] | None = None,
+    ) -> None:
+        """`limit_usd` is for all runs together, `of_projects_usd` for those of each project that is named."""
         self._journal = journal
         self._limit_usd = limit_usd
         self._clock = clock
         self._locks = locks
+        self._of_projects_usd = dict(of_projects_usd or {})
 
-    def budget(self) -> MonthlyBudget | None:
-        """How the month's budget stands; None where no limit is set."""
-        if self._limit_usd is None:
-            return None
+    def budgets(self, project: str | None = None) -> list[MonthlyBudget]:
+        """How the month's budgets stand that are set: that of all runs, and those of the projects (or of one)."""
+        limits = [] if self._limit_usd is None else [("", self._limit_usd)]
+        limits += [(name, usd) for name, usd in self._of_projects_usd.items() if project in (None, name)]
+        if not limits:
+            return []
         now = self._clock.now()
         # The first sum has only runs that are done, the second only runs that are not: no run counts twice.
-        spent_usds = self._journal.spent_usd_since(month_began(now), clouds())
+        spent = self._journal.spent_usd_since(month_began(now), clouds())
         live = [run for run in self._journal.live() if run.live and run.provider in clouds()]
-        return monthly_budget(self._limit_usd, spent_usds, live, now)
+        return [
+            monthly_budget(
+                limit_usd,
+                [usd for other, usd in spent if name in ("", other)],
+                [run for run in live if name in ("", run.project)],
+                now,
+                name,
+            )
+            for name, limit_usd in limits
+        ]
 
     @contextmanager
     def launching(self, run: Run) -> Iterator[None]:
-        """The block writes down a launch of `run`: entered if the budget has room for all that it may still cost.
+        """The block writes down a launch of `run`: entered if the budgets have room for all that it may still cost.
 
         Raises RefusedError where it has not, ThisMachineError where another launch does not let go of the lock.
         """
-        if self._limit_usd is None or run.provider not in clouds():
+        has_limit = self._limit_usd is not None or run.project in self._of_projects_usd
+        if not has_limit or run.provider not in clouds():
             yield
             return
         # Two launches at once would each compute the budget without the other: all launches of this home take turns.
         with self._locks.deciding("monthly-budget"):
-            budget, now = self.budget(), self._clock.now()
-            assert budget is not None
-            # The receipt of an ended run that is launched again has counted what its earlier attempts cost.
-            budget.check(most_usd(run, now) - run.cost_usd(now))
+            now = self._clock.now()
+            for budget in self.budgets(run.project):
+                # The receipt of an ended run that is launched again has counted what its earlier attempts cost.
+                budget.check(most_usd(run, now) - run.cost_usd(now))
             yield
 
 
 def spending(journal: Journal, settings: Settings, clock: Clock | None = None) -> Spending:
     """What stands against the limit of these settings."""
     locks = RunLocks(settings.home / "locks")
-    return Spending(journal, settings.budget_usd_per_month, clock or SystemClock(), locks)
+    limits = settings.budget_usd_per_month, settings.project_budgets_usd_per_month
+    return Spending(journal, limits[0], clock or SystemClock(), locks, limits[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +94,25 @@ class MonthlyBudget:
     """`spent_usd`: receipts of this calendar month (UTC), a run counted whole in the month in which it ended.
 
     `may_spend_usd`: what runs that are not done have cost and may still cost, each up to its deadline or its budget at
-    the highest price that can come to be payable.
+    the highest price that can come to be payable. Of the runs of `project`; "": of all.
     """
 
     limit_usd: Decimal
     spent_usd: Decimal
     may_spend_usd: Decimal
+    project: str = ""
 
     @property
     def text(self) -> str:
         """Return one line: what is spent, what may be spent, and the limit."""
         return (
-            f"this month: {format_usd(self.spent_usd)} spent, live runs may come to {format_usd(self.may_spend_usd)}, "
-            f"of {format_usd(self.limit_usd)} (budget_usd_per_month)"
+            f"this month{f', project {self.project}' if self.project else ''}: {format_usd(self.spent_usd)} spent, "
+            f"live runs may come to {format_usd(self.may_spend_usd)}, of {format_usd(self.limit_usd)} ({self._setting})"
         )
+
+    @property
+    def _setting(self) -> str:
+        return "project_budgets_usd_per_month" if self.project else "budget_usd_per_month"
 
     def check(self, most_usd: Decimal) -> None:
         """Raises RefusedError where a launch that may cost `most_usd` could pass the limit."""
@@ -95,18 +122,19 @@ class MonthlyBudget:
         raise RefusedError(
             f"this launch may cost up to {format_usd(most_usd)}, and with that the month up to {format_usd(together)}; "
             f"{self.text}",
-            "launch it with a lower --budget or a shorter --deadline, or raise budget_usd_per_month in settings.toml",
+            f"launch it with a lower --budget or a shorter --deadline, or raise {self._setting} in settings.toml",
         )
 
 
 def monthly_budget(
-    limit_usd: Decimal, spent_usds: Iterable[Decimal], live: Iterable[Run], now: datetime
+    limit_usd: Decimal, spent_usds: Iterable[Decimal], live: Iterable[Run], now: datetime, project: str = ""
 ) -> MonthlyBudget:
     """The budget as it stands at `now`."""
     return MonthlyBudget(
         limit_usd=limit_usd,
         spent_usd=sum(spent_usds, Decimal(0)),
         may_spend_usd=sum((most_usd(run, now) for run in live), Decimal(0)),
+        project=project,
     )
 
 

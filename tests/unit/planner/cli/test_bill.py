@@ -68,6 +68,19 @@ def test_a_month_lists_runs_and_what_has_no_label(provider: FakeProvider, run_id
     assert (begin.day, begin < end) == (1, True)
 
 
+def test_a_month_is_listed_for_whoever_pays(provider: FakeProvider, run_id: str) -> None:
+    bills(provider, (run_id, Part.COMPUTE, "0.25"), (run_id, Part.DISK, "0.1"), ("", Part.STORAGE, "9"))
+    said = plan("bill", "--provider", "local", "--csv")
+    assert said.code == 0, said.err
+    header, *rows = [line.split(",") for line in said.out.splitlines()]
+    named = [dict(zip(header, row, strict=True)) for row in rows]
+    assert [(row["run_id"], row["part"], row["billed"]) for row in named] == [
+        (run_id, "compute", "0.25"), (run_id, "disk", "0.1"), ("", "storage", "9"),
+    ]  # fmt: skip
+    assert {row["currency"] for row in named} == {"USD"}
+    assert plan("bill", run_id, "--csv").code == plan("bill", "--csv", "--json").code != 0
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.cli.options import read_job_file
 from planner.errors import BadInputError, RefusedError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
@@ -34,7 +35,8 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 def spending(journal: Journal, tmp_path: Path, limit_usd: str | None = "20") -> Spending:
     limit = None if limit_usd is None else Decimal(limit_usd)
-    return Spending(journal, limit, FakeClock(), RunLocks(tmp_path / "locks"))
+    of_projects = {"thesis": Decimal(10), "course": Decimal(100)}
+    return Spending(journal, limit, FakeClock(), RunLocks(tmp_path / "locks"), of_projects)
 
 
 def a_cloud_run(number: int, hours: float = 2, **changes: object) -> Run:
@@ -48,12 +50,12 @@ def a_cloud_run(number: int, hours: float = 2, **changes: object) -> Run:
 
 
 def record_finished_run(
-    journal: Journal, number: int, usd: float, ended_at: datetime = NOON, provider: str = "aws"
+    journal: Journal, number: int, usd: float, ended_at: datetime = NOON, provider: str = "aws", project: str = ""
 ) -> None:
     run = a_cloud_run(number, provider=provider)
     journal.add_run(run, "{}", {}, NOON)
     journal.save(replace(run, phase=Phase.DONE, outcome=Outcome.SUCCEEDED), NOON)
-    journal.save_receipt(run.run_id, {"attempts": 0, "actual_usd": usd}, ended_at)
+    journal.save_receipt(run.run_id, {"attempts": 0, "actual_usd": usd, "project": project}, ended_at)
 
 
 # --- what a run may come to --------------------------------------------------------------------------------------
@@ -96,7 +98,7 @@ def test_receipts_of_this_month_and_live_runs_on_clouds_count(journal: Journal, 
     record_finished_run(journal, 4, 100.0, provider="local")
     journal.add_run(a_cloud_run(5), "{}", {}, NOON)
     journal.add_run(a_cloud_run(6, provider="sim"), "{}", {}, NOON)
-    budget = spending(journal, tmp_path).budget()
+    budget, *_ = spending(journal, tmp_path).budgets()
     assert budget == MonthlyBudget(limit_usd=Decimal(20), spent_usd=Decimal("3.0"), may_spend_usd=Decimal("6.5"))
     assert budget.text == "this month: $3.00 spent, live runs may come to $6.50, of $20.00 (budget_usd_per_month)"
 
@@ -136,9 +138,30 @@ def test_what_sends_no_bill_is_not_held_to_it(journal: Journal, tmp_path: Path, 
 
 
 def test_without_a_limit_nothing_is_held_to_it(journal: Journal, tmp_path: Path) -> None:
-    assert spending(journal, tmp_path, None).budget() is None
+    assert [one.project for one in spending(journal, tmp_path, None).budgets()] == ["thesis", "course"]
+    assert spending(journal, tmp_path, None).budgets("") == []
     with spending(journal, tmp_path, None).launching(a_cloud_run(1, hours=10_000)):
         pass
+
+
+def test_a_project_is_held_to_its_own_limit_and_to_that_of_all(journal: Journal, tmp_path: Path) -> None:
+    record_finished_run(journal, 1, 3.0, project="thesis")
+    record_finished_run(journal, 2, 9.0, project="course")
+    journal.add_run(a_cloud_run(3, project="thesis", budget_usd=Decimal(1)), "{}", {}, NOON)
+    with (
+        pytest.raises(RefusedError) as refused,
+        spending(journal, tmp_path).launching(a_cloud_run(4, project="thesis")),
+    ):
+        pytest.fail("the launch was written down")
+    assert "this month, project thesis: $3.00 spent, live runs may come to $1.50, of $10.00" in refused.value.message
+    assert "project_budgets_usd_per_month" in refused.value.hint
+    for project in ("course", "another", ""):
+        with spending(journal, tmp_path).launching(a_cloud_run(5, project=project)):
+            pass
+    limited = spending(journal, tmp_path, "10")
+    with pytest.raises(RefusedError) as refused, limited.launching(a_cloud_run(5, project="course")):
+        pytest.fail("the launch was written down")
+    assert "of $10.00 (budget_usd_per_month)" in refused.value.message
 
 
 # --- settings -----------------------------------------------------------------------------------------------------
@@ -158,6 +181,42 @@ def test_a_limit_for_everybody_on_the_computer_is_not_raised_by_a_home(tmp_path:
 
 def test_a_home_may_lower_it(tmp_path: Path) -> None:
     assert limit(tmp_path, "budget_usd_per_month = 50.5", "budget_usd_per_month = 200") == Decimal("50.5")
+
+
+def test_projects_have_limits_of_their_own_and_a_default(tmp_path: Path) -> None:
+    home, etc = tmp_path / "home", tmp_path / "etc.toml"
+    home.mkdir()
+    (home / "settings.toml").write_text(
+        'project = "thesis"\n[project_budgets_usd_per_month]\nthesis = 50.5\ncourse = 10\n', encoding="utf-8"
+    )
+    etc.write_text("[project_budgets_usd_per_month]\nthesis = 20\n", encoding="utf-8")
+    settings = load_settings({"PLAN_HOME": str(home)}, etc)
+    assert settings.project == "thesis"
+    assert settings.project_budgets_usd_per_month == {"thesis": 20, "course": 10}
+    assert load_settings({"PLAN_HOME": str(home), "PLAN_PROJECT": "course"}, etc).project == "course"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'project = "My Thesis"', "project = 7", "project_budgets_usd_per_month = 5",
+        "[project_budgets_usd_per_month]\nthesis = -1", "[project_budgets_usd_per_month]\n'My Thesis' = 1",
+    ],
+)  # fmt: skip
+def test_what_is_no_project_is_refused_with_its_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "settings.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(BadInputError, match=r"settings\.toml.*project"):
+        load_settings({"PLAN_HOME": str(tmp_path)}, tmp_path / "none")
+
+
+def test_a_job_that_names_no_project_has_that_of_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path))
+    monkeypatch.setenv("PLAN_PROJECT", "thesis")
+    job = "name: one\nmodel: {preset: vgg16}\ndata: {name: cifar10}\nepochs: 1\nglobal_batch_size: 128\n"
+    (tmp_path / "job.yaml").write_text(job, encoding="utf-8")
+    (tmp_path / "own.yaml").write_text(job + "project: course\n", encoding="utf-8")
+    assert read_job_file(tmp_path / "job.yaml").project == "thesis"
+    assert read_job_file(tmp_path / "own.yaml").project == "course"
 
 
 def test_none_is_set(tmp_path: Path) -> None:
