@@ -128,6 +128,17 @@ class VendorRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """What the estimate of a launch counts: GB of disk, seconds to the first step and of a whole run that nothing
+    interrupts, images/s. No rented machine depends on it; the simulated cloud rents disks and trains by it."""
+
+    disk_gb: Decimal
+    setup_seconds: float
+    seconds: float
+    images_per_second: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchRequest:
     """One attempt of one run. The same (run_id, attempt) always gives the same instance.
 
@@ -139,7 +150,7 @@ class LaunchRequest:
     choose. `resolution` is what `Resolver.resolve` looked up (an image, a network). `calls` are the calls as the
     journal keeps them: launch sends these, byte for byte, and translates anew only where there are none. `data` are
     data set files; a machine vouches for checkpoints with its `run_key`, 64 hexadecimal digits or "". `own_ends` are
-    the machine's own deadlines.
+    the machine's own deadlines. `expected` is None where nothing was estimated.
     """
 
     run_id: RunId
@@ -159,6 +170,7 @@ class LaunchRequest:
     data: tuple[File, ...] = ()
     run_key: str = field(default="", repr=False)
     own_ends: OwnEnds | None = None
+    expected: Expected | None = None
 
     @property
     def measuring_arguments(self) -> tuple[str, ...]:

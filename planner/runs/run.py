@@ -16,6 +16,10 @@ from workloads.job import OnSlow
 _HOUR = timedelta(hours=1)
 
 
+def _hours(lasting: timedelta) -> Decimal:
+    return Decimal(lasting / _HOUR)
+
+
 class Phase(StrEnum):
     """The phases of a run (planner/runs/__init__.py tells when each begins)."""
 
@@ -90,8 +94,9 @@ class Attempt:
     """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`, its disk and its address
     to `gone_at`, when their absence was confirmed.
 
-    `ended_after` and `gone_after` are the earliest that these can have been, where nobody tells the instant itself:
-    `ended_at` and `gone_at` are the latest then. None: as told.
+    `ended_after` and `gone_after` are the earliest that these can have been, where nobody tells the instant itself;
+    `gone_at` is the latest then, and `ended_at` the likeliest, with `ended_before` as the latest where that is later.
+    None: as told.
 
     `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
     that is known to be later than `asked_at`.
@@ -113,6 +118,7 @@ class Attempt:
     reason: str | None = None
     ended_at: datetime | None = None
     ended_after: datetime | None = None
+    ended_before: datetime | None = None
     gone_at: datetime | None = None
     gone_after: datetime | None = None
     step: int | None = None
@@ -166,23 +172,28 @@ class Attempt:
         """Its disk and its address until now: they may outlive their machine until somebody confirms their end."""
         if self.target is None or not self.had_instance:
             return Decimal(0), Decimal(0)
-        hours = Decimal(self._until(self.gone_at or (self.ended_at if self.cleared else None) or now) / _HOUR)
+        lasting = self._until(self.gone_at or (self.ended_at if self.cleared else None) or now)
+        hours = Decimal(billed_seconds(self.target.offer, lasting)) / 3600
         return self.target.disk_usd_per_hour * hours, self.target.address_usd_per_hour * hours
 
     @property
-    def uncertain_usd(self) -> Decimal:
+    def at_latest(self) -> Attempt:
+        """The same, ended as late as it can have: what a receipt says is what it cost at most."""
+        return self if self.ended_before is None else replace(self, ended_at=self.ended_before, ended_before=None)
+
+    @property
+    def uncertain_usd(self) -> BilledUsd:
         """How much of what is counted may not have been billed, since nobody tells when its machine, its disk or its
         address ended."""
-        if self.target is None or not self.had_instance:
-            return Decimal(0)
+        compute = disk = address = Decimal(0)
         # What ended before it began to bill was not billed at all.
-        usd = Decimal(0)
-        if self.ended_at is not None and self.ended_after is not None:
-            usd += self.usd_per_hour * Decimal((self._until(self.ended_at) - self._until(self.ended_after)) / _HOUR)
-        if self.gone_at is not None and self.gone_after is not None:
-            hours = Decimal((self._until(self.gone_at) - self._until(self.gone_after)) / _HOUR)
-            usd += (self.target.disk_usd_per_hour + self.target.address_usd_per_hour) * hours
-        return usd
+        if self.target is not None and self.had_instance:
+            if self.ended_at is not None and self.ended_after is not None:
+                compute = self.usd_per_hour * _hours(self._until(self.ended_at) - self._until(self.ended_after))
+            if self.gone_at is not None and self.gone_after is not None:
+                hours = _hours(self._until(self.gone_at) - self._until(self.gone_after))
+                disk, address = self.target.disk_usd_per_hour * hours, self.target.address_usd_per_hour * hours
+        return BilledUsd(compute, disk, address, Decimal(0))
 
     def _until(self, end: datetime) -> timedelta:
         began_at = self.billing_began_at
@@ -311,9 +322,15 @@ class Run:
         return sum((attempt.list_usd(now) for attempt in self.attempts), sum(beside, Decimal(0)))
 
     @property
-    def uncertain_usd(self) -> Decimal:
-        """How much of what is counted may not have been billed, since nobody tells when it ended."""
-        return sum((attempt.uncertain_usd for attempt in self.attempts), Decimal(0))
+    def at_latest(self) -> Run:
+        """The same, with each machine ended as late as it can have."""
+        return replace(self, attempts=tuple(attempt.at_latest for attempt in self.attempts))
+
+    @property
+    def uncertain_usd(self) -> BilledUsd:
+        """How much of each part may not have been billed, since nobody tells when it ended."""
+        parts = zip(*(attempt.uncertain_usd for attempt in self.attempts), strict=True)
+        return BilledUsd(*(sum(part, Decimal(0)) for part in parts)) if self.attempts else BilledUsd(*[Decimal(0)] * 4)
 
     @property
     def own_rates(self) -> tuple[str, ...]:

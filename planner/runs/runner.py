@@ -395,6 +395,7 @@ def request_for(
             client=client,
             data=data,
             run_key=key(run),
+            expected=target.expected,
         )
 
     return make

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pricing.devices import machines_text
 from pricing.money import UsdPerHour, amount
 from pricing.offers import Market, Offer
+from providers.base import Expected
 from providers.errors import CapacityError, ProviderError, QuotaError
 
 CAPACITY_MEMORY = timedelta(minutes=15)
@@ -28,7 +29,8 @@ class Target:
     """One place where a run can be launched, and what the plan expects of it there.
 
     `seconds` is the whole run there, from the request to the model at home; `overhead_seconds` of it are not
-    training (request to first step); `fixed_usd` is disk, address and transfer as estimated for the whole run, what
+    training (request to first step), and `steady_seconds` is the whole run if nothing interrupts it;
+    `disk_gb` is its disk; `fixed_usd` is disk, address and transfer as estimated for the whole run, what
     is billed goes by the rates of the disk and of the address, `traffic_usd` (with a bucket in another region) and
     `download_usd` (the model's way home). `images_per_second_low` is the low
     end of the estimate, None where nothing was estimated, or where the trials of a sweep differ in speed. `usd` is the
@@ -41,6 +43,8 @@ class Target:
     zone: str | None = None
     seconds: float | None = None
     overhead_seconds: float = 0.0
+    steady_seconds: float | None = None
+    disk_gb: Decimal = Decimal(0)
     fixed_usd: Decimal = Decimal(0)
     disk_usd_per_hour: Decimal = Decimal(0)
     address_usd_per_hour: Decimal = Decimal(0)
@@ -61,6 +65,18 @@ class Target:
         """The highest price of all machines that can come to be payable here: for spot it is that of on demand; for an
         own rate with hours left the price without it, since they may be used up."""
         return self.machines * self._machine_ceiling_usd_per_hour
+
+    @property
+    def expected(self) -> Expected | None:
+        """What a launch here is told of its estimate."""
+        if self.steady_seconds is None or self.images_per_second is None:
+            return None
+        return Expected(
+            disk_gb=self.disk_gb,
+            setup_seconds=self.overhead_seconds,
+            seconds=self.steady_seconds,
+            images_per_second=self.images_per_second,
+        )
 
     @property
     def payable_usd_per_hour(self) -> Decimal:

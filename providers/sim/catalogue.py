@@ -26,7 +26,8 @@ ZONES = {
 _PRICE_FACTORS = {"sim-east": Decimal(1), "sim-west": Decimal("1.08"), "sim-north": Decimal("1.15")}
 
 BILLING = Billing(increment_seconds=1, minimum_seconds=60)
-DISK_GB = 100
+DISK_GB = Decimal(100)
+"""Of a machine whose job was not estimated."""
 RATES = ProviderRates(
     provider=PROVIDER,
     billing=BILLING,
@@ -45,7 +46,8 @@ RATES = ProviderRates(
     billing_source=PRICE_SOURCE,
 )
 _ANYWHERE = RATES.at("sim-east")
-DISK_USD_PER_HOUR = (DISK_GB * _ANYWHERE.disk.usd / HOURS_PER_MONTH).quantize(Decimal("0.000001"))
+DISK_GB_USD_PER_HOUR = _ANYWHERE.disk.usd / HOURS_PER_MONTH
+DISK_USD_PER_HOUR = DISK_GB * DISK_GB_USD_PER_HOUR
 ADDRESS_USD_PER_HOUR = _ANYWHERE.address.usd
 INTERNET_USD_PER_GB = _ANYWHERE.internet.usd
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.money import PER_SECOND, UsdPerHour, amount
+from pricing.money import UsdPerHour, amount
 from providers.base import LABEL_RUN
 from providers.sim.catalogue import BILLING, INTERNET_USD_PER_GB
 from providers.sim.values import MachineState, SimMachine, Thing
@@ -66,7 +66,7 @@ def _machine(machine: SimMachine, now: datetime) -> dict[str, Any]:
 
 
 def _thing(thing: Thing, now: datetime) -> dict[str, Any]:
-    usd = amount(UsdPerHour(thing.usd_per_hour), (thing.ended_at or now) - thing.created_at, PER_SECOND)
+    usd = amount(UsdPerHour(thing.usd_per_hour), (thing.ended_at or now) - thing.created_at, BILLING)
     return _row(thing, usd) | {"kind": thing.kind.value, "instance": thing.machine, "left": thing.ended_at is None}
 
 

@@ -5,26 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from providers.base import LABEL_ATTEMPT, LABEL_RUN
 from providers.cloud.labels import number
 from providers.sim.catalogue import TYPES
 from providers.sim.draws import between, waiting_hours
 from providers.sim.scenario import Scenario
-from providers.sim.training import Trainer, Write, images_per_second, newest_checkpoint
+from providers.sim.training import (
+    EVALUATE_SECONDS,
+    Trainer,
+    Write,
+    evaluate_seconds,
+    images_per_second,
+    newest_checkpoint,
+    same_job,
+)
 from providers.sim.values import Course, Event, Incident, MachineState, SimMachine, Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a machine's life hangs on beside itself. `marks` gives the complete.json of a run's checkpoints."""
+    """What a machine's life hangs on beside itself. `marks` gives the complete.json of a run's checkpoints, `machines`
+    all that ever were, in the order in which they were made."""
 
     scenario: Scenario
     trainer: Trainer
     incidents: tuple[Incident, ...]
     reclaims_per_hour: Callable[[SimMachine], float]
     job_json: Callable[[str], str | None]
+    machines: Callable[[], Iterable[SimMachine]]
     marks: Callable[[str], Iterable[bytes]]
 
 
@@ -187,7 +197,7 @@ def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
         return None
     row = TYPES[machine.instance_type]
     try:
-        speed = images_per_second(job_json, row)
+        pace = _pace(machine, job_json, rules)
     except ValueError:
         return None
     return Course(
@@ -196,7 +206,7 @@ def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
         job_json=job_json,
         device=row.device,
         device_count=row.device_count,
-        images_per_second=speed * rules.scenario.throughput_factor,
+        images_per_second=pace.images_per_second * rules.scenario.throughput_factor,
         began_at=at,
         start_step=newest_checkpoint(rules.marks(run), job_json),
         deadline=_trains_until(machine),
@@ -204,7 +214,30 @@ def _course(machine: SimMachine, at: datetime, rules: Rules) -> Course | None:
         until_steady="until_steady" in machine.user_data,
         try_settings="try_settings" in machine.user_data,
         run_key=machine.user_data.get("run_key", ""),
+        evaluate_seconds=pace.evaluate_seconds,
     )
+
+
+class _Pace(NamedTuple):
+    images_per_second: float
+    evaluate_seconds: float
+
+
+def _pace(machine: SimMachine, job_json: str, rules: Rules) -> _Pace:
+    """As the first machine of this type that trained this job had it, so that a launch takes what a pilot measured: its
+    estimate, or what is made up where it had none. Raises ValueError for a job that cannot be read.
+    """
+    alike = [
+        other.user_data
+        for other in rules.machines()
+        if other.instance_type == machine.instance_type and other.course and same_job(other.course.job_json, job_json)
+    ]
+    first, given = (*alike, machine.user_data)[0], machine.user_data
+    rate = float(first.get("images_per_second") or images_per_second(job_json, TYPES[machine.instance_type]))
+    if "seconds" not in given:
+        return _Pace(rate, EVALUATE_SECONDS)
+    after_setup, expected_rate = float(given["seconds"]) - float(given["setup_seconds"]), given["images_per_second"]
+    return _Pace(rate, evaluate_seconds(job_json, after_setup, float(expected_rate)))
 
 
 def _trains_until(machine: SimMachine) -> datetime | None:

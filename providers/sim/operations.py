@@ -9,25 +9,32 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from pricing.grades import Market
 from providers.base import LABEL_DEADLINE, LABEL_RUN
 from providers.cloud.labels import instant
-from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, TYPES, ZONES
+from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_GB, DISK_GB_USD_PER_HOUR, TYPES, ZONES
 from providers.sim.draws import between
 from providers.sim.ledger import SENT
 from providers.sim.life import ended_machine
 from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
-from providers.sim.training import MODEL, model_bytes
+from providers.sim.training import MODEL, START_SECONDS, model_bytes
 from providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
+    from providers.sim.scenario import Scenario
     from providers.sim.world import World
 
 
 _DELETION_SECONDS = 3
 """How long the deletion of a disk or an address takes (assumed, docs/fidelity.md)."""
+_BOOT_SECONDS = 40.0, 90.0
+"""Of a machine whose job was not estimated (made up)."""
+_LEAST_BOOT_SECONDS = 10.0
+_BOOT_SPREAD = 0.1
+"""How far a boot is from what was estimated, at most (made up)."""
 
 
 class Operations:
@@ -105,7 +112,8 @@ class Operations:
             return _description_of(instance)
         machine = self._new_machine(name, fingerprint, request, self._placement(request, region))
         world.put(machine)
-        for kind, rate in ((Kind.DISK, DISK_USD_PER_HOUR), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
+        disk_usd_per_hour = Decimal(str(request.get("diskGb") or DISK_GB)) * DISK_GB_USD_PER_HOUR
+        for kind, rate in ((Kind.DISK, disk_usd_per_hour), (Kind.ADDRESS, ADDRESS_USD_PER_HOUR)):
             thing = f"{kind}-{machine.id[2:]}"
             world.state.things[thing] = Thing(
                 id=thing, kind=kind, region=region, machine=machine.id, labels=machine.labels, usd_per_hour=rate,
@@ -144,8 +152,7 @@ class Operations:
         world, rules = self._world, self._world.scenario
         labels = {str(key): str(value) for key, value in request["labels"].items()}
         user_data = {str(key): str(value) for key, value in request["userData"].items()}
-        low, high = (part.total_seconds() for part in rules.boot)
-        boot = between(rules.seed, low, high, "boot", request["clientToken"], placement.zone)
+        boot = between(rules.seed, *_boot_seconds(rules, user_data), "boot", request["clientToken"], placement.zone)
         reaped = instant(labels.get(LABEL_DEADLINE)) if rules.standing_reaper else None
         return SimMachine(
             id=name,
@@ -348,6 +355,16 @@ def _description_of(machine: SimMachine) -> dict[str, Any]:
         "why": None if machine.why is None else machine.why.value,
         "endedAt": None if machine.ended_at is None else machine.ended_at.isoformat(),
     }
+
+
+def _boot_seconds(rules: Scenario, user_data: Mapping[str, str]) -> tuple[float, float]:
+    """From the create to the first line of the trainer, shortest and longest."""
+    if rules.boot is not None:
+        return rules.boot[0].total_seconds(), rules.boot[1].total_seconds()
+    if "setup_seconds" not in user_data:
+        return _BOOT_SECONDS
+    expected = max(_LEAST_BOOT_SECONDS, float(user_data["setup_seconds"]) - START_SECONDS)
+    return (1 - _BOOT_SPREAD) * expected, (1 + _BOOT_SPREAD) * expected
 
 
 def _shown_thing(thing: Thing) -> dict[str, Any]:

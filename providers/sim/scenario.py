@@ -95,7 +95,8 @@ class Scenario(Script):
     seed: int = 0
     start: AwareDatetime | None = None
     """When the world begins; None: when it is first used."""
-    boot: Range = _between(40, 90)
+    boot: Range | None = None
+    """None: as the job's estimate has it, give or take a tenth; without an estimate 40 to 90 s."""
     deletion: Range = _between(20, 60)
     clean_up: Range = _between(5, 20)
     """From the end of a machine to that of its disk and its address."""

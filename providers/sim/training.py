@@ -29,9 +29,13 @@ _START_SECONDS = {"data": 3.0, "import": 8.0, "build": 2.0, "compile": 12.0}
 """Made up, in the order of what the trainer takes on a rented machine."""
 _TRY_PHASES = {name: seconds for name, seconds in _START_SECONDS.items() if name != "data"}
 """Of each try of settings, whose data was fetched before all of them."""
+START_SECONDS = sum(_START_SECONDS.values())
 _CHECKPOINT_SECONDS = 2.0
-_EVALUATE_SECONDS = 5.0
+EVALUATE_SECONDS = 5.0
+"""At the least."""
 _SAVE_SECONDS = 3.0
+_END_SECONDS = 60.0
+"""What an estimate allows from the saved model to the end (planner/forecast/allowances.py)."""
 _MOST_IMAGES_PER_SECOND = 200_000.0
 """However small the net."""
 _BACKWARD = 3
@@ -95,6 +99,21 @@ def images_per_second(job_json: str, machine: MachineType) -> float:
     return min(speed, _MOST_IMAGES_PER_SECOND)
 
 
+def evaluate_seconds(job_json: str, seconds_after_setup: float, images_per_second: float) -> float:
+    """What is left for tests and checkpoints of what an estimate counts from the first step on: all of it is spent
+    after the last step."""
+    job = _job(job_json)
+    epoch, batch = _images_and_batch(job)
+    images = max(1, epoch // batch) * batch * job.epochs
+    left = seconds_after_setup - images / images_per_second - _SAVE_SECONDS - _END_SECONDS
+    return round(max(EVALUATE_SECONDS, left), 3)
+
+
+def same_job(job_json: str, other: str) -> bool:
+    """Whether two runs train the same."""
+    return _job(job_json).digest() == _job(other).digest()
+
+
 def model_bytes(job_json: str) -> int:
     """The size of a job's trained model, as 4-byte weights."""
     graph = _job(job_json).graph()
@@ -109,7 +128,7 @@ class Simulated:
         if course.try_settings:
             return _ending_of_tries(schedule)
         done_at = schedule.trained_at(schedule.last_step)
-        tail = 0.0 if course.max_steps is not None else _EVALUATE_SECONDS + _SAVE_SECONDS
+        tail = 0.0 if course.max_steps is not None else course.evaluate_seconds + _SAVE_SECONDS
         done_at += timedelta(seconds=tail)
         return _by_deadline(course, Ending(at=done_at, exit_code=EXIT_DONE, state="done"))
 
@@ -144,7 +163,7 @@ class Simulated:
         if ending.state == "done":
             yield _event(course, at, "phase", name="train", seconds=schedule.trained_seconds(step))
             if course.max_steps is None:
-                yield _event(course, at, "phase", name="evaluate", seconds=_EVALUATE_SECONDS)
+                yield _event(course, at, "phase", name="evaluate", seconds=course.evaluate_seconds)
                 yield from _output(at, schedule, step)
                 yield _event(course, at, "phase", name="save", seconds=_SAVE_SECONDS)
             elif course.until_steady:
@@ -161,10 +180,7 @@ class _Schedule:
     def __init__(self, course: Course) -> None:
         self.course = course
         self.job = _job(course.job_json)
-        self.images = self.job.train_images or _UNKNOWN_IMAGES
-        self.batch = self.job.global_batch_size
-        if self.job.script is not None:
-            self.batch, self.images = _BATCH_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT * _STEPS_OF_A_SCRIPT
+        self.images, self.batch = _images_and_batch(self.job)
         self.steps_per_epoch = max(1, self.images // self.batch)
         self.epochs_of_all = self.job.epochs
         self.total_steps = self.steps_per_epoch * self.job.epochs
@@ -172,7 +188,7 @@ class _Schedule:
             self.epochs_of_all = planned_epochs(rungs_of(self.job.epochs, len(self.job.trials)))
             self.total_steps = sum(map(sum, planned_images(self.job, self.images))) // self.batch
         self.step_seconds = self.batch / course.images_per_second
-        self.first_step_at = course.began_at + timedelta(seconds=sum(_START_SECONDS.values()))
+        self.first_step_at = course.began_at + timedelta(seconds=START_SECONDS)
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -407,6 +423,13 @@ def _end_of_tries(schedule: _Schedule, ending: Ending) -> Iterator[Write]:
         train_seconds=round(_try_training_seconds(schedule), 3), peak_memory_bytes=None,
     )  # fmt: skip
     yield _status(course, at, "done", _STEADY_STEPS)
+
+
+def _images_and_batch(job: TrainingJob) -> tuple[int, int]:
+    """Images of an epoch, and of a step."""
+    if job.script is not None:
+        return _BATCH_OF_A_SCRIPT * _STEPS_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT
+    return job.train_images or _UNKNOWN_IMAGES, job.global_batch_size
 
 
 def newest_checkpoint(marks: Iterable[bytes], job_json: str) -> int:

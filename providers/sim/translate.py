@@ -128,6 +128,14 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
         user_data["try_settings"] = "yes"
     if request.run_key:
         user_data["run_key"] = request.run_key
+    expected = request.expected
+    # A measuring run finds out what the machine does: nobody tells it.
+    if expected is not None and request.max_steps is None:
+        user_data |= {
+            "setup_seconds": str(expected.setup_seconds),
+            "seconds": str(expected.seconds),
+            "images_per_second": str(expected.images_per_second),
+        }
     parameters: dict[str, object] = {
         "region": request.offer.region,
         "zone": request.zone,
@@ -138,6 +146,8 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
         "labels": labels_of(request),
         "userData": user_data,
     }
+    if expected is not None:
+        parameters["diskGb"] = str(expected.disk_gb)
     return VendorRequest(service=PROVIDER, operation="RunInstance", parameters=parameters)
 
 

@@ -81,6 +81,7 @@ class Course:
     until_steady: bool = False
     try_settings: bool = False
     run_key: str = field(default="", repr=False)
+    evaluate_seconds: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -187,5 +187,6 @@ class World:
             incidents=tuple(self.state.incidents.values()),
             reclaims_per_hour=rate,
             job_json=self.files.job_json,
+            machines=self.state.machines.values,
             marks=self.files.marks,
         )

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from planner.runs.pilot import spent_usd
 from pricing.grades import Market
-from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR
 from tests.builders import a_job
 from tests.faults.holding import Limits
 from tests.faults.pilots import as_pilot
 from tests.faults.sequences import SHORT, Sequence
-
-if TYPE_CHECKING:
-    from planner.runs.targets import Target
 
 
 class PilotSequence(Sequence):
@@ -36,7 +30,7 @@ class PilotSequence(Sequence):
         name = f"261121-{len(self.launched) + 1:08}"
         market = self.chance.choice(tuple(Market))
         job = a_job(epochs=2, checkpoint_every="10s")
-        targets = tuple(_with_rates(target) for target in self.cloud.targets(market))
+        targets = self.cloud.targets(market)
         first = self.chance.choice(targets).offer
         draft = self.computer.draft(name, job, tuple(target for target in targets if target.offer == first))
         run = None if left_usd is None else as_pilot(draft, left_usd, self.chance.choice((60.0, 300.0, 900.0)))
@@ -53,8 +47,3 @@ class PilotSequence(Sequence):
         if any(run.live for run in runs):
             return None
         return self.cap_usd - sum(map(spent_usd, runs), Decimal(0))
-
-
-def _with_rates(target: Target) -> Target:
-    """With what the simulated cloud charges for the disk and the address of a machine."""
-    return replace(target, disk_usd_per_hour=DISK_USD_PER_HOUR, address_usd_per_hour=ADDRESS_USD_PER_HOUR)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from planner.runs.targets import Target
 from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
 from providers.sim.api import DisconnectedError, RefusedError, canonical
 from providers.sim.calls import call
-from providers.sim.catalogue import ZONES, offers
+from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, ZONES, offers
 from providers.sim.ledger import ledger
 from providers.sim.provider import SimProvider
 from providers.sim.scenario import Scenario
@@ -194,6 +194,8 @@ class SimCloud:
 
     cases = frozenset(SCENARIOS)
     in_harness = True
+    download_usd = Decimal(0)
+    """What a model's way home is estimated at."""
 
     def __init__(self, case: str, **changes: Any) -> None:
         self.scenario = Scenario.model_validate({**QUICK, **SCENARIOS[case], **changes})
@@ -230,7 +232,7 @@ class SimCloud:
         """This process's world is as it was."""
 
     def targets(self, market: str) -> tuple[Target, ...]:
-        return targets_of(market)
+        return tuple(replace(target, download_usd=self.download_usd) for target in targets_of(market))
 
     def plant(self) -> None:
         theirs = {
@@ -287,12 +289,15 @@ class AskingApi:
 def targets_of(market: str) -> tuple[Target, ...]:
     """Every zone of every region, in the catalogue's order."""
     return tuple(
-        Target(offer=offer, zone=zone, seconds=300.0, overhead_seconds=60.0, fixed_usd=Decimal("0.01"))
+        Target(
+            offer=offer, zone=zone, seconds=300.0, overhead_seconds=60.0, fixed_usd=Decimal("0.01"),
+            disk_usd_per_hour=DISK_USD_PER_HOUR, address_usd_per_hour=ADDRESS_USD_PER_HOUR,
+        )
         for region in REGIONS
         for offer in offers()
         if (offer.instance_type, offer.region, offer.market) == (TYPE, region, market)
         for zone in offer.zones
-    )
+    )  # fmt: skip
 
 
 def _foreign(number: int, labels: Mapping[str, str]) -> dict[str, Any]:

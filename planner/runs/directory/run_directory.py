@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
@@ -160,30 +161,39 @@ def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> En
 
 
 class Ended(NamedTuple):
-    """When an attempt stopped billing: `at` is the latest and `after` the earliest that it can have been; None: at the
-    instant that the provider tells."""
+    """When an attempt stopped billing: most likely `at`, not before `after` (None: at the instant that the provider
+    tells) and not later than `before` (None: than `at`)."""
 
     at: datetime
     after: datetime | None = None
+    before: datetime | None = None
+
+    def of(self, attempt: Attempt) -> Attempt:
+        """The attempt with this end."""
+        return replace(attempt, ended_at=self.at, ended_after=self.after, ended_before=self.before)
 
 
 def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> Ended:
     """Return when an attempt stopped billing, although nobody may have looked for days: the provider's record, else the
     last that the run directory has of it, else its own deadline. Raises ProviderError.
+
+    A machine that has said nothing of its end was most likely taken away then; one that hangs lives to its deadline.
     """
     began_at = attempt.asked_at or now
     if instance is not None and instance.ended_at is not None:
         return Ended(min(now, max(began_at, instance.ended_at)))
     status = status_of(store, attempt.number)
     instants = [instant(status.get("time"))]
-    if status.get("state") not in (*_FINISHED, "stopped"):
+    has_ended = status.get("state") in (*_FINISHED, "stopped")
+    if not has_ended:
         instants.append(story_of(store, attempt.number).last_at)
     known_instants = [at for at in instants if at is not None]
-    if known_instants:
-        last_at = max(known_instants)
-        return Ended(min(now, max(began_at, last_at + LAST_WORDS)), min(now, max(began_at, last_at)))
     latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
-    return Ended(latest, began_at)
+    if not known_instants:
+        return Ended(latest, began_at)
+    last_at = min(now, max(began_at, *known_instants))
+    likeliest = min(now, last_at + LAST_WORDS)
+    return Ended(likeliest, last_at, None if has_ended else max(likeliest, latest))
 
 
 def newest_checkpoint(store: RunStore) -> int | None:

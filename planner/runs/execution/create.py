@@ -241,5 +241,5 @@ def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Rec
         return None
     end = recorded_end(store, attempt.number, None) or EndKind.LOST
     ended = when_ended(store, attempt, None, recorder.clock.now())
-    attempt = replace(attempt, end=end, ended_at=ended.at, ended_after=ended.after)
+    attempt = replace(ended.of(attempt), end=end)
     return recorder.moved(run.with_attempt(attempt), Phase.BOOTING)

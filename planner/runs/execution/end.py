@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.runs.decision.next_action import End
 from planner.runs.directory.proofs import Vouched
-from planner.runs.directory.run_directory import status_of, when_ended
+from planner.runs.directory.run_directory import Ended, status_of, when_ended
 from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Seen, Teardown
 from planner.runs.run import Attempt, Outcome, Phase, Run
@@ -40,11 +40,10 @@ def unchecked(run: Run) -> None:
 
 class InstanceEnd(NamedTuple):
     """An instance that has ended by itself: what the provider still says of it (None: nothing), and until when it
-    billed, at the latest and at the earliest (planner.runs.directory.run_directory.Ended)."""
+    billed."""
 
     instance: Instance | None
-    at: datetime
-    after: datetime | None
+    ended: Ended
 
 
 class Finisher:
@@ -186,11 +185,11 @@ class Finisher:
             return attempt
         told_at = self._told_end(attempt)
         if told_at is not None:
-            return replace(attempt, ended_at=min(now, max(attempt.asked_at or told_at, told_at)), ended_after=None)
+            return Ended(min(now, max(attempt.asked_at or told_at, told_at))).of(attempt)
         is_unknown = attempt.ended_at is None or attempt.ended_after == attempt.asked_at
         if seen_at is not None and is_unknown:
-            return replace(attempt, ended_at=now, ended_after=seen_at)
-        return attempt if attempt.ended_at else replace(attempt, ended_at=now, ended_after=attempt.asked_at)
+            return Ended(now, seen_at).of(attempt)
+        return attempt if attempt.ended_at else Ended(now, attempt.asked_at).of(attempt)
 
     def _told_end(self, attempt: Attempt) -> datetime | None:
         if attempt.ref is None:
@@ -218,7 +217,7 @@ class Finisher:
             if instance is not None and instance.state is not InstanceState.ENDED:
                 return None
             ended = when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now())
-            return InstanceEnd(instance, ended.at, ended.after)
+            return InstanceEnd(instance, ended)
         except ProviderError:
             return None
 
@@ -234,4 +233,4 @@ class Finisher:
             attempt = replace(
                 attempt, exit_code=ending.instance.exit_code, reason=ending.instance.reason, end=ending.instance.end
             )
-        return run.with_attempt(replace(attempt, ended_at=ending.at, ended_after=ending.after))
+        return run.with_attempt(ending.ended.of(attempt))

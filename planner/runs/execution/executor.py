@@ -31,7 +31,7 @@ from planner.runs.decision.next_action import (
     next_action,
     where_next,
 )
-from planner.runs.directory.run_directory import newest_checkpoint
+from planner.runs.directory.run_directory import Ended, newest_checkpoint
 from planner.runs.events import Event, PhaseReached
 from planner.runs.execution import create
 from planner.runs.execution.checkpoint_transfer import carry
@@ -301,9 +301,10 @@ class Executor:
         step = self._checkpoint(run)
         last_step = self._observer.step_of(attempt.number) or step or 0
         ending = self.finisher.instance_end(run)
+        ended = ending.ended if ending else Ended(now, attempt.asked_at)
         attempt_over = replace(
-            attempt, end=action.end, reason=action.reason, step=step, lost_steps=max(0, last_step - (step or 0)),
-            ended_at=ending.at if ending else now, ended_after=ending.after if ending else attempt.asked_at,
+            ended.of(attempt), end=action.end, reason=action.reason, step=step,
+            lost_steps=max(0, last_step - (step or 0)),
         )  # fmt: skip
         if action.end in (EndKind.RECLAIMED, EndKind.NO_CAPACITY) and attempt.target is not None:
             self._recorder.remember(no_capacity(attempt.target, now, action.reason))

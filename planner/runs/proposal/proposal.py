@@ -213,6 +213,8 @@ def targets_of(ranked: RankedOffer) -> list[Target]:
             zone=zone,
             seconds=None if is_unmeasured else estimate.time.total.total_seconds(),
             overhead_seconds=estimate.time.setup.total_seconds(),
+            steady_seconds=estimate.steady.total.total_seconds(),
+            disk_gb=estimate.side.usages[0].disk_gb,
             fixed_usd=from_micro(estimate.side.micro_usd(offer.region)),
             disk_usd_per_hour=attached.disk,
             address_usd_per_hour=attached.address,

@@ -51,10 +51,10 @@ class Receipt:
     in words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
     credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
     (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
-    not have been billed. `project` is the job's. `billed` is what the vendor has billed by part (plan bill), in
-    `billed_currency`, and `billed_whole` whether it adds nothing any more. `simulated`: nothing was rented and no
-    net was trained. `figures` is what a pilot measured beside its rate (PILOT_FIGURES), `tries` the settings that it
-    tried, and `kept` the number from 1 of the one whose figures these are.
+    not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed` is what
+    the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any more.
+    `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
+    (PILOT_FIGURES), `tries` the settings that it tried, and `kept` the number from 1 of the one whose figures these are.
     """
 
     run_id: str
@@ -94,6 +94,7 @@ class Receipt:
     credit_usd: float | None = None
     usd_by_resource: dict[str, float] = field(default_factory=dict)
     at_most: bool = False
+    parts_at_most: list[str] = field(default_factory=list)
     project: str = ""
     billed: dict[str, float] = field(default_factory=dict)
     billed_currency: str = ""
@@ -182,6 +183,7 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
     "float | None": _or_none(_is_number),
     "list[dict[str, Any]]": lambda value: isinstance(value, list) and all(map(_is_placement, value)),
     "list[TryRecord]": lambda value: isinstance(value, list) and all(map(_is_try, value)),
+    "list[str]": lambda value: isinstance(value, list) and all(map(_is_text, value)),
     "dict[str, float]": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }
 
@@ -218,13 +220,14 @@ def write_receipt(
     run: Run, story: Story, estimate: dict[str, Any], ending: Ending, before: dict[str, Any] | None = None
 ) -> Receipt:
     """The receipt of a run that is done; `before` is the one of its life so far, where it went on from an end."""
+    run = run.at_latest
     seconds = (ending.ended_at - ending.asked_at).total_seconds() + (
         before.get("actual_seconds", 0.0) if before else 0.0
     )
     end = story.end or {}
     legs = legs_of(run, story.step, ending.ended_at)
     estimate = estimate_of(legs, estimate)
-    billed_usd = run.billed_usd(ending.ended_at)
+    billed_usd, uncertain_usd = run.billed_usd(ending.ended_at), run.uncertain_usd
     interrupted = [attempt for attempt in run.attempts if attempt.end is not None and attempt.end in INTERRUPTIONS]
     return Receipt(
         run_id=run.run_id,
@@ -259,7 +262,10 @@ def write_receipt(
         own_rate="; ".join(run.own_rates) or None,
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
         usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
-        at_most=run.uncertain_usd > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
+        at_most=sum(uncertain_usd, Decimal(0)) > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
+        parts_at_most=[
+            name for name, usd in uncertain_usd._asdict().items() if usd > getattr(billed_usd, name) * NEGLIGIBLE
+        ],
         project=run.project,
         simulated=is_simulated(run.provider),
         **(_of_pilot(run, story) if run.until_steady else {}),
@@ -450,7 +456,11 @@ def receipt_text(receipt: Receipt) -> str:
 def _cost_lines(receipt: Receipt) -> list[str]:
     more = "   at most: nobody told when everything of it ended" if receipt.at_most else ""
     lines = [_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)) + more]
-    parts = [f"{name} {_usd(usd)}" for name, usd in receipt.usd_by_resource.items() if usd]
+    parts = [
+        f"{name} {'at most ' if name in receipt.parts_at_most else ''}{_usd(usd)}"
+        for name, usd in receipt.usd_by_resource.items()
+        if usd
+    ]
     return [*lines, f"  {'billed':12}{', '.join(parts)}"] if len(parts) > 1 else lines
 
 

@@ -144,10 +144,17 @@ def test_the_models_way_home_is_paid_once_it_is_at_home() -> None:
 def test_what_may_not_have_been_billed_is_what_lies_between_the_earliest_and_the_latest_end() -> None:
     target = a_target("3.6", disk_usd_per_hour=Decimal("0.02"), address_usd_per_hour=Decimal("0.01"))
     told = an_attempt(1, target, ended_at=NOON + HOUR, gone_at=NOON + HOUR, cleared=True)
-    assert told.uncertain_usd == 0
+    assert told.uncertain_usd == (0, 0, 0, 0)
     found_later = replace(told, gone_at=NOON + 3 * HOUR, gone_after=NOON + HOUR)
-    assert found_later.uncertain_usd == Decimal("0.06")
-    assert replace(found_later, ended_after=NOON).uncertain_usd == Decimal("3.66")
+    assert found_later.uncertain_usd == (0, Decimal("0.04"), Decimal("0.02"), 0)
+    assert replace(found_later, ended_after=NOON).uncertain_usd == (Decimal("3.6"), Decimal("0.04"), Decimal("0.02"), 0)
+
+
+def test_at_the_latest_a_machine_ended_as_late_as_it_can_have() -> None:
+    silent = an_attempt(1, a_target("3.6"), ended_at=NOON + HOUR, ended_after=NOON, ended_before=NOON + 2 * HOUR)
+    run = a_run(B, made=(silent,))
+    assert run.cost_usd(NOON + 3 * HOUR) == Decimal("3.6")  # what is decided rests on the likeliest
+    assert run.at_latest.cost_usd(NOON + 3 * HOUR) == run.at_latest.uncertain_usd.compute == Decimal("7.2")
 
 
 def test_where_a_run_waits_nothing_is_stored_or_sent_either() -> None:

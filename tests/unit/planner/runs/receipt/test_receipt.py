@@ -116,6 +116,7 @@ def test_a_receipt_says_at_most_where_nobody_told_when_something_ended() -> None
     unknown = an_attempt(1, ended_at=MINUTE, ended_after=NOON, cleared=True)
     receipt = write_receipt(a_done_run(made=(unknown,)), Story(), {}, an_ending())
     assert receipt.at_most
+    assert receipt.parts_at_most == ["compute"]
     assert "at most: nobody told when everything of it ended" in receipt_text(receipt)
     nearly = an_attempt(1, ended_at=MINUTE, ended_after=MINUTE - timedelta(seconds=0.5), cleared=True)
     assert not write_receipt(a_done_run(made=(nearly,)), Story(), {}, an_ending()).at_most
