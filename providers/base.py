@@ -129,13 +129,14 @@ class VendorRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What the estimate of a launch counts: GB of disk, seconds to the first step and of a whole run that nothing
-    interrupts, images/s. No rented machine depends on it; the simulated cloud rents disks and trains by it."""
+    """What the estimate of a launch counts: GB of disk; seconds to the first step and of a whole run that nothing
+    interrupts, and images/s (None: not estimated). No rented machine depends on it; the simulated cloud rents disks and
+    trains by it."""
 
     disk_gb: Decimal
-    setup_seconds: float
-    seconds: float
-    images_per_second: float
+    setup_seconds: float = 0.0
+    seconds: float | None = None
+    images_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

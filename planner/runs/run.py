@@ -104,6 +104,7 @@ class Attempt:
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
     nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
     beyond it, `deadline` its own timer's. `client` is the label that it was made with, None where it had none.
+    `found`: no answer told of an instance, and one was there all the same.
     """
 
     number: int
@@ -127,6 +128,7 @@ class Attempt:
     queued: bool = False
     bills_from: datetime | None = None
     client: str | None = None
+    found: bool = False
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -136,7 +138,7 @@ class Attempt:
     @property
     def had_instance(self) -> bool:
         """Whether there was an instance; one that nobody saw is known by how it ended."""
-        return (self.ref is not None or self.end is not None) and self.end is not EndKind.NO_CAPACITY
+        return (self.ref is not None or self.end is not None or self.found) and self.end is not EndKind.NO_CAPACITY
 
     @property
     def billing_began_at(self) -> datetime | None:

@@ -69,7 +69,7 @@ class Target:
     @property
     def expected(self) -> Expected | None:
         """What a launch here is told of its estimate."""
-        if self.steady_seconds is None or self.images_per_second is None:
+        if not self.disk_gb:
             return None
         return Expected(
             disk_gb=self.disk_gb,

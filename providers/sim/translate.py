@@ -130,7 +130,7 @@ def run_instance(request: LaunchRequest) -> VendorRequest:
         user_data["run_key"] = request.run_key
     expected = request.expected
     # A measuring run finds out what the machine does: nobody tells it.
-    if expected is not None and request.max_steps is None:
+    if expected is not None and expected.images_per_second is not None and request.max_steps is None:
         user_data |= {
             "setup_seconds": str(expected.setup_seconds),
             "seconds": str(expected.seconds),

@@ -185,7 +185,7 @@ def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now
     status = status_of(store, attempt.number)
     instants = [instant(status.get("time"))]
     has_ended = status.get("state") in (*_FINISHED, "stopped")
-    if not has_ended:
+    if not has_ended or instants == [None]:
         instants.append(story_of(store, attempt.number).last_at)
     known_instants = [at for at in instants if at is not None]
     latest = min(now, max(began_at, attempt.deadline + LAST_WORDS)) if attempt.deadline else now
@@ -194,6 +194,12 @@ def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now
     last_at = min(now, max(began_at, *known_instants))
     likeliest = min(now, last_at + LAST_WORDS)
     return Ended(likeliest, last_at, None if has_ended else max(likeliest, latest))
+
+
+def has_written(store: RunStore, attempt: int) -> bool:
+    """Whether the machine of an attempt has left anything, so that there was one. Raises ProviderError."""
+    before = f"attempts/{attempt}/machine/"  # put there ahead of the create
+    return any(not path.startswith(before) for path in store.list(f"attempts/{attempt}"))
 
 
 def newest_checkpoint(store: RunStore) -> int | None:

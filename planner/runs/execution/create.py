@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from planner.runs.directory.run_directory import recorded_end, when_ended
+from planner.runs.directory.run_directory import has_written, recorded_end, when_ended
 from planner.runs.journal.records import request_from_record, request_record
 from planner.runs.run import Attempt, Phase, Run
 from planner.runs.targets import Target, recommended_first, refusal_of
@@ -236,8 +236,7 @@ def _come_and_gone(run: Run, attempt: Attempt, provider: Provider, recorder: Rec
     # A machine that has ended by itself may be in no list any more though it trained to the end:
     # its files tell.
     store = provider.store(run.run_id)
-    before = f"attempts/{attempt.number}/machine/"  # put there ahead of the create
-    if all(path.startswith(before) for path in store.list(f"attempts/{attempt.number}")):
+    if not has_written(store, attempt.number):
         return None
     end = recorded_end(store, attempt.number, None) or EndKind.LOST
     ended = when_ended(store, attempt, None, recorder.clock.now())

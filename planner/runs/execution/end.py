@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.errors import PlanError, TeardownUnverifiedError
 from planner.runs.decision.next_action import End
 from planner.runs.directory.proofs import Vouched
-from planner.runs.directory.run_directory import Ended, status_of, when_ended
+from planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
 from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Seen, Teardown
 from planner.runs.run import Attempt, Outcome, Phase, Run
@@ -165,7 +165,25 @@ class Finisher:
         except TeardownUnverifiedError as error:
             self._recorder.keep(replace(run, unverified=error.message), "teardown unverified")
             raise
-        return replace(run, attempts=tuple(self._cleared(attempt, seen) for attempt in run.attempts))
+        attempts = [self._found(run, attempt, seen) for attempt in run.attempts]
+        return replace(run, attempts=tuple(self._cleared(attempt, seen) for attempt in attempts))
+
+    def _found(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
+        """An attempt of which no answer told an instance, with the one that this teardown or its files show."""
+        if attempt.cleared or attempt.had_instance or attempt.end is not None or attempt.target is None:
+            return attempt
+        now, seen_at = self._recorder.clock.now(), seen.machines.get(attempt.number)
+        ended = Ended(now, seen_at or attempt.asked_at)
+        try:
+            store = self._provider_of(attempt.target.offer.provider).store(run.run_id)
+            was_there = has_written(store, attempt.number)
+            if was_there and seen_at is None:
+                ended = when_ended(store, attempt, None, now)
+        except ProviderError:
+            was_there = False
+        if was_there or seen.shows(attempt.number):
+            return ended.of(replace(attempt, found=True))
+        return attempt
 
     def _cleared(self, attempt: Attempt, seen: Seen) -> Attempt:
         """An attempt after the provider has said that nothing of it is left: nothing bills any more."""

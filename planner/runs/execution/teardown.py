@@ -42,6 +42,12 @@ class Seen:
         else:
             self.attached[resource.attempt, resource.kind] = at
 
+    def shows(self, attempt: int) -> bool:
+        """Whether anything that bills was seen of an attempt: a schedule may stay of a create that made no machine."""
+        return attempt in self.machines or any(
+            number == attempt and kind not in ("schedule", "task") for number, kind in self.attached
+        )
+
     def there_until(self, attempt: int, kinds: Iterable[str], earliest: datetime) -> datetime:
         """Until when all of these kinds were seen; `earliest` where one was not."""
         return min((max(earliest, self.attached.get((attempt, kind), earliest)) for kind in kinds), default=earliest)

@@ -273,6 +273,7 @@ class Guest:
         if self.noticed_at is not None and state == "stopped":
             state, reason = "interrupted", "PREEMPTED"
         said = {"state": state, "reason": reason, "exit_code": ending.exit_code, "message": reason.lower()}
+        said["time"] = ending.at.isoformat()  # providers/agent/status.py puts it into each record
         assert self.orders is not None
         self._put(f"attempts/{self.orders.attempt}/status.json", json.dumps(said).encode())
 

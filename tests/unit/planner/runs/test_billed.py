@@ -17,6 +17,7 @@ from planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
 from planner.runs.run import Run
 from planner.runs.runner import Runner, request_for
 from planner.runs.targets import Target
+from providers.base import Instance, LaunchRequest
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers
 from providers.sim.cloud import Setup, SimCloud
 from providers.sim.provider import SimProvider
@@ -114,6 +115,37 @@ def compared(receipt: Receipt, billed: dict[str, Decimal]) -> None:
     total = sum(billed.values(), Decimal(0))
     if not receipt.at_most:
         assert abs(sum(told.values(), Decimal(0)) - total) <= total * NEGLIGIBLE + rounded
+
+
+class DiedError(BaseException):
+    """The process of a client is gone."""
+
+
+class DiesAtLaunch(SimProvider):
+    """The create takes effect, and its answer reaches nobody."""
+
+    def launch(self, request: LaunchRequest) -> Instance:
+        super().launch(request)
+        raise DiedError
+
+
+@pytest.mark.parametrize("stays", [True, False])
+def test_a_machine_that_no_answer_told_of_is_in_the_receipt(desk: Desk, tmp_path: Path, stays: bool) -> None:
+    """The deadline was over when somebody looked: nothing was launched or looked up any more, the receipt had $0."""
+    practice = Practice(desk, tmp_path / "sim", Scenario(disks_stay=stays))
+    provider, practice.provider = practice.provider, DiesAtLaunch(practice.provider.scenario, practice.cloud)
+    run = practice.runner().draft(JOB, targets("on_demand"), None, tmp_path / "model")
+    practice.runner().record(run, JOB, {})
+    with pytest.raises(DiedError):
+        practice.runner().follow(run, request_for(JOB, practice.provider))
+    practice.provider = provider
+    practice.cloud.advance(20 * 3600)
+    _, receipt = practice.runner().follow(desk.journal.run(run.run_id), request_for(JOB, provider))
+    assert receipt.outcome == "deadline" or not stays
+    practice.cloud.advance(3600)
+    billed = practice.billed()
+    assert billed["instance"] > 0
+    compared(receipt, billed)
 
 
 def test_a_practice_run_rents_and_takes_what_its_estimate_counts(desk: Desk, tmp_path: Path) -> None:
