@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from providers.aws.setup_steps import StandingResources, step
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
-from providers.errors import BadRequestError
+from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
+from providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
     from providers.abilities import SetupStep
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LATE = "AWS looks at the costs several times a day"
 """The reference of AWS Budgets, read 2026-11-26; it states no hours."""
 _SERVICE = "budgets"
+_PAYER = "where another account pays, that one has to let its members have budgets"
 
 
 @dataclass(frozen=True)
@@ -29,16 +30,16 @@ class AwsAlarm:
 
     def found(self) -> Alarm | None:
         """Raises BadRequestError too where somebody has made another kind of budget under this name."""
-        reply = self.at.find(_SERVICE, "DescribeBudget", self._who())
+        try:
+            reply = self.at.find(_SERVICE, "DescribeBudget", self._who())
+        except PermissionDeniedError as error:
+            raise PermissionDeniedError(error.message, hint=f"{error.hint}; {_PAYER}", code=error.code) from error
         if reply is None:
             return None
         budget = reply["Budget"]
         kind, period = budget.get("BudgetType"), budget.get("TimeUnit")
-        if (kind, period) != ("COST", "MONTHLY") or "BudgetLimit" not in budget or budget.get("CostFilters"):
-            raise BadRequestError(
-                f"somebody has made another budget {NAME} in this account ({kind}, {period}): it is left alone",
-                hint="rename or delete it in the console (Billing, Budgets), then type the same command again",
-            )
+        if (kind, period) != ("COST", "MONTHLY") or "BudgetLimit" not in budget or _has_filter(budget):
+            raise somebody_elses(NAME, f"{kind}, {period}", "console: Billing, Budgets")
         limit = budget["BudgetLimit"]
         emails = tuple(self._heard(_notification("ACTUAL", 100)))
         return Alarm(amount=Decimal(str(limit["Amount"])), emails=emails, currency=str(limit["Unit"]))
@@ -108,6 +109,10 @@ def _budget(wanted: Alarm) -> dict[str, object]:
         "TimeUnit": "MONTHLY",
         "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": "USD"},
     }
+
+
+def _has_filter(budget: Mapping[str, Any]) -> bool:
+    return bool(budget.get("CostFilters") or budget.get("FilterExpression"))
 
 
 def _person(address: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any
 from providers.aws.account import AwsAccount
 from providers.base import LABEL_RUN
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
-from providers.errors import BadRequestError
+from providers.errors import BadRequestError, ProviderError
 
 ASKING_COSTS = "AWS takes one cent for each page of costs"
 """Prices of AWS Cost Management: 0.01 USD for each paginated request of Cost Explorer's API."""
@@ -29,6 +29,8 @@ _NOT_ACTIVE = (
     f"no cost has the tag {LABEL_RUN}: it has to be switched on (console: Billing, Cost allocation tags), which counts "
     "from a day later on, and not for what was billed before"
 )
+
+_NEW_ACCOUNT = "AWS has costs of an account a day after Cost Explorer is first opened (console: Billing, Cost Explorer)"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,12 @@ class AwsInvoice:
         }
         days: list[dict[str, Any]] = []
         while True:
-            page = self.account.api.call("ce", REGION, "GetCostAndUsage", asked)
+            try:
+                page = self.account.api.call("ce", REGION, "GetCostAndUsage", asked)
+            except ProviderError as error:
+                if error.code == "DataUnavailableException":
+                    raise BadRequestError(error.message, hint=_NEW_ACCOUNT, code=error.code) from error
+                raise
             days += page.get("ResultsByTime", ())
             if not page.get("NextPageToken"):
                 return days

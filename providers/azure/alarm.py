@@ -12,7 +12,7 @@ from providers.abilities import SetupStep
 from providers.azure.account import AzureAccount
 from providers.azure.api import Call, recorded
 from providers.azure.names import API
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
+from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
 from providers.errors import InstanceNotFoundError
 
 LATE = "Azure has the costs after 8 to 24 hours and looks at them once a day"
@@ -36,6 +36,9 @@ class AzureAlarm:
         if document is None:
             return None
         properties: Any = document["properties"]
+        kind, grain = properties.get("category"), properties.get("timeGrain")
+        if (kind, grain) != ("Cost", "Monthly") or properties.get("filter"):
+            raise somebody_elses(NAME, f"{kind}, {grain}", "portal: Cost Management, Budgets")
         rules = (properties.get("notifications") or {}).values()
         emails = dict.fromkeys(address for rule in rules for address in rule.get("contactEmails", ()))
         unit = str((properties.get("currentSpend") or {}).get("unit", ""))

@@ -85,6 +85,14 @@ def wanted(amount: str, emails: Sequence[str]) -> Alarm:
     return Alarm(amount=value, emails=tuple(dict.fromkeys(emails)))
 
 
+def somebody_elses(name: str, what: str, where: str) -> BadRequestError:
+    """A budget of our name that warns of something else than a whole month's costs: a person has made it."""
+    return BadRequestError(
+        f"somebody has made another budget {name} ({what}): it is left alone",
+        hint=f"rename or delete it ({where}), then type the same command again",
+    )
+
+
 def percents() -> str:
     """The shares in words: `at 50 %, 90 %, 100 % and by forecast`."""
     return f"at {', '.join(f'{percent} %' for percent in SPENT_PERCENT)} and by forecast"

@@ -9,7 +9,7 @@ from typing import Any
 
 from providers.abilities import SetupStep
 from providers.base import VendorRequest
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents
+from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
 from providers.errors import BadRequestError
 from providers.gcp.setup_steps import StandingResources
 
@@ -31,6 +31,8 @@ class GoogleAlarm:
         budget = None if self._off() else self.budget()
         if budget is None:
             return None
+        if "specifiedAmount" not in budget.get("amount", {}) or _period(budget) != "MONTH":
+            raise somebody_elses(self.name, "not an amount for a month", "console: Billing, Budgets & alerts")
         amount = budget["amount"]["specifiedAmount"]
         value = Decimal(str(amount.get("units", "0"))) + Decimal(int(amount.get("nanos", 0))) / 10**9
         addresses = {name: address for address, name in self.channels().items()}
@@ -44,14 +46,16 @@ class GoogleAlarm:
         off, there = self._off(), self.found()
         if wanted is None:
             return self._removal() if there else []
-        if wanted.is_like(there):
+        twins = [] if off else self.budgets()[1:]
+        if wanted.is_like(there) and not twins:
             return []
         before = f", in place of {there.text}" if there else ""
         detail = f"budget {self.name}: {wanted.text}, {percents()}; free, and {LATE}{before}"
         calls = [*self._switched_on(off), *self._new_channels(wanted, {} if off else self.channels())]
-        return [
-            SetupStep(name="alarm", detail=detail, calls=(*calls, self._budget_call(wanted, has_one=there is not None)))
-        ]
+        calls.append(self._budget_call(wanted, has_one=there is not None))
+        # Google takes a name twice: where two people made one at the same time, one of them stays.
+        calls += [_deletion(twin) for twin in twins]
+        return [SetupStep(name="alarm", detail=detail, calls=tuple(calls))]
 
     def _off(self) -> list[str]:
         on = self.at.services()
@@ -75,8 +79,12 @@ class GoogleAlarm:
 
     def budget(self) -> Mapping[str, Any] | None:
         """The budget of this project as Google returns it, None where there is none."""
+        return next(iter(self.budgets()), None)
+
+    def budgets(self) -> list[Mapping[str, Any]]:
+        """All of its name: Google does not keep a second one from being made."""
         pages = self._pages("billingbudgets", f"/v1/{self.billing_account()}/budgets", "budgets")
-        return next((row for row in pages if row.get("displayName") == self.name), None)
+        return [row for row in pages if row.get("displayName") == self.name]
 
     def channels(self) -> dict[str, str]:
         """The names of the project's channels by mail, by their addresses."""
@@ -139,14 +147,20 @@ class GoogleAlarm:
         return _call("billingbudgets", "budgets.create", "POST", f"/v1/{self.billing_account()}/budgets", body)
 
     def _removal(self) -> list[SetupStep]:
-        budget = self.budget()
-        if budget is None:
-            return []
-        calls = [_call("billingbudgets", "budgets.delete", "DELETE", f"/v1/{budget['name']}")]
+        calls = [_deletion(budget) for budget in self.budgets()]
         rows = self._pages("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
         ours = [str(row["name"]) for row in rows if NAME in row.get("userLabels", {})]
         calls += [_call("monitoring", "notificationChannels.delete", "DELETE", f"/v3/{name}") for name in ours]
         return [SetupStep(name="alarm", detail=f"budget {self.name} and its mail channels", calls=tuple(calls))]
+
+
+def _period(budget: Mapping[str, Any]) -> str:
+    """Google's default is a month."""
+    return str(budget.get("budgetFilter", {}).get("calendarPeriod", "MONTH"))
+
+
+def _deletion(budget: Mapping[str, Any]) -> VendorRequest:
+    return _call("billingbudgets", "budgets.delete", "DELETE", f"/v1/{budget['name']}")
 
 
 def _call(service: str, operation: str, method: str, path: str, body: object = None) -> VendorRequest:

@@ -44,7 +44,8 @@ def command(
         _show_json(name, (), remove=remove, is_done=True, as_json=as_json)
         return
     try:
-        steps = _steps(cloud, wanted_alarm(alarm, email or [], remove=remove), remove=remove)
+        asked = wanted_alarm(alarm, email or [], remove=remove)
+        steps = _steps(cloud, asked, remove=remove)
         if dry_run:
             _print_calls(name, steps, remove=remove, as_json=as_json)
             return
@@ -52,6 +53,7 @@ def command(
         if steps:
             _ask(steps, remove=remove, assume_yes=yes)
             _carry_out(cloud, steps, remove=remove)
+            _compare_alarm(cloud, asked)
     except ProviderError as error:
         raise from_provider(error) from error
     _show_json(name, steps, remove=remove, is_done=True, as_json=as_json)
@@ -117,6 +119,21 @@ def _carry_out(set_up: SetUp, steps: Sequence[SetupStep], *, remove: bool) -> No
         except ProviderError as error:
             raise _stopped(error, step, remove=remove) from error
         sys.stderr.write(f"{number:>3}  {step.name}: {'removed' if remove else 'made'}\n")
+
+
+def _compare_alarm(cloud: SetUp, asked: Alarm | None) -> None:
+    """Say where another alarm stands after all: somebody else may have made one at the same time."""
+    if asked is None or not isinstance(cloud, Alarms):
+        return
+    try:
+        found = cloud.alarm()
+    except ProviderError:
+        return  # it may be made by whoever may not look
+    if found is not None and not asked.is_like(found):
+        sys.stderr.write(
+            f"     another alarm stands now: {found.text}; somebody has changed it, or the change is not shown yet:\n"
+            "     plan doctor shows it, and the same command replaces it\n"
+        )
 
 
 def _report(line: str) -> None:

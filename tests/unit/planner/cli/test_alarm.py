@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from planner.cli.commands.setup import _steps, wanted_alarm
+from planner.cli.commands.setup import _compare_alarm, _steps, wanted_alarm
 from planner.errors import BadInputError
 from providers.abilities import SetupStep
 from providers.cloud.alarm import Alarm
@@ -58,3 +60,16 @@ def test_an_alarm_that_cannot_be_seen_keeps_nothing_else_from_being_removed(
 ) -> None:
     assert [step.name for step in _steps(Cloud(error), None, remove=True)] == ["bucket"]
     assert f"the monthly alarm stays, if there is one: {error.message}" in capsys.readouterr().err
+
+
+def test_an_alarm_that_somebody_else_made_meanwhile_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    class Paying(Cloud):
+        def alarm(self) -> Alarm | None:
+            return Alarm(amount=Decimal(7), emails=("boss@example.com",), currency="USD")
+
+    asked = wanted_alarm("20", [ME], remove=False)
+    _compare_alarm(Paying(BadRequestError("unused")), asked)
+    assert "another alarm stands now: 7 USD a month, mail to boss@example.com" in capsys.readouterr().err
+    _compare_alarm(Paying(BadRequestError("unused")), Alarm(amount=Decimal(7), emails=("boss@example.com",)))
+    _compare_alarm(Cloud(PermissionDeniedError("not yours")), asked)
+    assert capsys.readouterr().err == ""

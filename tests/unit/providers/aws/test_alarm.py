@@ -10,7 +10,7 @@ import pytest
 from providers.aws.alarm import _RULES, AwsAlarm, _budget
 from providers.aws.api import SdkApi
 from providers.cloud.alarm import Alarms, wanted
-from providers.errors import BadRequestError
+from providers.errors import BadRequestError, PermissionDeniedError
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, HOME, Desk, signed_in
 from tests.unit.providers.aws.conftest import TimedAws
@@ -100,6 +100,18 @@ def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(
     for asked in (wanted("30", [ME]), None):
         with pytest.raises(BadRequestError, match="somebody has made another budget trainplan-alarm"):
             AwsAlarm(at.at).steps(asked)
+
+
+@pytest.mark.parametrize("operation", ["DescribeBudget", "CreateBudget"])
+def test_a_payer_that_forbids_budgets_is_told_and_nothing_is_half_made(
+    process: Double, desk: Callable[..., Desk], operation: str
+) -> None:
+    at = desk()
+    process.reset(faults=[{"service": "budgets", "operation": operation, "code": "AccessDeniedException", "times": 1}])
+    with pytest.raises(PermissionDeniedError) as denied:
+        at.carry_out(AwsAlarm(at.at).steps(wanted("20", [ME])))
+    assert operation != "DescribeBudget" or "where another account pays" in denied.value.hint
+    assert AwsAlarm(desk().at).found() is None
 
 
 def test_removal_leaves_none_and_is_done_once(desk: Callable[..., Desk]) -> None:

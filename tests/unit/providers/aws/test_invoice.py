@@ -15,7 +15,7 @@ from providers.aws.account import AwsAccount
 from providers.aws.invoice import AwsInvoice, part_of
 from providers.aws.settings import AwsSettings
 from providers.cloud.invoice import Part
-from providers.errors import BadRequestError
+from providers.errors import BadRequestError, UnrecognizedError
 from tests.doubles.clock import NOON
 
 BEGIN, END = date(2026, 11, 20), date(2026, 11, 22)
@@ -77,6 +77,18 @@ def test_an_estimated_day_is_not_yet_whole() -> None:
 def test_a_tag_that_is_switched_off_is_told() -> None:
     invoice, _ = told([day("2026-11-20", ("", "BoxUsage:t3.small", "1"))])
     assert "Cost allocation tags" in invoice.notes[0]
+
+
+def test_an_account_without_costs_yet_is_told_when_it_has_some() -> None:
+    class FirstDay(CostExplorer):
+        def call(self, service: str, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+            raise UnrecognizedError(
+                "Data is not available. Please try to adjust the time period", code="DataUnavailableException"
+            )
+
+    with pytest.raises(BadRequestError, match="not available") as told:
+        AwsInvoice(Account(FirstDay(), AwsSettings(), lambda: NOON)).told(BEGIN, END)
+    assert "a day after Cost Explorer is first opened" in told.value.hint
 
 
 def test_no_day_is_no_question() -> None:

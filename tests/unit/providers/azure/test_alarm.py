@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from providers.azure.alarm import AzureAlarm
 from providers.azure.provider import AzureProvider
 from providers.cloud.alarm import Alarms, wanted
-from providers.errors import PermissionDeniedError
+from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
+from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
+
+if TYPE_CHECKING:
+    from providers.azure.account import Account
 
 MakeWorld = Callable[..., "Client"]
 ME = "me@example.com"
@@ -57,3 +63,29 @@ def test_who_may_not_make_one_is_told_which_right_is_missing(make_world: MakeWor
     with pytest.raises(PermissionDeniedError, match="budgets/write"):
         carry_out(provider, "20", ME)
     assert provider.alarm() is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"timeGrain": "Quarterly"}, {"category": "Usage"}, {"filter": {"tags": {"name": "team"}}}]
+)
+def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(changes: dict[str, object]) -> None:
+    class OfSomebody:
+        home = "/subscriptions/one"
+
+        def get(self, path: str, api: str) -> dict[str, object]:
+            assert (path, api) == (alarm.path, "consumption")
+            return {"eTag": "1", "properties": {"category": "Cost", "timeGrain": "Monthly", "amount": 7, **changes}}
+
+    alarm = AzureAlarm(cast("Account", OfSomebody()), lambda: NOON)
+    for asked in (wanted("30", [ME]), None):
+        with pytest.raises(BadRequestError, match="somebody has made another budget trainplan-alarm"):
+            alarm.steps(asked)
+
+
+def test_an_offer_that_has_no_budgets_is_told_and_nothing_is_half_made(make_world: MakeWorld) -> None:
+    """The code is assumed: no reply of such a subscription has been recorded."""
+    world = make_world()
+    world.script("PUT budgets", code="BadRequest")
+    with pytest.raises(ProviderError):
+        carry_out(world.provider, "20", ME)
+    assert world.provider.alarm() is None

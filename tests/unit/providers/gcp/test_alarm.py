@@ -85,6 +85,32 @@ def test_budgets_and_channels_of_others_stay(project: Project) -> None:
     assert project.provider.alarm_steps(None) == []
 
 
+def test_of_two_alarms_that_two_people_made_at_once_one_stays(project: Project) -> None:
+    make(project, "20", ME)
+    (name, ours) = next(iter(table(project).budgets.items()))
+    twin = f"{budgets.ACCOUNT}/budgets/twin"
+    table(project).budgets[twin] = {**ours, "name": twin}
+    make(project, "20", ME)
+    assert list(table(project).budgets) == [name]
+    table(project).budgets[twin] = {**ours, "name": twin}
+    carry_out(project, project.provider.alarm_steps(None))
+    assert table(project).budgets == {}
+
+
+@pytest.mark.parametrize(
+    "changes", [{"amount": {"lastPeriodAmount": {}}}, {"budgetFilter": {"calendarPeriod": "YEAR"}}]
+)
+def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(
+    project: Project, changes: dict[str, object]
+) -> None:
+    make(project, "20", ME)
+    (name, ours) = next(iter(table(project).budgets.items()))
+    table(project).budgets[name] = {**ours, **changes}
+    for asked in (wanted("30", [ME]), None):
+        with pytest.raises(BadRequestError, match="somebody has made another budget"):
+            project.provider.alarm_steps(asked)
+
+
 def test_a_project_that_nobody_pays_for_is_told(project: Project) -> None:
     project.world.scenario = project.world.scenario.model_copy(update={"billing": False})
     with pytest.raises(BadRequestError, match="no billing account pays"):
