@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 from planner import __version__
 from planner.drill.ends import keys_of, ours, try_ends
 from planner.drill.first import try_first
-from planner.drill.limits import EXTRAS_USD_PER_HOUR, job
+from planner.drill.limits import EXTRAS_USD_PER_HOUR, MOST_MINUTES, job
 from planner.drill.probes import try_probes
 from planner.drill.redaction import redacted
 from planner.drill.result import DrillResult, without_secrets
 from planner.drill.sheet import BrokenOffError
 from planner.drill.timers import try_timers
+from planner.drill.vendor_money import clear_alarm, try_vendor_money
 from planner.errors import TeardownUnverifiedError
 from planner.runs.run import Phase, Run
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 DIGEST = job(timedelta(minutes=1), Decimal(1)).digest()
 """The digest of the job of every drill; it identifies a drill's runs in the journal."""
 _CENT = Decimal("0.0001")
+_ONE_DRILL = timedelta(minutes=MOST_MINUTES)
+"""Its runs are begun within so long."""
 
 
 def drill(tools: Tools, breaking_off: AbstractContextManager[object] | None = None) -> DrillResult:
@@ -65,6 +68,7 @@ def _run_every_step(tools: Tools) -> list[str]:
         with _breakable(tools):
             try_ends(tools, before)
             try_probes(tools)
+            try_vendor_money(tools)
     return rest
 
 
@@ -122,9 +126,9 @@ def left_over(tools: Tools) -> list[Run]:
 
 
 def clean(tools: Tools) -> int:
-    """End the runs that earlier drills have left. Return how many.
+    """End the runs that earlier drills have left, and remove the alarm. Return how many runs.
 
-    Raises TeardownUnverifiedError if the end of one is not confirmed.
+    Raises TeardownUnverifiedError if the end of one is not confirmed, ProviderError if the alarm cannot be removed.
     """
     runs = {run.run_id: run for run in left_over(tools)}
     rest = [why for run_id in runs if (why := tools.end(run_id))]
@@ -132,7 +136,18 @@ def clean(tools: Tools) -> int:
         raise TeardownUnverifiedError(
             f"resources of an earlier drill may still exist: {'; '.join(rest)}", "plan sweep shows them"
         )
+    if clear_alarm(tools):
+        tools.say("the monthly alarm of an earlier drill was removed")
     return len(runs)
+
+
+def last_drill(tools: Tools) -> list[Run]:
+    """The runs of the newest drill at this provider, in their order; none where there was none."""
+    runs = [run for run in tools.journal.runs() if run.job_digest == DIGEST and run.provider == tools.provider.name]
+    newest_at = max((run.created_at for run in runs), default=None)
+    if newest_at is None:
+        return []
+    return sorted((run for run in runs if newest_at - run.created_at <= _ONE_DRILL), key=lambda run: run.created_at)
 
 
 def result_of(tools: Tools) -> DrillResult:
@@ -168,7 +183,7 @@ def _where(tools: Tools) -> Target:
 
 
 def _estimate(tools: Tools, runs: Sequence[Run]) -> Decimal:
-    """Compute, and disk and address for as long as there was a machine, at list prices."""
+    """Compute, and disk and address for as long as there was a machine, at list prices, the dearest for the latter."""
     now = tools.now()
     total = Decimal(0)
     for run in runs:

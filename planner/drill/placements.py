@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from planner.drill.limits import job
 from planner.errors import NothingLeftError, ThisMachineError
+from planner.forecast.estimate import run_usage
 from planner.runs.journal.locks import RunLocks
 from planner.runs.targets import Target
+from pricing.cost import ProviderRates, attached_per_hour
 from pricing.devices import CPU_DEVICE
 from pricing.offers import Market, Offer, OfferQuery
 from providers.abilities import QuotaTeller, Refiner, RegionTeller
@@ -53,6 +59,19 @@ def targets(
         )
     candidates = [Target(offer=offer, zone=zone) for offer in offers for zone in (offer.zones or (None,))]
     return tuple(candidates[:MOST_TARGETS])
+
+
+def with_side_rates(places: Sequence[Target], rates: ProviderRates | None) -> tuple[Target, ...]:
+    """The same with what the disk and the address of a machine cost there, so that its receipt counts them."""
+    if rates is None:
+        return tuple(places)
+    return tuple(_with_side_rates(place, rates) for place in places)
+
+
+def _with_side_rates(place: Target, rates: ProviderRates) -> Target:
+    usage = run_usage(job(timedelta(minutes=1), Decimal(1)), place.offer.device)
+    per_hour = attached_per_hour(usage, rates.at(place.offer.region))
+    return replace(place, disk_gb=usage.disk_gb, disk_usd_per_hour=per_hour.disk, address_usd_per_hour=per_hour.address)
 
 
 def _fits(offer: Offer) -> bool:

@@ -44,6 +44,7 @@ class Tools:
     """The journal, provider, clock and limits that every step of a drill uses.
 
     `began` is the time at which the drill began, `runs` the ids of its runs. `say` prints one line for the person.
+    `email` is whom the drill's alarm would warn; "": no alarm is tried, and no bill.
     """
 
     runner: Runner
@@ -58,6 +59,7 @@ class Tools:
     say: Callable[[str], None]
     began: datetime
     runs: list[RunId] = field(default_factory=list)
+    email: str = ""
 
     def now(self) -> datetime:
         """The provider's time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -93,6 +93,13 @@ def month_page(runs: Sequence[BilledRun], invoice: Invoice) -> list[Table | str]
         [Table(_MONTH_COLUMNS, rows)] if rows else ["nothing with the label of a run was billed"]
     )
     return [*listed, *lines, *standing(invoice)]
+
+
+def drill_bill_page(runs: Sequence[BilledRun], invoice: Invoice) -> list[Table | str]:
+    """The runs of a drill, billed or not."""
+    nothing = [f"nothing with the label of run {run.run_id} was billed so far" for run in runs if not run.billed]
+    table, *_ = month_page(runs, replace(invoice, lines=()))
+    return [table, *nothing, *standing(invoice)]
 
 
 def reasons(run: BilledRun, invoice: Invoice) -> list[str]:

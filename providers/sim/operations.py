@@ -17,7 +17,7 @@ from providers.base import LABEL_DEADLINE, LABEL_RUN
 from providers.cloud.labels import instant
 from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_GB, DISK_GB_USD_PER_HOUR, TYPES, ZONES
 from providers.sim.draws import between
-from providers.sim.ledger import SENT
+from providers.sim.ledger import SENT, ledger
 from providers.sim.life import ended_machine
 from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
 from providers.sim.training import MODEL, START_SECONDS, model_bytes
@@ -43,6 +43,7 @@ class Operations:
     def __init__(self, world: World) -> None:
         self._world = world
         self._by_name: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "GetCosts": self._costs,
             "GetIdentity": self._identity,
             "GetImage": self._image,
             "GetQuota": self._quota,
@@ -75,6 +76,9 @@ class Operations:
 
     def _identity(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"account": "practice"}
+
+    def _costs(self, _: Mapping[str, Any]) -> dict[str, Any]:
+        return ledger(self._world.state, self._world.now)
 
     def _image(self, request: Mapping[str, Any]) -> dict[str, Any]:
         region, name = _region(request), str(request["name"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ from providers.errors import (
 from providers.sim.api import Api, RefusedError
 from providers.sim.catalogue import PROVIDER, TYPES, ZONES, offers
 from providers.sim.cloud import Setup, SimCloud
+from providers.sim.invoice import invoice_of
 from providers.sim.operations import delete_operation, list_operation
 from providers.sim.scenario import Scenario, read_scenario
 from providers.sim.store import SimStore, put_object
@@ -45,6 +46,7 @@ from providers.sim.values import Code, Kind, MachineState
 
 if TYPE_CHECKING:
     from pricing.offers import Offer, OfferQuery
+    from providers.cloud.invoice import Invoice
 
 DEFAULT_SPEED = 60.0
 IMAGE = "trainer"
@@ -180,6 +182,13 @@ class SimProvider:
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         with contextlib.suppress(InstanceNotFoundError):
             self._delete(ref)
+
+    def asking_costs(self) -> str:
+        """Nothing (providers.cloud.invoice.Invoices)."""
+        return ""
+
+    def invoice(self, begin: date, end: date) -> Invoice:
+        return invoice_of(self._call("GetCosts", {}), begin, end)
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         output = self._call("GetConsole", {"region": ref.region, "id": ref.id})["output"]

@@ -6,23 +6,21 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, timedelta
-from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from planner.cli import build, completion, options
-from planner.cli.ask import confirm
 from planner.cli.screen import show
-from planner.errors import BadInputError, from_provider
+from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
+from planner.errors import BadInputError
 from planner.report.bill_page import BilledRun, billed_run, month_page, run_page
 from planner.runs.journal.journal import Journal
 from planner.settings import Settings
 from providers.base import RunId
 from providers.cloud.invoice import Invoice, Invoices
-from providers.errors import ProviderError
 
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
@@ -55,7 +53,7 @@ def command(
         else:
             name, invoice, runs = _of_month(journal, settings, provider, month, yes=yes)
             if as_json:
-                sys.stdout.write(json.dumps(_json(invoice, name, runs)) + "\n")
+                sys.stdout.write(json.dumps(bill_json(invoice, name, runs)) + "\n")
             elif as_csv:
                 _write_csv(name, invoice, runs)
             else:
@@ -64,21 +62,11 @@ def command(
 
 def _of_run(journal: Journal, settings: Settings, run_id: RunId, *, yes: bool, as_json: bool) -> None:
     run = journal.run(run_id)
-    receipt: Mapping[str, Any] = journal.receipt(run_id) or {}
-    now = build.clock().now().astimezone(UTC)
-    last = max((attempt.ended_at or now for attempt in run.attempts), default=now).astimezone(UTC)
-    begin = run.created_at.astimezone(UTC).date()
-    invoice = _invoice(run.provider, settings, begin, min(last, now).date() + timedelta(days=1), yes=yes)
-    found = billed_run(run_id, run.job_name, receipt, invoice)
-    if receipt and found.billed:
-        kept = {
-            "billed": {str(part): float(amount) for part, amount in found.billed.items()},
-            "billed_currency": invoice.currency,
-            "billed_whole": invoice.is_whole,
-        }
-        journal.save_billed(run_id, kept, now)
+    now = build.clock_of(build.provider(run.provider, settings)).now().astimezone(UTC)
+    invoice = ask_invoice(run.provider, settings, *days_of([run], now), yes=yes)
+    found = kept(journal, run, invoice, now)
     if as_json:
-        sys.stdout.write(json.dumps(_json(invoice, run.provider, [found])) + "\n")
+        sys.stdout.write(json.dumps(bill_json(invoice, run.provider, [found])) + "\n")
     else:
         show(run_page(found, invoice))
 
@@ -93,7 +81,7 @@ def _of_month(
     if len(clouds) != 1:
         known = ", ".join(clouds) or "none is signed in to"
         raise BadInputError("a month's bill is that of one provider", f"--provider NAME ({known})")
-    invoice = _invoice(clouds[0], settings, begin, end, yes=yes)
+    invoice = ask_invoice(clouds[0], settings, begin, end, yes=yes)
     summaries = {str(one.run_id): one for one in journal.summaries(lambda _: None, None)}
     runs = []
     for run_id in invoice.run_ids:
@@ -115,22 +103,6 @@ def _write_csv(provider: str, invoice: Invoice, runs: Sequence[BilledRun]) -> No
         writer.writerow((*days, "", "", "", part, amount, invoice.currency))
 
 
-def _invoice(name: str, settings: Settings, begin: date, end: date, *, yes: bool) -> Invoice:
-    cloud = build.provider(name, settings)
-    if not isinstance(cloud, Invoices):
-        raise BadInputError(f"nobody sends a bill for what runs at {name}", "plan history has receipts")
-    if cloud.asking_costs() and not yes:
-        confirm(
-            f"{cloud.asking_costs()}; ask?",
-            hint="--yes does not ask",
-            left_alone="nothing was asked",
-        )
-    try:
-        return cloud.invoice(begin, end)
-    except ProviderError as error:
-        raise from_provider(error) from error
-
-
 def _days_of(month: str | None) -> tuple[date, date]:
     """The first day of the month, and the day after its last that has begun."""
     today = build.clock().now().astimezone(UTC).date()
@@ -144,30 +116,3 @@ def _days_of(month: str | None) -> tuple[date, date]:
         raise BadInputError(f"the month {begin:%Y-%m} has not begun", "a month that has, such as " + f"{today:%Y-%m}")
     following = (begin + timedelta(days=32)).replace(day=1)
     return begin, min(following, today + timedelta(days=1))
-
-
-def _json(invoice: Invoice, provider: str, runs: list[BilledRun]) -> dict[str, object]:
-    return {
-        "provider": provider,
-        "begin": invoice.begin.isoformat(),
-        "end": invoice.end.isoformat(),
-        "currency": invoice.currency,
-        "complete": invoice.is_whole,
-        "whole_until": invoice.whole_until.isoformat(),
-        "runs": [
-            {
-                "run_id": run.run_id,
-                "job_name": run.job_name,
-                "estimated_usd": _float(run.estimated_usd),
-                "receipt_usd": None if run.receipt is None else {k: float(v) for k, v in run.receipt.items()},
-                "billed": {str(part): float(amount) for part, amount in run.billed.items()},
-            }
-            for run in runs
-        ],
-        "without_label": {str(part): float(amount) for part, amount in invoice.by_part("").items()},
-        "notes": list(invoice.notes),
-    }
-
-
-def _float(amount: Decimal | None) -> float | None:
-    return None if amount is None else float(amount)

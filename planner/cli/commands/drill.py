@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from decimal import ROUND_UP, Decimal
 from pathlib import Path
 from typing import Annotated
@@ -17,16 +17,20 @@ import typer
 
 from planner.cli import build, completion, options
 from planner.cli.ask import confirm
+from planner.cli.screen import show
+from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
+from planner.datasets.storage_costs import rates_of
 from planner.drill.behaviours import way_of
-from planner.drill.drill import LeftError, clean, drill, left_over
+from planner.drill.drill import LeftError, clean, drill, last_drill, left_over
 from planner.drill.grounds import add_result
 from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits, limits_for, within
-from planner.drill.placements import alone, targets
+from planner.drill.placements import alone, targets, with_side_rates
 from planner.drill.result import DrillResult, StepResult, check_folder, read_result, write_result
 from planner.drill.sheet import BrokenOffError, Sheet
 from planner.drill.steps import MACHINES, PROVES
 from planner.drill.tools import Tools
 from planner.errors import BadInputError, ExitCode, StateError, from_provider
+from planner.report.bill_page import drill_bill_page, reasons
 from planner.runs.events import Event, Message
 from planner.runs.journal.journal import Journal
 from planner.settings import Settings
@@ -34,8 +38,10 @@ from pricing.catalog import find_device
 from pricing.devices import CPU_DEVICE, UnknownDeviceError
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
+from providers.cloud.alarm import wanted
+from providers.cloud.invoice import Invoices
 from providers.errors import ProviderError
-from providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated
+from providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated, rates_told_by
 from workloads.durations import format_duration
 from workloads.nearest import same_name
 
@@ -70,6 +76,13 @@ def command(
     region: options.Regions = None,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the result (default: this one)")] = None,
     just_clean: Annotated[bool, typer.Option("--clean", help="Only end what an earlier drill has left")] = False,
+    email: Annotated[
+        str | None,
+        typer.Option("--email", help="Also try the vendor's monthly alarm, with this address, and read its bill"),
+    ] = None,
+    bill: Annotated[
+        bool, typer.Option("--bill", help="Only compare the last drill's receipts with the bill, days later")
+    ] = False,
     taken_in: Annotated[
         Path | None, typer.Option("--import", metavar="FILE", help="Add a result to docs/drills of this checkout")
     ] = None,
@@ -89,12 +102,18 @@ def command(
     try:
         with build.journal(settings) as journal:
             tools = _tools(settings, journal, cloud, limits, _device(device))
+            tools.email = wanted("1", [email]).emails[0] if email is not None else ""
             if just_clean:
                 _clean(tools, as_json)
                 return
+            if bill:
+                _compare(tools, yes=yes, as_json=as_json)
+                return
             # Before anything is rented: a result that cannot be written would have to be paid for again.
             check_folder(folder)
-            tools.targets = within(targets(cloud, _tell, _device(device), region or ()), limits)
+            places = targets(cloud, _tell, _device(device), region or ())
+            rates = rates_told_by(provider) if is_simulated(provider) else rates_of(provider, settings.home)
+            tools.targets = within(with_side_rates(places, rates), limits)
             _show(tools)
             if not yes:
                 confirm("drill?", hint="--yes drills without asking", left_alone="nothing was made")
@@ -110,6 +129,24 @@ def _clean(tools: Tools, as_json: bool) -> None:
     _tell(f"{count} runs of earlier drills were ended" if count else "no drill has left anything")
     if as_json:
         sys.stdout.write(json.dumps({"ended_runs": count}) + "\n")
+
+
+def _compare(tools: Tools, *, yes: bool, as_json: bool) -> None:
+    """The receipts of the newest drill beside the vendor's bill. Exit code 6: the bill is whole, and differs."""
+    name, now = tools.provider.name, tools.now().astimezone(UTC)
+    runs = last_drill(tools)
+    if not runs:
+        raise BadInputError(f"no drill of this home has run at {name}", f"plan drill {name} runs one")
+    invoice = ask_invoice(name, tools.settings, *days_of(runs, now), yes=yes)
+    billed = [kept(tools.journal, run, invoice, now) for run in runs]
+    ours = [one for one in billed if one.receipt is not None or one.billed]
+    differs = [line for one in ours for line in reasons(one, invoice)]
+    if as_json:
+        sys.stdout.write(json.dumps(bill_json(invoice, name, ours)) + "\n")
+    else:
+        show([*drill_bill_page(ours, invoice), *differs])
+    if differs and invoice.is_whole:
+        raise typer.Exit(int(ExitCode.TRAINING_FAILED))
 
 
 def _drilled(tools: Tools, folder: Path) -> tuple[DrillResult, bool]:
@@ -200,6 +237,8 @@ def _show(tools: Tools) -> None:
     _tell("  all of them:")
     for step in [step for step in PROVES if not any(step in steps for steps in MACHINES.values())]:
         _tell(f"    {step:<14} {PROVES[step]}")
+    if tools.email and isinstance(tools.provider, Invoices) and tools.provider.asking_costs():
+        _tell(f"  {tools.provider.asking_costs()}, beside the limit")
 
 
 def _end(result: DrillResult, as_json: bool, *, broken_off: bool) -> None:

@@ -54,7 +54,7 @@ class Receipt:
     not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed` is what
     the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any more.
     `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
-    (PILOT_FIGURES), `tries` the settings that it tried, and `kept` the number from 1 of the one whose figures these are.
+    (PILOT_FIGURES), `tries` the settings that it tried, `kept` the number from 1 of the one whose figures these are.
     """
 
     run_id: str
