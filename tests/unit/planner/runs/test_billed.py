@@ -68,7 +68,8 @@ class Practice:
 def targets(market: str) -> list[Target]:
     return [
         Target(
-            offer=offer, zone=zone, seconds=1500.0, overhead_seconds=60.0, disk_usd_per_hour=DISK_USD_PER_HOUR,
+            offer=offer, zone=zone, seconds=1500.0, overhead_seconds=60.0, disk_gb=Decimal(100),
+            disk_usd_per_hour=DISK_USD_PER_HOUR,
             address_usd_per_hour=ADDRESS_USD_PER_HOUR, download_usd=MODEL_GB * RATES.at(offer.region).internet.usd,
         )
         for offer in offers()

@@ -87,7 +87,7 @@ def test_an_account_without_costs_yet_is_told_when_it_has_some() -> None:
             )
 
     with pytest.raises(BadRequestError, match="not available") as told:
-        AwsInvoice(Account(FirstDay(), AwsSettings(), lambda: NOON)).told(BEGIN, END)
+        AwsInvoice(AwsAccount(FirstDay(), AwsSettings(), lambda: NOON)).told(BEGIN, END)
     assert "a day after Cost Explorer is first opened" in told.value.hint
 
 

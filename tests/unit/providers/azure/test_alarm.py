@@ -16,7 +16,7 @@ from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
 
 if TYPE_CHECKING:
-    from providers.azure.account import Account
+    from providers.azure.account import AzureAccount
 
 MakeWorld = Callable[..., "Client"]
 ME = "me@example.com"
@@ -76,7 +76,7 @@ def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(changes: di
             assert (path, api) == (alarm.path, "consumption")
             return {"eTag": "1", "properties": {"category": "Cost", "timeGrain": "Monthly", "amount": 7, **changes}}
 
-    alarm = AzureAlarm(cast("Account", OfSomebody()), lambda: NOON)
+    alarm = AzureAlarm(cast("AzureAccount", OfSomebody()), lambda: NOON)
     for asked in (wanted("30", [ME]), None):
         with pytest.raises(BadRequestError, match="somebody has made another budget trainplan-alarm"):
             alarm.steps(asked)
