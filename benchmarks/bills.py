@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -23,14 +22,13 @@ from planner.report.bill_page import BilledRun, billed_run
 from planner.runs.journal.journal import Journal
 from planner.runs.runner import request_for
 from pricing.catalog import Catalog
-from pricing.cost import PlaceRates, ProviderRates, RunUsage, attached_per_hour, run_cost
+from pricing.cost import ProviderRates, RegionRates, RunUsage, attached_per_hour, run_cost
 from pricing.money import UsdPerHour, amount
 from providers.base import RunId
 from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from providers.sim.catalogue import PROVIDER, RATES
 from tests.builders import a_job
 from tests.drill.worlds import NAMES, Table, a_cloud
-from tests.faults.all_points import ready
 
 if TYPE_CHECKING:
     from planner.runs.run import Run
@@ -46,7 +44,6 @@ IMAGES_PER_SECOND = {"sim": 3_010.0, "aws": 4_000.0, "gcp": 3_010.0, "azure": 3_
 """How fast the doubles train this job."""
 USAGE = RunUsage(disk_gb=Decimal(100), addresses=1, egress_gb=Decimal(0))
 ALONE, ASKED_AFTER = timedelta(hours=10), timedelta(minutes=2)
-_CLOUDS = {"sim": "SimCloud", "aws": "AwsCloud", "gcp": "GcpCloud", "azure": "AzureCloud"}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,7 +60,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def rows_of(name: str) -> Iterator[str]:
     """A line for each of the three runs on one double."""
-    ready(getattr(import_module(f"tests.faults.{name}"), _CLOUDS[name]))
     for number, (what, lived) in enumerate(LIVES.items(), start=1):
         with TemporaryDirectory() as folder:
             run = billed(name, Path(folder), RunId(f"261121-{number:08}"), lived)
@@ -122,32 +118,32 @@ LIVES: dict[str, Callable[[Any, Run], Run]] = {
 
 def _priced(target: Target, rates: ProviderRates) -> Target:
     """With the estimate of the job there, and what its disk and its address cost."""
-    place = rates.at(target.offer.region)
-    attached = attached_per_hour(USAGE, place)
+    placement = rates.at(target.offer.region)
+    attached = attached_per_hour(USAGE, placement)
     images = JOB.train_images or 0
     steps = images // JOB.global_batch_size * JOB.epochs
     rate = IMAGES_PER_SECOND[target.offer.provider]
     train = steps * JOB.global_batch_size / rate
     seconds = SETUP_SECONDS + train + END_SECONDS
-    cost = run_cost(UsdPerHour(target.offer.usd_per_hour), timedelta(seconds=seconds), USAGE, place)
+    cost = run_cost(UsdPerHour(target.offer.usd_per_hour), timedelta(seconds=seconds), USAGE, placement)
     return replace(
         target, seconds=seconds, overhead_seconds=SETUP_SECONDS, usd=cost.total, images_per_second=rate,
         disk_usd_per_hour=attached.disk, address_usd_per_hour=attached.address, download_usd=Decimal(0),
     )  # fmt: skip
 
 
-def _invoice(table: Table, run_id: RunId, target: Target, place: PlaceRates) -> Invoice:
+def _invoice(table: Table, run_id: RunId, target: Target, rates: RegionRates) -> Invoice:
     """What the ledger of the double makes at the price list, of a run that has had one machine."""
     rows = [row for row in table.rows() if row.run == run_id]
     (machine,) = [row for row in rows if row.machine]
-    disk = attached_per_hour(USAGE, place).disk
+    disk = attached_per_hour(USAGE, rates).disk
     found = [(Part.COMPUTE, machine, target.offer.usd_per_hour)]
     found += [(Part.DISK, row, disk) for row in rows if not row.machine and _is_disk(row.id)]
     # A public address that is no thing of its own lives as long as its machine.
     addresses = [row for row in rows if not row.machine and "address" in row.id.lower()] or [machine]
-    found += [(Part.ADDRESS, row, place.address.usd) for row in addresses]
+    found += [(Part.ADDRESS, row, rates.address.usd) for row in addresses]
     day = table.cloud.now().date()
-    lines = [_line(run_id, part, _lasting(row, machine), usd, place) for part, row, usd in found]
+    lines = [_line(run_id, part, _lasting(row, machine), usd, rates) for part, row, usd in found]
     return Invoice(begin=day, end=day, currency="USD", lines=tuple(lines), whole_until=day)
 
 
@@ -164,8 +160,8 @@ def _lasting(row: Lived, machine: Lived) -> timedelta:
     return end - row.created_at
 
 
-def _line(run_id: RunId, part: Part, lasting: timedelta, usd_per_hour: Decimal, place: PlaceRates) -> InvoiceLine:
-    return InvoiceLine(run_id=run_id, part=part, amount=amount(UsdPerHour(usd_per_hour), lasting, place.billing))
+def _line(run_id: RunId, part: Part, lasting: timedelta, usd_per_hour: Decimal, rates: RegionRates) -> InvoiceLine:
+    return InvoiceLine(run_id=run_id, part=part, amount=amount(UsdPerHour(usd_per_hour), lasting, rates.billing))
 
 
 def _catalog_rates(name: str) -> ProviderRates:

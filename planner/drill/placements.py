@@ -61,17 +61,19 @@ def targets(
     return tuple(candidates[:MOST_TARGETS])
 
 
-def with_side_rates(places: Sequence[Target], rates: ProviderRates | None) -> tuple[Target, ...]:
+def with_side_rates(placements: Sequence[Target], rates: ProviderRates | None) -> tuple[Target, ...]:
     """The same with what the disk and the address of a machine cost there, so that its receipt counts them."""
     if rates is None:
-        return tuple(places)
-    return tuple(_with_side_rates(place, rates) for place in places)
+        return tuple(placements)
+    return tuple(_with_side_rates(placement, rates) for placement in placements)
 
 
-def _with_side_rates(place: Target, rates: ProviderRates) -> Target:
-    usage = run_usage(job(timedelta(minutes=1), Decimal(1)), place.offer.device)
-    per_hour = attached_per_hour(usage, rates.at(place.offer.region))
-    return replace(place, disk_gb=usage.disk_gb, disk_usd_per_hour=per_hour.disk, address_usd_per_hour=per_hour.address)
+def _with_side_rates(placement: Target, rates: ProviderRates) -> Target:
+    usage = run_usage(job(timedelta(minutes=1), Decimal(1)), placement.offer.device)
+    per_hour = attached_per_hour(usage, rates.at(placement.offer.region))
+    return replace(
+        placement, disk_gb=usage.disk_gb, disk_usd_per_hour=per_hour.disk, address_usd_per_hour=per_hour.address
+    )
 
 
 def _fits(offer: Offer) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from planner.drill.sheet import FailedError, SkippedError, words
 from planner.drill.steps import Step
 from planner.errors import StateError
-from providers.base import SetUp
+from providers.abilities import SetUp
 from providers.cloud.alarm import Alarm, Alarms
 from providers.cloud.invoice import Invoices
 from providers.errors import BadRequestError, PermissionDeniedError

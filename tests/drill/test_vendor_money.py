@@ -19,7 +19,8 @@ from planner.drill.steps import VENDOR_MONEY, Step
 from planner.errors import ExitCode
 from planner.runs.journal.journal import Journal
 from providers import registry
-from providers.base import Provider, ProviderSettings, SetupStep
+from providers.abilities import SetupStep
+from providers.base import Provider, ProviderSettings
 from providers.cloud.alarm import Alarm
 from providers.cloud.invoice import Invoice
 from providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError

@@ -111,9 +111,9 @@ def command(
                 return
             # Before anything is rented: a result that cannot be written would have to be paid for again.
             check_folder(folder)
-            places = targets(cloud, _tell, _device(device), region or ())
+            placements = targets(cloud, _tell, _device(device), region or ())
             rates = rates_told_by(provider) if is_simulated(provider) else rates_of(provider, settings.home)
-            tools.targets = within(with_side_rates(places, rates), limits)
+            tools.targets = within(with_side_rates(placements, rates), limits)
             _show(tools)
             if not yes:
                 confirm("drill?", hint="--yes drills without asking", left_alone="nothing was made")
