@@ -28,6 +28,9 @@ from providers.base import EndKind, Instance, InstanceState, RunStore
 if TYPE_CHECKING:
     from planner.runs.run import Attempt, Run
 
+LEAST_HALF_WIDTH = 0.07
+"""Of the interval of a script's rate: how far the next run of a measured configuration is off at four times of five
+(planner/throughput/own.py), which the rate of its first reports cannot know."""
 STEADY_AFTER = timedelta(minutes=2)
 """Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
 
@@ -254,9 +257,9 @@ def _progress_event(line: Line, story: Story, usd_so_far: Decimal) -> Progressed
 
 
 def _half_width(line: Line) -> float | None:
-    """Of the interval of a script's rate; None before its 50th report, and of other trainers."""
+    """Of the interval of what a script goes on at; None before its 50th report, and of other trainers."""
     width = line.get("half_width")
-    return width if width is not None and width < 1 else None
+    return max(width, LEAST_HALF_WIDTH) if width is not None and width < 1 else None
 
 
 def _eta(line: Line, start: Line) -> timedelta | None:

@@ -11,6 +11,7 @@ import pytest
 
 from planner.runs.directory.run_directory import (
     LAST_WORDS,
+    LEAST_HALF_WIDTH,
     STEADY_AFTER,
     Watcher,
     newest_checkpoint,
@@ -211,7 +212,8 @@ def test_a_script_that_cannot_end_before_its_deadline_is_told_once_its_rate_has_
     assert bool(text) is late
     if late:
         assert "at the soonest" in text
-    assert [event.half_width for event in watched.events if isinstance(event, Progressed)] == [width]
+    told = None if width is None else max(width, LEAST_HALF_WIDTH)
+    assert [event.half_width for event in watched.events if isinstance(event, Progressed)] == [told]
 
 
 def test_a_trainer_that_has_said_nothing_is_not_called_slow() -> None:
