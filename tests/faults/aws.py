@@ -123,6 +123,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
 }
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],
+    "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {"trainer": "hung"},
 }

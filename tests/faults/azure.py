@@ -138,7 +138,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left alone": {},
     "left hung": {},
 }
-SCENARIOS |= {"pilot": SCENARIOS["plain"], "pilot, lost reply": SCENARIOS["lost reply"], "pilot, hung": {}}
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, settings": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": {},
+}
 HUNG = ("machine's timer", "swept", "left hung", "pilot, hung")
 
 

@@ -37,7 +37,7 @@ class Case:
     launch has gone on elsewhere by then.
     `hours`: the job trains for 60 hours and its launch is detached (tests.faults.hours); `draws` is how many times that
     happens without a death (Then.LEFT).
-    `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass.
+    `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass; `settings`: one that tries settings.
     `sweep`: the job has one, and the budget is the sweep's.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
     `pause` and `first` are the first pause and the first command there, where those are not drawn.
@@ -55,6 +55,7 @@ class Case:
     unheard: int = 0
     hours: bool = False
     pilot: bool = False
+    settings: bool = False
     sweep: bool = False
     large_data: bool = False
     draws: int = 0
@@ -69,6 +70,7 @@ CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
     Case(name="pilot", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP), pilot=True),
     Case(name="pilot, lost reply", then=(Then.STATUS, Then.ATTACH), answers=False, pilot=True),
+    Case(name="pilot, settings", then=(Then.STATUS,), most_points=30, pilot=True, settings=True),
     # Its limit is half an hour (tests/faults/pilots.py).
     Case(name="pilot, hung", then=(Then.NEVER,), deadline="30m", most_points=30, pilot=True),
     Case(

@@ -121,7 +121,7 @@ def launch(desk: Desk, ask: Ask, points: Points) -> None:
             targets = tuple(replace(target, seconds=TRAINS.total_seconds()) for target in targets)
         draft = runner.draft(job, targets, timedelta(minutes=10), desk.home / "model")
         run = replace(draft, run_id=RUN_ID)
-        run = as_pilot(run) or run if case.pilot else run
+        run = as_pilot(run, try_settings=case.settings) or run if case.pilot else run
         request = request_for(job, build.clock_of(provider), client=label_of(settings), key=RunKeys(settings.home).key)
         try:
             runner.prepare(request(run, 1, run.targets[0]))

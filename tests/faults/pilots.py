@@ -21,11 +21,13 @@ SECONDS = 900.0
 STEPS = 300
 
 
-def as_pilot(draft: Run, cap_usd: Decimal = CAP_USD, seconds: float = SECONDS) -> Run | None:
+def as_pilot(
+    draft: Run, cap_usd: Decimal = CAP_USD, seconds: float = SECONDS, *, try_settings: bool = False
+) -> Run | None:
     """The draft as a pilot in the zones of its first placement; None where the cap is too small for one."""
     first = draft.targets[0].offer
     zones = tuple(target for target in draft.targets if target.offer == first)
-    placement = _placement(zones, seconds)
+    placement = replace(_placement(zones, seconds), try_settings=try_settings)
     limit = limit_within(placement, cap_usd)
     return None if limit is None else pilot_of(_there(draft, zones), placement, limit)
 

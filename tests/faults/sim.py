@@ -127,7 +127,12 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
-SCENARIOS |= {"pilot": SCENARIOS["plain"], "pilot, lost reply": SCENARIOS["lost reply"], "pilot, hung": {}}
+SCENARIOS |= {
+    "pilot": SCENARIOS["plain"],
+    "pilot, settings": SCENARIOS["plain"],
+    "pilot, lost reply": SCENARIOS["lost reply"],
+    "pilot, hung": {},
+}
 ENDED_BY = {
     Why.DELETED: EndedBy.COMMAND,
     Why.TRAINER_ENDED: EndedBy.AGENT,

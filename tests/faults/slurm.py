@@ -89,6 +89,7 @@ SCENARIOS: dict[str, Rules] = {
 }
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],
+    "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": Rules(trainer=Hung()),
 }

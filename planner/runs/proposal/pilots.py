@@ -140,6 +140,8 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap_
     _check_container(job)
     if job.script is not None:
         raise BadInputError(f"{job.script} says itself how a batch is trained", "leave out --batch auto")
+    if job.sweep is not None:
+        raise BadInputError("--batch auto is for one training, and the job has a sweep", "leave sweep out")
     if job.accumulate > 1:
         raise BadInputError(
             f"{job.name} trains each batch in {job.accumulate} parts already (accumulate): --batch auto finds it out",

@@ -226,6 +226,7 @@ def test_the_cap_of_settings_that_are_tried_holds(tmp_path: Path) -> None:
     [
         ("accumulate: 4\n", "leave accumulate out of the job file, or leave out --batch auto"),
         ("nodes: 2\n", "leave nodes out of the job file"),
+        ("sweep: {optimizer.learning_rate: [0.1, 0.01], budget_usd: 5}\n", "leave sweep out"),
     ],
 )
 def test_a_job_that_settles_it_itself_is_refused(tmp_path: Path, more: str, hint: str) -> None:
