@@ -35,6 +35,7 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
     blocks: list[Content] = [
         tag("p", answer(estimate), class_="answer"),
         tag("p", _job_line(job), class_="muted"),
+        tag("p", _sweep_line(estimate["sweep"]), class_="muted") if "sweep" in estimate else None,
         tag("p", f"changed: {_changes(estimate['changed'])}", class_="muted") if estimate["changed"] else None,
     ]
     if rows:
@@ -100,6 +101,15 @@ def device(row: Row) -> str:
 
 def _market(row: Row) -> str:
     return "on spot" if row["market"] == "spot" else "on demand"
+
+
+def _sweep_line(sweep: Mapping[str, Any]) -> str:
+    text = (
+        f"a sweep of {sweep['trials']} trials: {sweep['epochs']:,} epochs of the {sweep['grid_epochs']:,} of all trials"
+    )
+    if sweep["grid_cost_usd"] is None:
+        return text
+    return f"{text}; all trials to their end would take {usd(sweep['grid_cost_usd'])} with the first offer"
 
 
 def _budget(job: Mapping[str, Any]) -> Any:

@@ -37,7 +37,7 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
     ]
     rows += [
         _row(("machines", "1", str(group.machines)), Pair(before, _of_group(group)), reason=group.left_out)
-        for group in plan_of(plan.job, NODES).groups
+        for group in (plan_of(plan.job, NODES).groups if plan.job.sweep is None else ())
         if group.rank == 1 and group.machines > 1
     ]
     for lever in job_levers(plan.job):

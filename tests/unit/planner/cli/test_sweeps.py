@@ -43,7 +43,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     os.environ.pop("PLAN_SIM_SCENARIO", None)
 
 
-def test_the_estimate_tells_the_sweep_and_the_full_grid() -> None:
+def test_the_estimate_tells_the_sweep_and_the_full_grid(tmp_path: Path) -> None:
     said = plan("estimate", "job.yaml", *SIM)
     assert (
         "sweep of optimizer.learning_rate, optimizer.momentum: 9 trials; 9 to epoch 1, 3 to epoch 3, 1 to epoch 9: 21 "
@@ -54,6 +54,10 @@ def test_the_estimate_tells_the_sweep_and_the_full_grid() -> None:
     sweep, first = document["sweep"], document["candidates"][0]
     assert (sweep["trials"], sweep["epochs"], sweep["grid_epochs"]) == (9, 21, 81)
     assert first["total_seconds"] < sweep["grid_seconds"]
+    assert plan("estimate", "job.yaml", *SIM, "--html", "page.html", "--levers").code == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "a sweep of 9 trials: 21 epochs of the 81 of all trials; all trials to their end would take $" in page
+    assert "for $8.00 at most" in page
     assert f"row 1 takes ${first['cost_usd']:.2f}; all trials to their end would take" in said.out
 
 
