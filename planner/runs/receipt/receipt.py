@@ -221,9 +221,8 @@ def write_receipt(
 ) -> Receipt:
     """The receipt of a run that is done; `before` is the one of its life so far, where it went on from an end."""
     run = run.at_latest
-    seconds = (ending.ended_at - ending.asked_at).total_seconds() + (
-        before.get("actual_seconds", 0.0) if before else 0.0
-    )
+    earlier_seconds = before.get("actual_seconds", 0.0) if before else 0.0
+    seconds = (ending.ended_at - ending.asked_at).total_seconds() + earlier_seconds
     end = story.end or {}
     legs = legs_of(run, story.step, ending.ended_at)
     estimate = estimate_of(legs, estimate)
