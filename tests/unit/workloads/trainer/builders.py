@@ -97,19 +97,25 @@ def final_state(run_dir: Path) -> list[Any]:
         return [state[name] for name in sorted(state.files)]
 
 
+class StopsAfterAnEpoch(Progress):
+    """Asks training to stop when an epoch is reported: a signal at a known moment."""
+
+    def __init__(self, folder: Path, stop: StopRequest) -> None:
+        super().__init__(folder, Clock())
+        self.stop = stop
+
+    def event(self, name: str, /, **fields: object) -> None:
+        super().event(name, **fields)
+        if name == "epoch":
+            self.stop.signal_name = "SIGTERM"
+
+
 def stopped_in_epoch_2(job: TrainingJob, run_dir: Path) -> None:
     """A first attempt that a signal ends after the first step of its second epoch."""
     stop = StopRequest()
-
-    class StopsAfterAnEpoch(Progress):
-        def event(self, name: str, /, **fields: object) -> None:
-            super().event(name, **fields)
-            if name == "epoch":
-                stop.signal_name = "SIGTERM"
-
     limits = Limits(checkpoint_every_seconds=600, stop=stop)
     with pytest.raises(TrainingStopped):
-        attempt(job, run_dir, limits=limits, progress=StopsAfterAnEpoch(run_dir / "attempts/1", Clock()))
+        attempt(job, run_dir, limits=limits, progress=StopsAfterAnEpoch(run_dir / "attempts/1", stop))
 
 
 def numbered(count: int = 23) -> ArrayImages:

@@ -11,15 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax, stopped_in_epoch_2
 from workloads.job import OptimizerSpec, TrainingJob
 from workloads.trainer.devices import DeviceKind, Devices
-from workloads.trainer.errors import BadInputError, TrainingStopped
+from workloads.trainer.errors import BadInputError
 from workloads.trainer.feed import Schedule, training_batches
 from workloads.trainer.images import in_memory
 from workloads.trainer.optimizer import make_optimizer
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StopRequest
 
 STEPS_PER_EPOCH = 1437 // 64
 # No batch norm, which sees the part and not the batch, and no dropout, which draws for each part.
@@ -79,17 +77,7 @@ def test_parts_in_mixed_precision_and_compiled(tmp_path: Path, tensorflow: Any, 
 @pytest.mark.filterwarnings("default")
 def test_a_run_in_parts_goes_on_where_it_was_stopped(tmp_path: Path, tensorflow: Any) -> None:
     job = plain_job(accumulate=4, epochs=2)
-    stop = StopRequest()
-
-    class Stops(Progress):
-        def event(self, name: str, /, **fields: object) -> None:
-            super().event(name, **fields)
-            if name == "epoch":
-                stop.signal_name = "SIGTERM"
-
-    limits = Limits(checkpoint_every_seconds=600, stop=stop)
-    with pytest.raises(TrainingStopped):
-        attempt(job, tmp_path / "cut", limits=limits, progress=Stops(tmp_path / "cut/attempts/1", Clock()))
+    stopped_in_epoch_2(job, tmp_path / "cut")
     attempt(job, tmp_path / "cut", 2)
     attempt(job, tmp_path / "whole")
     assert events(tmp_path / "cut", 2, "start")[0]["resumed_from_step"] == STEPS_PER_EPOCH + 1

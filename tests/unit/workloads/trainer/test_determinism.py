@@ -14,11 +14,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
-from tests.unit.workloads.trainer.builders import a_job, attempt, two_devices
+from tests.unit.workloads.trainer.builders import a_job, attempt, final_state, stopped_in_epoch_2, two_devices
 from workloads.job import TrainingJob
-from workloads.trainer.errors import TrainingStopped
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StopRequest
 
 trains = [pytest.mark.train, pytest.mark.check, pytest.mark.filterwarnings("default")]
 
@@ -29,33 +26,13 @@ def small(**changes: Any) -> TrainingJob:
     return a_job(**{"model": model, "global_batch_size": 128, "epochs": 2} | changes)
 
 
-def state(run_dir: Path) -> list[Any]:
-    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
-    with np.load(newest / "state.npz") as saved:
-        return [saved[name] for name in sorted(saved.files)]
-
-
 def equal_bits(one: Path, other: Path) -> bool:
-    pairs = list(zip(state(one), state(other), strict=True))
+    pairs = list(zip(final_state(one), final_state(other), strict=True))
     return all(left.tobytes() == right.tobytes() for left, right in pairs)
 
 
-class StopsAfterAnEpoch(Progress):
-    def __init__(self, folder: Path, stop: StopRequest) -> None:
-        super().__init__(folder, Clock())
-        self.stop = stop
-
-    def event(self, name: str, /, **fields: object) -> None:
-        super().event(name, **fields)
-        if name == "epoch":
-            self.stop.signal_name = "SIGTERM"
-
-
 def stopped_and_gone_on_with(job: TrainingJob, run_dir: Path) -> None:
-    stop = StopRequest()
-    limits = Limits(checkpoint_every_seconds=600, stop=stop)
-    with pytest.raises(TrainingStopped):
-        attempt(job, run_dir, limits=limits, progress=StopsAfterAnEpoch(run_dir / "attempts/1", stop))
+    stopped_in_epoch_2(job, run_dir)
     attempt(job, run_dir, 2)
 
 
@@ -80,11 +57,17 @@ class TestTensorFlow:
 
     def test_another_seed_gives_another_run(self, run: Path, tmp_path: Path) -> None:
         attempt(small(seed=1), tmp_path)
-        assert max(np.abs(one - other).max() for one, other in zip(state(run), state(tmp_path), strict=True)) > 0.1
+        assert (
+            max(np.abs(one - other).max() for one, other in zip(final_state(run), final_state(tmp_path), strict=True))
+            > 0.1
+        )
 
     def test_two_devices_with_dropout_are_another_run(self, run: Path, tmp_path: Path) -> None:
         attempt(small(), tmp_path, devices=two_devices)
-        assert max(np.abs(one - other).max() for one, other in zip(state(run), state(tmp_path), strict=True)) > 0.01
+        assert (
+            max(np.abs(one - other).max() for one, other in zip(final_state(run), final_state(tmp_path), strict=True))
+            > 0.01
+        )
 
 
 def by_jax(program: str, folder: Path) -> Any:

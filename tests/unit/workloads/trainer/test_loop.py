@@ -10,30 +10,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, status, two_devices
+from tests.unit.workloads.trainer.builders import (
+    StopsAfterAnEpoch,
+    a_job,
+    attempt,
+    events,
+    final_state,
+    status,
+    two_devices,
+)
 from tests.unit.workloads.trainer.test_tfdata import write_records
 from workloads.job import TrainingJob
 from workloads.trainer.errors import BadInputError, DeadlineReached, TrainingStopped
-from workloads.trainer.progress import Clock, Progress
 from workloads.trainer.watch import Limits, StopRequest
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 
 STEPS_PER_EPOCH = 1437 // 64
 PHASES = ["data", "import", "build", "compile", "train", "evaluate", "save"]
-
-
-class StopsAt(Progress):
-    """Asks training to stop when the reports reach a step: a signal at a known moment."""
-
-    def __init__(self, folder: Path, stop: StopRequest) -> None:
-        super().__init__(folder, Clock())
-        self.stop = stop
-
-    def event(self, name: str, /, **fields: object) -> None:
-        super().event(name, **fields)
-        if name == "epoch":
-            self.stop.signal_name = "SIGTERM"
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +100,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_very_same_state(
 ) -> None:
     """Order of images, optimizer and dropout all go on, so that even the weights come out as if undisturbed."""
     stop = StopRequest()
-    progress = StopsAt(tmp_path / "attempts/1", stop)
+    progress = StopsAfterAnEpoch(tmp_path / "attempts/1", stop)
     limits = Limits(checkpoint_every_seconds=600, stop=stop)
     with pytest.raises(TrainingStopped):
         attempt(three_epochs, tmp_path, limits=limits, progress=progress)
@@ -184,7 +178,7 @@ def test_a_batch_is_shared_between_devices(tmp_path: Path) -> None:
 
 def test_what_two_devices_wrote_one_goes_on_with(tmp_path: Path) -> None:
     stop = StopRequest()
-    progress = StopsAt(tmp_path / "attempts/1", stop)
+    progress = StopsAfterAnEpoch(tmp_path / "attempts/1", stop)
     with pytest.raises(TrainingStopped):
         attempt(
             a_job(),

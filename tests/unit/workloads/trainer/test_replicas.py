@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, two_devices
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, two_devices
 from workloads.job import Framework, Precision, TrainingJob
 from workloads.trainer import tfdata
 from workloads.trainer.backend import _POLICIES, load
@@ -28,12 +28,6 @@ PLAIN_SGD = {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0}
 def one_step(**changes: Any) -> TrainingJob:
     """A run of one step: the batch is nearly all of the digits."""
     return a_job(**{"model": NET, "optimizer": PLAIN_SGD, "global_batch_size": 1_024, "epochs": 1} | changes)
-
-
-def state(run_dir: Path) -> list[Any]:
-    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
-    with np.load(newest / "state.npz") as saved:
-        return [saved[name] for name in sorted(saved.files)]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +59,7 @@ def assert_alike(here: list[Any], there: list[Any], tolerance: float) -> None:
 
 def test_the_gradients_of_two_devices_are_those_of_one(one: Path, two: Path) -> None:
     """Of all weights after one step of rate 1, and of the moving statistics of batch norm."""
-    assert_alike(state(two), state(one), 1e-6)
+    assert_alike(final_state(two), final_state(one), 1e-6)
     losses = [events(run_dir, name="epoch")[0]["loss"] for run_dir in (one, two)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
