@@ -133,13 +133,16 @@ def worthwhile(choices: Sequence[Choice], most: int = MOST_PILOTS, cap_usd: floa
     return best._replace(indices=tuple(by_worth))
 
 
-def next_pilot(choices: Sequence[Choice], left: Collection[int], cap_usd: float = math.inf) -> int | None:
+def next_pilot(
+    choices: Sequence[Choice], left: Collection[int], cap_usd: float = math.inf, *, without_first: bool = False
+) -> int | None:
     """The pilot to run next, of those that are `left` of what was agreed to; None where none is worth its cost any
-    more. The choices are as they are known now: what was measured may have changed their order."""
+    more. The choices are as they are known now: what was measured may have changed their order. `without_first`: the
+    machine that ranks first is measured by the run itself, which begins there."""
     known = [one if index in left else one._replace(pilot_usd=None) for index, one in enumerate(choices)]
     order = sorted(range(len(known)), key=lambda index: known[index].usd * known[index].weight)
     pilots = worthwhile([known[index] for index in order], len(left), cap_usd) if left else NO_PILOTS
-    return order[pilots.indices[0]] if pilots.indices else None
+    return next((order[index] for index in pilots.indices if index or not without_first), None)
 
 
 def overlapping(choices: Sequence[Choice]) -> list[int]:

@@ -43,7 +43,9 @@ creates or ends something, so that the next command can continue after one that 
     code.
 
 A pilot (`runs/pilot.py`, proposed by `runs/proposal/pilots.py`) is steps 5 to 11 of a run that measures: it has no
-folder for a model, so that step 9 falls away, and step 11 keeps what it measured of a rented machine.
+folder for a model, so that step 9 falls away, and step 11 keeps what it measured of a rented machine. A run that
+follows pilots measures its own machine at step 8 (`runs/decision/stay.py` `compare`): it stays, or goes back to step 7
+for a cheaper placement. disk: the speed, the wish to leave and the new order of placements, before the machine is told.
 
 `plan status`, `stop` and `attach` start at step 6: `runs/runner.py` `settle`, `stop`, `follow`. Without a journal,
 `runs/sweeping/stop_by_label.py` and `runs/sweeping/sweep.py` find and end what runs have made by its labels.

@@ -65,14 +65,18 @@ class PilotSeries:
     """Runs the pilots that a person has agreed to, the most worthwhile first, as long as one is worth its cost.
 
     `run_one` runs a pilot that ends within a time, and `say` hears why one is left out. The cap is never passed.
+    `goes_on`: a run follows that measures the machine that ranks first by then, so that no pilot of it is run.
     """
 
-    def __init__(self, proposal: PilotProposal, run_one: RunOne, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, proposal: PilotProposal, run_one: RunOne, say: Callable[[str], None], *, goes_on: bool = False
+    ) -> None:
         self._placements = proposal.placements
         self._agreed = set(proposal.pilots.indices)
         self._choices = [placement.choice for placement in proposal.placements]
         self._run_one = run_one
         self._say = say
+        self._goes_on = goes_on
         self._left_usd = proposal.cap_usd
         self.results: list[PilotResult] = []
 
@@ -98,8 +102,8 @@ class PilotSeries:
 
     def _next(self) -> int | None:
         """The next pilot by what is known now; None where none is worth its cost any more."""
-        number = next_pilot(self._choices, self._agreed, float(self._left_usd))
-        if number is None and self._agreed:
+        number = next_pilot(self._choices, self._agreed, float(self._left_usd), without_first=self._goes_on)
+        if number is None and self._agreed and not self._goes_on:
             self._say("no further pilot is worth its cost, by what is known now")
         return number
 

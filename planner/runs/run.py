@@ -90,6 +90,16 @@ class MoveError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """How fast an attempt was measured to train. `half_width` is that of the 80 % interval of the rate, as a share of
+    it; `leaves`: by that, the rest of the run is cheaper elsewhere."""
+
+    images_per_second: float
+    half_width: float
+    leaves: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One instance of a run, or the try to get one. It may bill from `asked_at` to `ended_at`, its disk and its address
     to `gone_at`, when their absence was confirmed.
@@ -105,6 +115,7 @@ class Attempt:
     nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
     beyond it, `deadline` its own timer's. `client` is the label that it was made with, None where it had none.
     `found`: no answer told of an instance, and one was there all the same.
+    `speed` is what a run that `measures_first` was measured at (None: it was not, or not yet).
     """
 
     number: int
@@ -129,11 +140,17 @@ class Attempt:
     bills_from: datetime | None = None
     client: str | None = None
     found: bool = False
+    speed: Speed | None = None
 
     @property
     def usd_per_hour(self) -> Decimal:
         """What an hour costs the person; zero for an attempt of an earlier version that recorded no target."""
         return self.target.payable_usd_per_hour if self.target else Decimal(0)
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the run goes on elsewhere, where the rest of it is cheaper by what was measured here."""
+        return self.speed is not None and self.speed.leaves
 
     @property
     def had_instance(self) -> bool:
@@ -223,6 +240,8 @@ class Run:
     `checkpoint_seconds` lie between two checkpoints, `total_steps` are those of the whole job (None: not known).
     `max_steps` ends the training of a measuring run (None: it trains to the end); `until_steady`: a pilot, which
     ends sooner where its rate is known well enough; `try_settings`: one that tries micro-batches and XLA.
+    `measures_first`: a run that trains to the end, and whose first minutes on a device are its pilot there: it stays
+    only where nothing else is cheaper by what was measured.
     `taken_over`: a person has said that this home acts on it, whichever client launched it.
     `again_at` is when the run was launched again after it had ended (None: never).
     """
@@ -251,6 +270,7 @@ class Run:
     max_steps: int | None = None
     until_steady: bool = False
     try_settings: bool = False
+    measures_first: bool = False
     unverified: str | None = None
     taken_over: bool = False
     again_at: datetime | None = None

@@ -185,7 +185,7 @@ class Runner:
         now = self._clock.now()
         next_run = replace(
             run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
-            targets=draft.targets, on_slow=draft.on_slow, moving=None,
+            targets=draft.targets, on_slow=draft.on_slow, moving=None, measures_first=draft.measures_first,
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
         )  # fmt: skip
         with self.spending.launching(next_run):

@@ -50,6 +50,8 @@ _STEADY_SECONDS, _STEADY_STEPS = 16.0, 12
 _DATA_FACTOR = 4
 """How many times as fast as it trains a pilot's host hands over images."""
 _LEAST_REPORT_SECONDS = 5.0
+_FIRST_SECONDS = 30.0
+"""So long every few seconds, as the real trainer does all along: who compares machines waits for these."""
 _HEARTBEAT_SECONDS = 20.0
 """As the agent of a rented machine has it (providers/agent/status.py)."""
 
@@ -248,7 +250,10 @@ class _Schedule:
 
     def reports(self, after: datetime, until: datetime) -> Iterator[Write]:
         length = self.trained_seconds(self.last_step)
-        for at in self._every(max(_LEAST_REPORT_SECONDS, length / _REPORTS), after, until):
+        seconds = max(_LEAST_REPORT_SECONDS, length / _REPORTS)
+        first = self.first_step_at + timedelta(seconds=min(seconds, _FIRST_SECONDS))
+        often = self._every(_LEAST_REPORT_SECONDS, after, min(until, first))
+        for at in (*often, *self._every(seconds, max(after, first), until)):
             step = self.step_at(at)
             if step == self.course.start_step:
                 continue

@@ -126,6 +126,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {"trainer": "hung"},
+    "goes straight on": {"images_per_second": 2000},
+    "goes on elsewhere": {"images_per_second": 2000},
 }
 POLICIES = ["client", "setup"]
 """All that clients may do: the first of them makes the bucket."""

@@ -39,6 +39,8 @@ class Case:
     happens without a death (Then.LEFT).
     `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass; `settings`: one that tries settings.
     `sweep`: the job has one, and the budget is the sweep's.
+    `compares`: it is the run that follows pilots, and measures its first machine: it goes straight on there where it
+    takes one machine, and elsewhere where it takes two; what was agreed to, no ending may pass.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
     `pause` and `first` are the first pause and the first command there, where those are not drawn.
     `break_code` plants a defect in each client."""
@@ -57,6 +59,7 @@ class Case:
     pilot: bool = False
     settings: bool = False
     sweep: bool = False
+    compares: bool = False
     large_data: bool = False
     draws: int = 0
     pause: timedelta | None = None
@@ -82,6 +85,14 @@ CASES = (
         most_points=50,
         sweep=True,
     ),
+    Case(name="goes straight on", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), compares=True),
+    Case(
+        name="goes on elsewhere",
+        then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP),
+        machines=2,
+        compares=True,
+    ),
+    Case(name="goes on, hung", then=(Then.NEVER,), market="spot", most_points=30, compares=True),
     Case(name="failover", then=(Then.STATUS, Then.ATTACH, Then.BESIDE), clear=True),
     Case(name="tail", then=(Then.ATTACH,), deadline="6h", answers=False),
     Case(name="reclaim", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), market="spot", machines=2),

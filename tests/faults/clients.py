@@ -32,7 +32,7 @@ from providers.base import RunId
 from tests.builders import LARGE_DATA, job_values
 from tests.faults.cases import Case
 from tests.faults.harness import Ask, Cloud
-from tests.faults.pilots import as_pilot
+from tests.faults.pilots import as_comparing, as_pilot
 from tests.faults.points import PointedJournal, Points
 from workloads.job import TrainingJob
 
@@ -122,6 +122,7 @@ def launch(desk: Desk, ask: Ask, points: Points) -> None:
         draft = runner.draft(job, targets, timedelta(minutes=10), desk.home / "model")
         run = replace(draft, run_id=RUN_ID)
         run = as_pilot(run, try_settings=case.settings) or run if case.pilot else run
+        run = as_comparing(run, leaves=case.machines > 1)[0] if case.compares else run
         request = request_for(job, build.clock_of(provider), client=label_of(settings), key=RunKeys(settings.home).key)
         try:
             runner.prepare(request(run, 1, run.targets[0]))

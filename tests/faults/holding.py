@@ -37,11 +37,12 @@ _MOST_PAUSES = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a launch was promised to keep to, and where it may go."""
+    """What a launch was promised to keep to, and where it may go; `compares`: it may leave a machine for a cheaper."""
 
     lasting: timedelta
     budget_usd: Decimal | None
     targets: tuple[Target, ...]
+    compares: bool = False
 
 
 @dataclass
@@ -121,14 +122,14 @@ class Holding:
 
     def nothing_healthy_was_destroyed(self) -> None:
         """But for what nobody ever had an answer about: where it shows up after its run has gone on elsewhere, it is
-        ended. And a run may leave spot for on demand, or the other way, by stopping what trains."""
+        ended. And a run may leave spot for on demand, or a machine for a cheaper one, by stopping what trains."""
         recorded = {str(run.run_id): run for run in self.computer.recorded()}
         for name, limits in self.launched.items():
             known = (
                 {attempt.ref.id for attempt in recorded[name].attempts if attempt.ref} if name in recorded else set()
             )
             rows = [row for row in self._ours() if row.run == name and row.machine and row.id in known]
-            if Market.SPOT in {target.offer.market for target in limits.targets}:
+            if limits.compares or Market.SPOT in {target.offer.market for target in limits.targets}:
                 rows = [row for row in rows if row.work is None or row.work.stop_asked_at is None]
             found = destroyed(rows, self.wished_at.get(name))
             assert not found, f"destroyed: {', '.join(found)}"

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from planner.forecast.pilots import Choice
 from planner.runs.pilot import pilot_of
+from planner.runs.proposal.agreed import Agreed, agreed_to
 from planner.runs.proposal.pilots import PilotPlacement, limit_within
+from planner.runs.proposal.proposal import Proposal
 from tests.builders import a_throughput
 
 if TYPE_CHECKING:
@@ -19,6 +21,9 @@ CAP_USD = Decimal("2.00")
 SECONDS = 900.0
 """What a pilot is expected to take: its limit is twice as long, longer than any pause between two commands."""
 STEPS = 300
+OTHER_DEVICE = "L4"
+RATE, FANCIFUL = 1000.0, 1e10
+"""Images/s: less than machines of any double train at, and more than any machine could."""
 
 
 def as_pilot(
@@ -30,6 +35,26 @@ def as_pilot(
     placement = replace(_placement(zones, seconds), try_settings=try_settings)
     limit = limit_within(placement, cap_usd)
     return None if limit is None else pilot_of(_there(draft, zones), placement, limit)
+
+
+def as_comparing(draft: Run, *, leaves: bool) -> tuple[Run, Agreed]:
+    """The draft as the run that follows pilots, and the limits that were agreed to for it.
+
+    The machines of the first region are told to have another device than the others. Where the run `leaves`, they are
+    said to train a million times as fast as they do.
+    """
+    targets = tuple(_estimated(target, draft.targets[0], leaves=leaves) for target in draft.targets)
+    draft = replace(draft, targets=targets, measures_first=True)
+    agreed = agreed_to(Proposal(targets=targets, record={}, slow_end=None, text=""), draft)
+    return agreed.limited(draft), agreed
+
+
+def _estimated(target: Target, first: Target, *, leaves: bool) -> Target:
+    is_first = target.offer.region == first.offer.region
+    rate = FANCIFUL if is_first and leaves else RATE
+    if not is_first:
+        target = replace(target, offer=replace(target.offer, device=OTHER_DEVICE))
+    return replace(target, images_per_second=rate)
 
 
 def _there(draft: Run, zones: tuple[Target, ...]) -> Run:

@@ -133,6 +133,7 @@ SCENARIOS |= {
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {},
 }
+SCENARIOS |= {"goes straight on": {}, "goes on elsewhere": {}, "goes on, hung": {}}
 ENDED_BY = {
     Why.DELETED: EndedBy.COMMAND,
     Why.TRAINER_ENDED: EndedBy.AGENT,
@@ -188,6 +189,7 @@ TRAINERS: dict[str, type[Simulated]] = {
     "swept": Hung,
     "left hung": Hung,
     "pilot, hung": Hung,
+    "goes on, hung": Hung,
     "hung": FirstFallsSilent,
     "never begins": FirstNeverBegins,
 }

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, lines_in_turn
 from tests.faults.harness import Lived
 from tests.faults.health import destroyed, useless_machines
-from tests.faults.pilots import CAP_USD
+from tests.faults.pilots import CAP_USD, as_comparing
 from tests.faults.points import Points
 from tests.faults.verdict import (
     MakeCloud,
@@ -176,6 +177,8 @@ def _verdict(scene: Scene) -> Verdict:
     spent = sum(row.usd for row in ours)
     if trial.case.pilot and spent > float(CAP_USD):
         leaked.append(f"${spent:.4f}, above the cap of ${CAP_USD}")
+    if trial.case.compares and spent > (most := float(_agreed_usd(desk))):
+        leaked.append(f"${spent:.4f}, above the ${most:.4f} that was agreed to")
     doubled = at_once(machines) > 1 or len(machines) > trial.case.machines
     says = f": {scene.messages[-1]}" if scene.messages else ""
     unrecorded = _unrecorded(scene, ours)
@@ -184,10 +187,27 @@ def _verdict(scene: Scene) -> Verdict:
         leaked=", ".join(leaked),
         doubled=f"{len(machines)} machines, {at_once(machines)} at once" if doubled else "",
         unrecorded=f"{unrecorded}{says}" if unrecorded else "",
-        destroyed=", ".join(destroyed(machines[trial.case.unheard :], scene.wished_at)),
+        destroyed=", ".join(destroyed(_to_be_kept(trial.case, machines), scene.wished_at)),
         kept=", ".join(scene.useless or ()) if trial.case.answers else "",
         names=tuple(scene.names),
     )
+
+
+def _agreed_usd(desk: Desk) -> Decimal:
+    """The most that was agreed to for a run that compares."""
+    run = desk.recorded()
+    if run is None:
+        return Decimal(0)
+    targets = desk.cloud.targets(desk.case.market)
+    return as_comparing(replace(run, targets=targets, budget_usd=None), leaves=False)[1].most_usd
+
+
+def _to_be_kept(case: Case, machines: Sequence[Lived]) -> list[Lived]:
+    """The machines that nobody may end who does not want the run's end. One that no answer told of is none of them, nor
+    is the first of a run that goes on elsewhere, once that was told to stop."""
+    leaves = case.compares and case.machines > 1
+    left = [row for row in machines[:1] if leaves and row.work is not None and row.work.stop_asked_at is not None]
+    return [row for row in machines[case.unheard :] if row not in left]
 
 
 def _unrecorded(scene: Scene, ours: Sequence[Lived]) -> str:

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -19,17 +18,23 @@ from planner.cli.data_steps import bring, check_at_launch, send_brought
 from planner.cli.live_view import LiveView
 from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
-from planner.cli.pilots import run_pilots_first
+from planner.cli.pilots import run_all_pilots_first, run_pilots_first
 from planner.cli.run_end import follow, print_ended_receipt
 from planner.cli.screen import show
 from planner.datasets.transfer import DataTransfer
 from planner.errors import RefusedError
 from planner.planning.build_plan import PlanQuery
 from planner.runs.directory.run_keys import RunKeys
+from planner.runs.proposal.agreed import Agreed
 from planner.runs.proposal.consent import brought_lines, foreign_parts, readers
 from planner.runs.proposal.dry_run import DryRun
 from planner.runs.proposal.live_prices import Watchful
-from planner.runs.proposal.make_proposal import at_current_prices, limit_lines, make_proposal_with_data
+from planner.runs.proposal.make_proposal import (
+    Surroundings,
+    at_current_prices,
+    limit_lines,
+    make_proposal_with_data,
+)
 from planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
 from planner.runs.run import Phase, Run
 from planner.runs.runner import Runner, request_for
@@ -71,7 +76,7 @@ def command(
     pilot: Annotated[
         str | None,
         typer.Option(
-            "--pilot", metavar="USD", help="First run the pilots that are worth it, as plan pilot does, within this cap"
+            "--pilot", metavar="USD", help="First run the pilots that are worth it within this cap; then compare again"
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the model")] = None,
@@ -82,11 +87,12 @@ def command(
     query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
     around = build.surroundings(settings := options.settings(), calibrates=not dry_run)
     factory = around.provider_of
-    run_pilots_first(job, query, around, None if dry_run else pilot, assume_yes=yes, as_json=as_json)
-    given_usd = None if max_cost is None else options.max_cost(max_cost)
+    limits = _Limits(None if max_cost is None else options.max_cost(max_cost), is_agreed=yes)
+    if pilot is not None and not dry_run:
+        limits = limits.after_pilots(job, query, around, pilot, detach=detach, as_json=as_json)
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, settings))
-    most = most_usd(proposal, given_usd, assume_yes=yes)
-    proposal = within(proposal, most)
+    limits = limits.of(proposal)
+    proposal = within(proposal, most := limits.most_usd(proposal))
     # Of the job as it was written: a folder that was sent to our own storage has an address there.
     foreign, job = [*foreign_parts(job), *readers(job, proposal.offers)], transfer.job
     if dry_run:
@@ -100,21 +106,20 @@ def command(
         beside = Beside(runner, job, view, assume_yes=yes, another=another)
         try:
             beside.look()
-            draft = runner.draft(job, proposal.targets, proposal.slow_end, output)
+            draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, output))
             earlier = None if fresh else runner.resumable(job, _names_of(proposal))
             key, client_id = RunKeys(settings.home).key, build.client(settings).id
             request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
             watchful = Watchful(factory, clock.now, proposal.offers)
             lines = (*brought_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
             lines += _beginning(runner, job, _names_of(proposal), earlier, fresh=fresh)
-            view.pause_for(lambda: _ask(job.name, proposal, lines, foreign, assume_yes=yes))
-            if transfer.is_missing:
+            view.pause_for(lambda: _ask(job.name, proposal, lines, foreign, assume_yes=limits.is_agreed))
+            if transfer.is_missing:  # the time of the run begins with its data
                 view.pause_for(lambda: send_brought(transfer, first_at))
-                draft = runner.draft(job, proposal.targets, proposal.slow_end, output)  # its time begins with its data
+                draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, output))
             if watchful.is_stale() and proposal.plan is not None:
-                ceiling = partial(most_usd, max_cost_usd=given_usd, assume_yes=yes)
-                proposal = _agreed_again(at_current_prices(proposal.plan, around), view, most, ceiling)
-                draft = replace(draft, targets=proposal.targets)
+                proposal = _agreed_again(at_current_prices(proposal.plan, around), view, most, limits.most_usd)
+                draft = limits.draft(replace(draft, targets=proposal.targets))
                 watchful = Watchful(factory, clock.now, proposal.offers)
             runner.prepare(request(draft, 1, draft.targets[0]))
             run = beside.begin(
@@ -128,6 +133,47 @@ def command(
             run, runner = joined.run, build.runner(journal, settings, view.show, joined.run.provider, client, factory)
             make_request = build.further_requests(runner, run, factory, settings)
         follow(runner, run, make_request, as_json, until_launched=detach, images=transfer.folder)
+
+
+class _Limits(NamedTuple):
+    """What the person has agreed to before the launch asks: --max-cost, and whether anything is asked at all.
+
+    `agreed` are the limits of the run that were agreed to with its pilots, and `measures` whether it measures its own
+    speed.
+    """
+
+    max_cost_usd: Decimal | None
+    is_agreed: bool
+    agreed: Agreed | None = None
+    measures: bool = False
+
+    def after_pilots(
+        self, job: TrainingJob, query: PlanQuery, around: Surroundings, cap: str, *, detach: bool, as_json: bool
+    ) -> _Limits:
+        """The same once the pilots have been run that are worth it within a cap as it was typed. A run that nobody
+        follows compares nothing: then the first machine has its pilot too, and the launch asks by itself."""
+        if detach:
+            run_all_pilots_first(job, query, around, cap, assume_yes=self.is_agreed, as_json=as_json)
+            return self
+        agreed = run_pilots_first(job, query, around, cap, assume_yes=self.is_agreed, as_json=as_json)
+        return self._replace(agreed=agreed, measures=True)
+
+    def of(self, proposal: Proposal) -> _Limits:
+        """The same for a proposal: whoever agreed to pilots and run is asked again where the job turned out dearer."""
+        if self.agreed is None or not (self.is_agreed or self.agreed.covers(proposal)):
+            return self._replace(agreed=None)
+        return self._replace(is_agreed=True)
+
+    def most_usd(self, proposal: Proposal) -> Decimal | None:
+        """What the job may be planned to cost at a placement that the run takes; None: a person agrees to each."""
+        if self.agreed is not None and self.max_cost_usd is None:
+            return self.agreed.ceiling_usd(proposal)
+        return most_usd(proposal, self.max_cost_usd, assume_yes=self.is_agreed)
+
+    def draft(self, draft: Run) -> Run:
+        """The draft within these limits."""
+        draft = replace(draft, measures_first=self.measures)
+        return self.agreed.limited(draft) if self.agreed else draft
 
 
 def _checked(

@@ -9,10 +9,11 @@ from typing import assert_never
 from planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
 from planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
 from planner.runs.decision.spot_policy import Action as MarketAction
+from planner.runs.decision.stay import Comparison, compare, is_to_compare
 from planner.runs.directory.signs import BOOT_LIMIT as BOOT_LIMIT
 from planner.runs.directory.signs import SILENCE_LIMIT as SILENCE_LIMIT
 from planner.runs.directory.signs import Sign, disobeys, silent_since
-from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run
+from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run, Speed
 from planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
 from pricing.offers import Market
 from providers.base import EndKind, Instance, InstanceState
@@ -38,7 +39,7 @@ class Look:
     `tells_time` nobody knows what time it is there, and nothing is ended for any age, deadline included: the machine's
     own timer holds that. `told_to_stop_at` is when the machine was first told that a person wants the run to stop
     (None: it was not). `lag` is how long a new instance may not be listed yet. `slow` says in words that training is
-    slower than the low end of its estimate.
+    slower than the low end of its estimate. `speed` is how fast it trains, once that is known well enough.
     """
 
     instance: Instance | None = None
@@ -51,6 +52,7 @@ class Look:
     lag: timedelta = timedelta(0)
     refusals: tuple[Refusal, ...] = ()
     slow: str = ""
+    speed: Speed | None = None
     trained: Trained = NOTHING_YET
     spot_up: SpotUp | None = None
 
@@ -84,6 +86,13 @@ class Decide:
     """Training is slower than promised: ask the person, or do what the job says."""
 
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """It is measured how fast this machine trains: the run stays, or goes where its rest is cheaper."""
+
+    comparison: Comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +134,7 @@ class Nothing:
     """The run is done."""
 
 
-Action = Launch | Wait | AskToStop | Decide | Move | Interrupt | Clear | Collect | End | Nothing
+Action = Launch | Wait | AskToStop | Decide | Compare | Move | Interrupt | Clear | Collect | End | Nothing
 
 
 def next_action(run: Run, look: Look, now: datetime) -> Action:
@@ -328,6 +337,8 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
     if end is EndKind.STOPPED and run.stop_asked is None:
         if run.moving is not None:
             return Interrupt(end, f"going on {run.moving.replace('_', ' ')}")
+        if run.attempts[-1].leaves:
+            return Interrupt(end, "going on where the rest is cheaper, by what was measured here")
         if run.slow is OnSlow.REPLAN:
             return Interrupt(end, "slower than its estimate: continuing on another machine")
     outcome = OUTCOMES[end]
@@ -354,15 +365,25 @@ def _still_training(run: Run, look: Look, instance: Instance, now: datetime) -> 
         disobedience = disobeys(look.told_to_stop_at, is_stopping=is_stopping, now=now)
         if disobedience:
             return End(Outcome.STOPPED, disobedience)
-    wants_end = run.stop_asked is not None or run.moving is not None or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
+    wants_end = _wants_end(run)
     # It waits in the provider's queue: no trainer is there that could write a checkpoint.
     if wants_end and not instance.bills:
         return _after_training(run, EndKind.STOPPED, "stopped while it waited for a machine")
     if wants_end and instance.state is not InstanceState.STOPPING:
         return AskToStop()
+    if look.speed is not None and is_to_compare(run) and not wants_end:
+        comparison = compare(run, look.speed, look.trained.step, look.refusals, now)
+        if comparison is not None:
+            return Compare(comparison)
     if look.slow and run.slow is None:
         return Decide(look.slow)
     return (None if wants_end else _other_market(run, look, now)) or Wait()
+
+
+def _wants_end(run: Run) -> bool:
+    """Whether the machine is to be told to end, while the run may go on elsewhere."""
+    leaves = run.moving is not None or run.attempts[-1].leaves
+    return run.stop_asked is not None or leaves or run.slow in (OnSlow.STOP, OnSlow.REPLAN)
 
 
 def _other_market(run: Run, look: Look, now: datetime) -> Move | None:

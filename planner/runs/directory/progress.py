@@ -20,6 +20,8 @@ _MOST_PHASES = 50
 _MOST_EPOCHS = 100_000
 _MOST_TRIES = 100
 _MOST_PHASE_SECONDS = 1e6
+MOST_RATES = 200
+"""Of the first that are reported, from which it is told how fast an attempt trains."""
 
 
 class Reads(Protocol):
@@ -99,6 +101,9 @@ class Story:
     """When the attempt's trainer began, by its first line."""
     last_at: datetime | None = None
     """When the newest line was written."""
+    rates: list[float] = field(default_factory=list)
+    """In images per second, since the report before; the first is left out, while caches fill."""
+    _is_warm: bool = False
 
     def add(self, line: Line) -> None:
         """Take in the next line; a line of an event that this version does not know changes the instant alone."""
@@ -108,6 +113,7 @@ class Story:
                 self.start = line
             case "step":
                 self.last_step = line
+                self._add_rate(line)
             case "epoch":
                 _add_bounded(self.epochs, line, _MOST_EPOCHS)
             case "phase":
@@ -176,6 +182,12 @@ class Story:
             # A phase is told when it has ended.
             seconds = min(float(line.get("seconds", 0)), _MOST_PHASE_SECONDS)
             self.began_at = self.last_at - timedelta(seconds=seconds)
+
+    def _add_rate(self, line: Line) -> None:
+        rate = line.get("images_per_second")
+        if rate and self._is_warm and len(self.rates) < MOST_RATES:
+            self.rates.append(float(rate))
+        self._is_warm = self._is_warm or bool(rate)
 
     def _add_phase(self, name: str, seconds: float) -> None:
         if name in self.phase_seconds or len(self.phase_seconds) < _MOST_PHASES:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.runs.decision.market import Trained
@@ -21,9 +22,11 @@ from planner.runs.directory.progress import (
     unreadable_text,
 )
 from planner.runs.events import Event, Message, Progressed, TrainerStarted
+from planner.runs.run import Speed
 from providers.agent.schema import STATUS_BYTES, instant, status_record
 from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
 from providers.base import EndKind, Instance, InstanceState, RunStore
+from workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 
 if TYPE_CHECKING:
     from planner.runs.run import Attempt, Run
@@ -55,6 +58,7 @@ _REASONS = {
 # Ends that say nothing of the training: it may have been complete before.
 _SILENT_ENDS = (None, EndKind.LOST, EndKind.RECLAIMED, EndKind.KILLED)
 
+_LEAST_SECONDS = WINDOW_SECONDS * (LEAST_WINDOWS + 1)
 _LONGEST_ETA_SECONDS = 365 * 86_400
 _CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")
 
@@ -82,6 +86,19 @@ class Watcher:
         """How far training is, and how much of it is in a checkpoint."""
         before = max((attempt.step or 0 for attempt in run.attempts), default=0)
         return Trained(step=max(before, self.story.step), checkpoint_step=max(before, self.story.checkpoint_step))
+
+    @property
+    def speed(self) -> Speed | None:
+        """How fast it trains, by what was reported, as a pilot measures it (workloads/trainer/steady.py); None while
+        that is not known well enough."""
+        began_at, last_at, rates = self.story.first_step_at, self.story.last_at, self.story.rates
+        width = half_width(rates)
+        if began_at is None or last_at is None or width is None:
+            return None
+        lasting = (last_at - began_at).total_seconds()
+        if lasting < _LEAST_SECONDS or (width >= HALF_WIDTH and lasting < MOST_SECONDS):
+            return None
+        return Speed(images_per_second=fmean(rates), half_width=width)
 
     def slowness(self, run: Run, now: datetime) -> str:
         """Say how far training is behind the low end of its estimate; "" where it is not, or costs nothing."""

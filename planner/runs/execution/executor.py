@@ -21,6 +21,7 @@ from planner.runs.decision.next_action import (
     AskToStop,
     Clear,
     Collect,
+    Compare,
     Decide,
     End,
     Interrupt,
@@ -31,6 +32,7 @@ from planner.runs.decision.next_action import (
     next_action,
     where_next,
 )
+from planner.runs.decision.stay import comparison_text
 from planner.runs.directory.run_directory import Ended, newest_checkpoint
 from planner.runs.events import Event, PhaseReached
 from planner.runs.execution import create
@@ -41,7 +43,7 @@ from planner.runs.execution.recorder import Recorder
 from planner.runs.provider_clock import correction
 from planner.runs.run import Outcome, Phase, Run
 from planner.runs.targets import Target, no_capacity, refusal_of
-from providers.base import EndKind, LaunchRequest, Provider
+from providers.base import EndKind, LaunchRequest, PreflightState, Provider
 from providers.errors import (
     AnotherVersionError,
     CapacityError,
@@ -54,6 +56,7 @@ from workloads.job import OnSlow
 
 if TYPE_CHECKING:
     from planner.clock import Clock
+    from planner.runs.decision.stay import Comparison
     from planner.runs.execution.create import MakeRequest
     from planner.runs.journal.journal import Journal
 
@@ -147,7 +150,7 @@ class Executor:
                 action = End(Outcome.INTERRUPTED, _why_interrupted(run))
             if isinstance(action, AskToStop) and run.stop_asked is not None:
                 self.finisher.tell_to_stop(run)  # whoever asked for it may have died before the machine was told
-            if isinstance(action, Wait | AskToStop | Decide | Move):
+            if isinstance(action, Wait | AskToStop | Decide | Compare | Move):
                 return run
             run = self._recorder.fresh(self._take(run, action, _no_request))
         return run
@@ -207,7 +210,7 @@ class Executor:
                 return self._wait(run, action)
             case AskToStop():
                 return self._ask_to_stop(run)
-            case Decide() | Move():
+            case Decide() | Move() | Compare():
                 return self._decide(run, action)
             case Interrupt():
                 return self._interrupt(run, action)
@@ -287,13 +290,36 @@ class Executor:
         self._recorder.clock.sleep(self._poll_seconds)
         return run
 
-    def _decide(self, run: Run, action: Decide | Move) -> Run:
+    def _decide(self, run: Run, action: Decide | Move | Compare) -> Run:
+        if isinstance(action, Compare):
+            return self._compare(run, action.comparison)
         if isinstance(action, Move):
             self._recorder.say(f"leaving for {action.market.replace('_', ' ')}: {action.why}")
             return self._recorder.keep(replace(run, moving=action.market), "moving")
         choice = run.on_slow if run.on_slow is not OnSlow.ASK else self._person.runs_slow(run, action.text)
         self._recorder.say(f"{action.text}: {_SLOW[choice]}")
         return self._recorder.keep(replace(run, slow=choice), "slow")
+
+    def _compare(self, run: Run, comparison: Comparison) -> Run:
+        comparison = self._let_in(comparison)
+        self._recorder.say(comparison_text(comparison))
+        cheaper, speed = comparison.cheaper, comparison.speed
+        attempt = replace(run.attempts[-1], speed=replace(speed, leaves=bool(cheaper)))
+        others = tuple(target for target in run.targets if target not in cheaper)
+        return self._recorder.keep(replace(run.with_attempt(attempt), targets=(*cheaper, *others)), "measured")
+
+    def _let_in(self, comparison: Comparison) -> Comparison:
+        """The comparison without cheaper placements that would refuse us: what trains is not left for them."""
+        while comparison.cheaper:
+            offer = comparison.cheaper[0].offer
+            try:
+                state = self._provider_of(offer.provider).preflight(offer).state
+            except ProviderError:
+                state = PreflightState.REFUSED  # who does not answer now may not launch either
+            if state is not PreflightState.REFUSED:
+                break
+            comparison = comparison.without(offer)
+        return comparison
 
     def _interrupt(self, run: Run, action: Interrupt) -> Run:
         self.finisher.keep_output(run)

@@ -86,6 +86,7 @@ class Observer:
             lag=provider.listing_lag,
             refusals=refusals,
             slow=watcher.slowness(run, now) if watcher else "",
+            speed=watcher.speed if watcher and run.measures_first else None,
             trained=watcher.trained(run) if watcher else _newest_checkpoint(run),
             spot_up=spot_up,
         )

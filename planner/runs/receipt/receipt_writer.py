@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.datasets.storage_costs import Stays, rates_of, stays
 from planner.errors import PlanError, StateError, ThisMachineError
-from planner.planning.own_measurements import rented_name
+from planner.planning.own_measurements import OwnMeasurement, rented_name
 from planner.planning.own_rows import add_row
 from planner.planning.this_machine import shape_of, trained_job
 from planner.runs.directory.progress import Story, story_of
@@ -22,13 +22,14 @@ from planner.runs.execution.end import unchecked
 from planner.runs.journal.reader import recorded_job
 from planner.runs.money.own_use import credit_paid_usd
 from planner.runs.receipt.receipt import Ending, Receipt, measurement_of, of_tries, receipt_from, write_receipt
-from planner.runs.run import Outcome, Phase, Run
+from planner.runs.run import Attempt, Outcome, Phase, Run
 from providers.errors import ProviderError
 from providers.registry import is_here
 
 if TYPE_CHECKING:
     from planner.clock import Clock
     from planner.runs.journal.journal import Journal
+    from planner.runs.targets import Target
     from planner.settings import Settings
     from providers.agent.signatures import Vouching
     from providers.base import Provider, RunId
@@ -91,6 +92,7 @@ class Receipts:
         # What was paid for is kept wherever this command ends: a receipt that is there is not written again.
         try:
             self._learn(run, story, ending)
+            self._learn_speeds(run, new_attempts, story)
         finally:
             self._save(run, receipt, ending)
         return receipt
@@ -166,6 +168,37 @@ class Receipts:
         for one in of_tries(row, story, job) if run.try_settings else [row]:
             add_row(self._settings.measurements, one)
 
+    def _learn_speeds(self, run: Run, attempts: Sequence[Attempt], story: Story) -> None:
+        """Keep how fast rented machines were measured to train by a run that compares them."""
+        measured = [attempt for attempt in attempts if attempt.speed is not None and attempt.target is not None]
+        if is_here(run.provider) or not measured:
+            return
+        try:
+            job = recorded_job(self._journal, run.run_id)
+        except StateError as error:
+            self._listen(Message(f"what this run has measured is not kept: {error.message}"))
+            return
+        for attempt in measured:
+            assert attempt.speed is not None
+            assert attempt.target is not None
+            machine, device, device_count = _names(attempt.target)
+            row = OwnMeasurement(
+                machine=machine,
+                shape=shape_of(job),
+                images_per_second=attempt.speed.images_per_second,
+                setup_seconds=None,
+                per_epoch_seconds=None,
+                after_seconds=None,
+                measured_at=attempt.ended_at or self._clock.now(),
+                run_id=run.run_id,
+                framework=story.framework or str(job.framework),
+                job=trained_job(job),
+                device=device,
+                device_count=device_count,
+                half_width=attempt.speed.half_width,
+            )
+            add_row(self._settings.measurements, row)
+
 
 class _Where(NamedTuple):
     """On what a run has measured, as OwnMeasurement names it."""
@@ -184,5 +217,9 @@ def _here() -> _Where:
 def _rented(run: Run) -> _Where:
     target = run.attempts[-1].target
     assert target is not None  # what has succeeded was launched somewhere
+    return _Where(*_names(target))
+
+
+def _names(target: Target) -> tuple[str, str, int]:
     offer = target.offer
-    return _Where(rented_name(offer.provider, offer.instance_type), offer.device, offer.device_count)
+    return rented_name(offer.provider, offer.instance_type), offer.device, offer.device_count

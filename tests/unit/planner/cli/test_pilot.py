@@ -150,6 +150,41 @@ def test_a_launch_can_run_its_pilots_first(tmp_path: Path) -> None:
     assert (measured.max_steps is not None, newest.max_steps, newest.phase) == (True, None, Phase.BOOTING)
 
 
+def test_a_run_that_measures_itself_leaves_for_the_machine_that_a_pilot_measured_after_one_question(
+    tmp_path: Path,
+) -> None:
+    """The pilot of the other machine comes first; the run measures its own, and goes on from there."""
+    scenario(tmp_path, "throughput_factor = 0.55\nreclaims_per_hour = 0.0\n")
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "3000"))
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "8", "--yes", "--output", tmp_path / "model", "--json")
+    assert said.code == 0
+    run, measured = runs(tmp_path)
+    before, _, after = said.err.partition(f"pilot on {measured.targets[0].where if measured.targets else 'sim v100'}")
+    most = re.search(r"together never cost more than \$(\S+): \$8\.00 for the pilots, \$(\S+) for the run", before)
+    assert most is not None
+    assert "flowers on sim a100.one" in before
+    assert "launch?" not in after
+    assert "images/s ± 0.0%: the rest costs" in after
+    assert "it leaves for there, with a checkpoint" in after
+    assert (run.measures_first, run.outcome) == (True, Outcome.SUCCEEDED)
+    machines = [attempt.target.offer.instance_type for attempt in run.attempts if attempt.target]
+    assert list(dict.fromkeys(machines)) == ["a100.one", "v100.one"]
+    assert run.attempts[0].leaves
+    assert (measured.max_steps is not None, measured.outcome) == (True, Outcome.SUCCEEDED)
+    assert run.budget_usd is not None
+    assert said.json["actual_usd"] < float(run.budget_usd) < float(most[2])
+    kept = {row.machine for row in load_measurements(tmp_path / "home" / "measurements.jsonl")}
+    assert kept == {"sim/v100.one", "sim/a100.one"}
+
+
+def test_pilots_and_run_are_asked_about_before_anything_is_created(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "6")
+    assert (said.code, said.hint) == (2, "--yes runs them without asking")
+    assert "together never cost more than" in said.err
+    assert runs(tmp_path) == []
+
+
 def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(LONG.replace("8000", "40"))
     said = plan("launch", "job.yaml", *PAIR, "--pilot", "6", "--yes", "--detach")
