@@ -34,6 +34,8 @@ up, ticks = time.clock_gettime(time.CLOCK_BOOTTIME), hardware()
 now = max(time.time(), asked)
 if abs(ticks - now) > 86_400:  # wrong too, and to be set soon
     ticks = 0
+with Path("/dev/kmsg").open("w", encoding="ascii") as console:
+    console.write("trainplan: the last switch is held in memory\n")
 while True:
     passed = time.clock_gettime(time.CLOCK_BOOTTIME) - up
     if ticks:

@@ -15,8 +15,8 @@ _STEP_SECONDS = 1.0
 _KERNEL_LINE = "root=/dev/vda rw console=ttyS0 ds=nocloud unknown_nmi_panic panic_print=0"
 _METADATA = "instance-id: i-1\nlocal-hostname: machine\n"
 _SEED = "/var/lib/cloud/seed/nocloud"
-ARMED = "trainplan-boot.timer"
-"""What the console names once the deadlines are armed."""
+ARMED = "the last switch is held in memory"
+"""What the console says once the machine ends by itself, whatever happens to it."""
 
 
 class Computer:

@@ -180,12 +180,12 @@ class Switch:
         (command,) = re.findall(r"ExecStart=@/usr/bin/python3 @\S+ -IS (.*)", unit)
         _, *self.words = command.split()
         text = machine.file(f"{HERE}/switch.py").read_text()
-        for place in ("/proc/", "/var/lib/", "/run/", "/sys/class/"):
+        for place in ("/proc/", "/var/lib/", "/run/", "/sys/class/", "/dev/"):
             text = text.replace(place, f"{machine.root}{place}")
         self.script = text.replace("GRACE = 300", "GRACE = 0.2").replace("sleep(5)", "sleep(0.05)")
         self.machine = machine
         self.trigger = machine.file("/proc/sysrq-trigger")
-        for path in ("/proc/sys/kernel/sysrq", "/proc/sysrq-trigger"):
+        for path in ("/proc/sys/kernel/sysrq", "/proc/sysrq-trigger", "/dev/kmsg"):
             machine.file(path).touch()
 
     def is_off_within(self, seconds: float) -> bool:
