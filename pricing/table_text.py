@@ -24,6 +24,8 @@ class Source:
     text: str
 
 
+UNFILLED = frozenset(("REGION", "MACHINE", "USD", "DAY", "DEVICE", "GIB", "VCPUS", "KIND", "WHERE", "SECONDS"))
+"""What `python -m scripts.new_provider` leaves for a person to fill in."""
 T = TypeVar("T")
 K = TypeVar("K")
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -48,9 +50,16 @@ def table_rows(
         raise TableError(f"{name}: the columns must be {','.join(columns[0])}")
     for row in reader:
         try:
+            _check_filled(row)
             yield parse(row)
         except (KeyError, TypeError, ValueError, InvalidOperation) as error:
             raise TableError(f"{name}:{reader.line_num}: {error}") from error
+
+
+def _check_filled(row: Mapping[str, str]) -> None:
+    left = [f"{column} {cell}" for column, cell in row.items() if isinstance(cell, str) and cell in UNFILLED]
+    if left:
+        raise ValueError(f"to be filled in: {', '.join(left)}")
 
 
 def look_up(entries: Mapping[K, T], key: K, what: str) -> T:

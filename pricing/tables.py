@@ -17,7 +17,19 @@ from pricing.grades import PriceGrade
 from pricing.money import Billing
 from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
 from pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
-from pricing.table_text import Source, TableError, date_of, look_up, member, number, read_table, table_rows, usd, whole
+from pricing.table_text import (
+    UNFILLED,
+    Source,
+    TableError,
+    date_of,
+    look_up,
+    member,
+    number,
+    read_table,
+    table_rows,
+    usd,
+    whole,
+)
 
 TYPE_COLUMNS = (
     *("provider", "instance_type", "family", "cpu_architecture", "device", "device_count", "device_fraction"),
@@ -216,6 +228,8 @@ def read_providers(path: Path, side: SideTables) -> tuple[ProviderRow, ...]:
         name, disk, address, increment, minimum, source = (
             required_field(location, entry, field, what) for field, what in _OF_A_PROVIDER.items()
         )
+        if source in UNFILLED:
+            raise TableError(f"{location}: to be filled in: billing_source {source}")
         for kind in (disk, address):
             if kind and (name, kind) not in pairs:
                 raise TableError(f"{location}: {SIDE_RATES} has no rate for {name} {kind}: add a row there")

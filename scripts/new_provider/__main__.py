@@ -32,10 +32,10 @@ disk = ""
 address = ""
 billing_increment_seconds = "SECONDS"
 billing_minimum_seconds = "SECONDS"
-billing_source = "WHERE, DAY"
+billing_source = "WHERE"
 """
 _ESTIMATE_ONLY = """\
-Fill in the words in CAPITALS, and write a row more for each machine and place:
+Fill in the words in CAPITALS, and write a row more for each machine and region:
   {prices}/offers/{name}.csv      what each machine costs, where, and the day on which that was read
   {prices}/instance_types.csv     what each machine is: its last row
   {prices}/sources.csv            where the prices were read: its last row

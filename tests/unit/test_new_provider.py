@@ -12,7 +12,7 @@ import pytest
 
 from planner.errors import ExitCode
 from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.table_text import TableError
+from pricing.table_text import UNFILLED, TableError, table_rows
 from providers import registry
 from providers.base import Provider
 from providers.errors import BadRequestError
@@ -64,6 +64,12 @@ def test_prices_that_are_not_filled_in_are_refused_with_their_file_until_they_ar
     job = ("--model", "vgg16", "--dataset", "cifar10")
     shown = plan("estimate", *job, "--provider", "acme", "--catalog", root / "catalog.sqlite", "--json").json
     assert [row["instance_type"] for row in shown["candidates"]] == ["acme-1"]
+
+
+@pytest.mark.parametrize("word", sorted(UNFILLED))
+def test_a_word_that_was_left_is_refused_wherever_it_stands(word: str) -> None:
+    with pytest.raises(TableError, match=rf"^offers\.csv:2: to be filled in: note {word}$"):
+        list(table_rows(f"region,note\nhere,{word}\n", "offers.csv", (("region", "note"),), dict))
 
 
 @pytest.mark.parametrize(
