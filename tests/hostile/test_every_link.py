@@ -150,4 +150,4 @@ def test_an_image_is_named_by_its_digest_or_not_at_all(tmp_path: Path, image: st
 @pytest.mark.parametrize("digest", ["", "sha256:", "sha256:" + "A" * 64, "latest"])
 def test_no_image_is_launched_whose_digest_nobody_knows(digest: str) -> None:
     with pytest.raises(BadRequestError, match="the digest of"):
-        part(placement=a_placement(image_digest=digest))
+        part(context=a_placement(image_digest=digest))

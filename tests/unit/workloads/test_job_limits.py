@@ -26,8 +26,8 @@ PARTS: dict[str, type[BaseModel]] = {
 VGG = {"preset": "vgg16"}
 REQUIRED: dict[str, dict[str, Any]] = {"model": VGG, "validation": {"every_epochs": 1}}
 """What a part needs beside the field that is tried."""
-OF_A_SCRIPT = ("script", "args", "requirements", "checkpoints", "read_script")
-"""Keys of a job without a net, which have a module of their own (test_script_job.py)."""
+ELSEWHERE = ("script", "args", "requirements", "checkpoints", "read_script", "sweep")
+"""Keys with a module of their own: of a job without a net (test_script_job.py), and of several trials (test_sweep.py)."""
 # Part, field, values that are taken, values that are refused.
 LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("", "name", ["a", "a-b.c_9", "a" * 63], ["A", "-a", "a-", "a" * 64, "", "a b", "é", 7, None]),
@@ -129,7 +129,7 @@ def test_every_field_has_its_limits_here() -> None:
     named = {(part, field) for part, field, _, _ in LIMITS} - {("", "colour")}
     fields = {(part, field) for part, kind in PARTS.items() for field in kind.model_fields}
     # Parts are made of fields; layers and data sets have combinations of their own below, files a module of their own.
-    files = {("model", name) for name in ("python", "onnx", "read")} | {("", name) for name in OF_A_SCRIPT}
+    files = {("model", name) for name in ("python", "onnx", "read")} | {("", name) for name in ELSEWHERE}
     apart = {("", part) for part in PARTS if part} | {("model", "layers")} | files
     assert fields - apart - named == {("data", field) for field in DataSpec.model_fields}
 
@@ -188,7 +188,7 @@ def changed(random: Random) -> dict[str, Any]:
     values = job_values()
     for _ in range(random.randint(1, 4)):
         part = random.choice(list(PARTS))
-        keys = [name for name in PARTS[part].model_fields if name not in OF_A_SCRIPT]
+        keys = [name for name in PARTS[part].model_fields if name not in ELSEWHERE]
         key = "colour" if random.random() < 0.02 else random.choice(keys)
         value = random.choice(LIKELY.get((part, key), ODD) if random.random() < 0.85 else ODD)
         if part:
