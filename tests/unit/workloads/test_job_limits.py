@@ -27,7 +27,7 @@ VGG = {"preset": "vgg16"}
 REQUIRED: dict[str, dict[str, Any]] = {"model": VGG, "validation": {"every_epochs": 1}}
 """What a part needs beside the field that is tried."""
 ELSEWHERE = ("script", "args", "requirements", "checkpoints", "read_script", "sweep")
-"""Keys with a module of their own: of a job without a net (test_script_job.py), and of several trials (test_sweep.py)."""
+"""Keys with a module of their own: of a script (test_script_job.py), and of several trials (test_sweep.py)."""
 # Part, field, values that are taken, values that are refused.
 LIMITS: list[tuple[str, str, list[Any], list[Any]]] = [
     ("", "name", ["a", "a-b.c_9", "a" * 63], ["A", "-a", "a-", "a" * 64, "", "a b", "é", 7, None]),

@@ -155,7 +155,7 @@ def test_a_run_that_measures_itself_leaves_for_the_machine_that_a_pilot_measured
     tmp_path: Path,
 ) -> None:
     """The pilot of the other machine comes first; the run measures its own, and goes on from there."""
-    scenario(tmp_path, "throughput_factor = 0.55\nreclaims_per_hour = 0.0\n")
+    scenario(tmp_path, "throughput_factor = 0.55\n")
     (tmp_path / "job.yaml").write_text(LONG.replace("8000", "3000"))
     said = plan("launch", "job.yaml", *PAIR, "--pilot", "8", "--yes", "--output", tmp_path / "model", "--json")
     assert said.code == 0
