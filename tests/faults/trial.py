@@ -238,7 +238,7 @@ def _when_stopped(desk: Desk) -> frozenset[Outcome]:
     run = desk.recorded()
     if run is None or run.phase in _ENDING:
         return frozenset({Outcome.SUCCEEDED})
-    if desk.case.pilot:
+    if desk.case.pilot or desk.case.compares:
         return frozenset({Outcome.STOPPED, Outcome.SUCCEEDED})  # it trains for less time than an agent looks apart
     training = [row for row in desk.cloud.ledger() if row.machine and row.remaining and row.ours]
     ends = desk.cloud.trains_until(RUN_ID)
