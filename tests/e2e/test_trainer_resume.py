@@ -23,9 +23,9 @@ pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="
 TELLING = """
 import json, sys
 from workloads.trainer.progress import Progress
-from workloads.trainer.watch import Watch
+from workloads.trainer.watch import TrainingWatch
 from workloads.trainer.__main__ import main
-told, batch_end = Progress.event, Watch.batch_end
+told, batch_end = Progress.event, TrainingWatch.batch_end
 def event(self, name, /, **fields):
     told(self, name, **fields)
     print(json.dumps({"event": name, **fields}), flush=True)
@@ -34,7 +34,7 @@ def every_step(self, logs):
     if self.step % int(sys.argv[1]) == 0:
         self.checkpoint()
     print(json.dumps({"event": "trained", "step": self.step}), flush=True)
-Progress.event, Watch.batch_end = event, every_step
+Progress.event, TrainingWatch.batch_end = event, every_step
 sys.exit(main(sys.argv[2:]))
 """
 KEPT_STEPS = 15
