@@ -92,9 +92,9 @@ class Server(ThreadingHTTPServer):
         self.timeout = self.poll_seconds = POLL_SECONDS
 
     def serve(self) -> None:
-        """Answer until nobody has looked for UNSEEN, or until a KeyboardInterrupt, which is passed on."""
+        """Answer until nobody has looked for UNSEEN, `is_over` is set, or a KeyboardInterrupt, which is passed on."""
         try:
-            while self._clock.now() - self._seen_at < UNSEEN:
+            while not self.is_over.is_set() and self._clock.now() - self._seen_at < UNSEEN:
                 self.handle_request()
         finally:
             self.is_over.set()

@@ -118,7 +118,7 @@ def _weights(run_dir: Path) -> list[Any]:
 @pytest.mark.check
 @pytest.mark.keras_3
 def test_epochs_in_parts_on_two_devices_are_those_of_one(tmp_path: Path) -> None:
-    """Few steps: between two halves of a processor TensorFlow's exchange of gradients has once stood still in CI."""
+    """Their weights, and the step at which each epoch ends."""
     job = one_step(accumulate=2, epochs=2, global_batch_size=512, optimizer=PLAIN_SGD | {"learning_rate": 0.01})
     attempt(job, tmp_path / "one")
     attempt(job, tmp_path / "two", devices=two_devices)
