@@ -56,7 +56,7 @@ def table_rows(
             raise TableError(f"{name}:{reader.line_num}: {error}") from error
 
 
-def _check_filled(row: Mapping[str, str]) -> None:
+def _check_filled(row: Mapping[str, object]) -> None:
     left = [f"{column} {cell}" for column, cell in row.items() if isinstance(cell, str) and cell in UNFILLED]
     if left:
         raise ValueError(f"to be filled in: {', '.join(left)}")
