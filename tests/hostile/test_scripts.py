@@ -73,7 +73,7 @@ PIPES = """\
 import os
 from pathlib import Path
 attempt = Path(os.environ["TRAINPLAN_RUN_DIR"]) / "attempts" / "1"
-(attempt / "progress.jsonl").unlink()
+(attempt / "progress.jsonl").unlink(missing_ok=True)
 os.mkfifo(attempt / "progress.jsonl")
 """
 LINES = """\
