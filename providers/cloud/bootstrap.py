@@ -24,6 +24,7 @@ SCHEMES = {one.name: one.storage.machine_scheme for one in VENDORS if one.storag
 _HERE = "/usr/local/lib/trainplan"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BRANCH = re.compile(r"\d{3}")
+_COMMENT = re.compile(r"^ *# .*\n", re.MULTILINE)
 _SHELL = Path(__file__).parents[1] / "agent" / "data"
 _MOUNT = f'sh {_HERE}/disk.sh || give_up NO_DATA_DISK "the data disk could not be found, formatted or mounted"\n'
 
@@ -86,7 +87,7 @@ def start_up(boot: Boot) -> str:
         "write_files:\n"
         + _file("/etc/trainplan/boot.json", f"{json.dumps(_values(boot))}\n")
         + _packed_file(f"{_HERE}/fetch.py", reading_source())
-        + _file(f"{_HERE}/start.sh", _block(_shell("start.sh", boot)))
+        + _file(f"{_HERE}/start.sh", _block(_shell("start.sh", boot), "   "))
         + "".join(_packed_file(f"{_HERE}/{name}", _shell(name, boot).encode()) for name in _scripts(boot))
         + _packed_file("/etc/systemd/system/trainplan.service", _shell("trainplan.service", boot).encode())
         + f"runcmd:\n- {_block(_shell('run.sh', boot))}"
@@ -107,9 +108,9 @@ def _scripts(boot: Boot) -> tuple[str, ...]:
     return ("end.sh", "disk.sh") if boot.data_disk_gib else ("end.sh",)
 
 
-def _block(text: str) -> str:
-    """A YAML block scalar within a list item."""
-    return "|\n" + "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+def _block(text: str, indent: str = " ") -> str:
+    """A YAML block scalar as a list item, or (three spaces) as a value in one."""
+    return "|\n" + "".join(f"{indent}{line}\n" if line else "\n" for line in text.splitlines())
 
 
 def _values(boot: Boot) -> str:
@@ -141,9 +142,9 @@ def _packed(data: bytes) -> str:
 
 def _shell(name: str, boot: Boot) -> str:
     """A shipped script with its `@NAME@` filled in: whole numbers and hexadecimal digits only."""
-    text = (_SHELL / name).read_text(encoding="utf-8")
+    text = _source(name)
     values = {
-        "SWITCH": _packed((_SHELL / "switch.py").read_bytes()),
+        "SWITCH": _packed(_source("switch.py").encode()),
         "DEADLINE": f"{boot.deadline.timestamp():.0f}",
         "DEADLINE_UTC": _calendar(boot.deadline),
         "ASKED": f"{boot.requested_at.timestamp():.0f}",
@@ -161,6 +162,11 @@ def _shell(name: str, boot: Boot) -> str:
     for key, value in values.items():
         text = text.replace(f"@{key}@", value)
     return text
+
+
+def _source(name: str) -> str:
+    """A shipped script without its lines of comment: every byte of user data counts."""
+    return _COMMENT.sub("", (_SHELL / name).read_text(encoding="utf-8"))
 
 
 def _calendar(instant: datetime) -> str:

@@ -69,7 +69,9 @@ def _root() -> Path:
 
 
 def _files() -> list[Path]:
+    """But for the schemas, which editors of a person read."""
     file_path = (path for path in _root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    file_path = (path for path in file_path if not path.name.endswith(".schema.json"))
     return sorted(
         path for path in file_path if not any(part.startswith(".") for part in path.relative_to(_root()).parts)
     )

@@ -30,9 +30,7 @@ allow = os.open("/proc/sys/kernel/sysrq", os.O_WRONLY)
 trigger = os.open("/proc/sysrq-trigger", os.O_WRONLY)
 trained = Path("/var/lib/trainplan/running").exists()
 up, ticks = time.clock_gettime(time.CLOCK_BOOTTIME), hardware()
-# A clock that is behind the instant at which the machine was asked for is wrong.
-now = max(time.time(), asked)
-if abs(ticks - now) > 86_400:  # wrong too, and to be set soon
+if abs(ticks - max(time.time(), asked)) > 120:  # it is wrong, or of another time zone, and may be set: no measure
     ticks = 0
 with Path("/dev/kmsg").open("w", encoding="ascii") as console:
     console.write("trainplan: the last switch is held in memory\n")
@@ -41,7 +39,8 @@ while True:
     if ticks:
         passed = max(passed, hardware() - ticks)
     trained = trained or Path("/run/trainplan/running").exists()
-    late = max(time.time(), now + passed) - (deadline if trained else min(boot, deadline))
+    # It is at least so late, whatever the clock says, which may be behind. What it says ahead, it may take back.
+    late = max(time.time(), asked + passed) - (deadline if trained else min(boot, deadline))
     if late > GRACE < passed:
         os.write(allow, b"1")
         os.write(trigger, b"o")

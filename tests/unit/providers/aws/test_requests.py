@@ -167,7 +167,7 @@ def test_the_token_is_the_attempts_own() -> None:
 
 def test_user_data_fits_with_much_to_spare() -> None:
     create = provider().requests(a_request("g4dn.xlarge", Market.ON_DEMAND, "us-east-1"))[-1]
-    assert len(str(create.parameters["UserData"])) < 16_384 - 900
+    assert len(str(create.parameters["UserData"])) < 16_384 - 2_000
 
 
 def test_what_the_cloud_would_do_by_itself_is_said_to_the_person() -> None:

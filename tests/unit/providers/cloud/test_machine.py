@@ -227,7 +227,11 @@ def test_a_boot_deadline_is_never_after_the_deadline() -> None:
 def test_the_wheel_is_a_wheel() -> None:
     with zipfile.ZipFile(io.BytesIO(wheel_bytes())) as wheel:
         names = set(wheel.namelist())
-        assert {"workloads/trainer/__main__.py", "workloads/job.py", "workloads/data/job.schema.json"} <= names
+        assert {
+            "workloads/trainer/__main__.py",
+            "workloads/job.py",
+            "workloads/data/recipes/vgg16-imagenet.yaml",
+        } <= names
         assert not any("__pycache__" in name or name.startswith(("planner", "providers", "pricing")) for name in names)
         record = wheel.read("trainplan_trainer-0.dist-info/RECORD").decode().splitlines()
         listed = {}
@@ -241,7 +245,7 @@ def test_the_wheel_is_a_wheel() -> None:
                 padded = digest.removeprefix("sha256=") + "="
                 assert base64.urlsafe_b64decode(padded) == hashlib.sha256(data).digest()
                 assert int(size) == len(data)
-    assert len(wheel_bytes()) < 1_000_000, "of some GB that a machine fetches"
+    assert len(wheel_bytes()) < 900_000, "of some GB that a machine fetches"
 
 
 def test_the_trainer_runs_out_of_the_wheel_alone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, two_devices
+from tests.unit.workloads.trainer.builders import a_job, attempt, events, two_devices
 from workloads.job import Framework, Precision, TrainingJob
 from workloads.trainer import tfdata
 from workloads.trainer.backend import _POLICIES, load
@@ -28,6 +28,12 @@ PLAIN_SGD = {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0}
 def one_step(**changes: Any) -> TrainingJob:
     """A run of one step: the batch is nearly all of the digits."""
     return a_job(**{"model": NET, "optimizer": PLAIN_SGD, "global_batch_size": 1_024, "epochs": 1} | changes)
+
+
+def state(run_dir: Path) -> list[Any]:
+    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
+    with np.load(newest / "state.npz") as saved:
+        return [saved[name] for name in sorted(saved.files)]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +65,7 @@ def assert_alike(here: list[Any], there: list[Any], tolerance: float) -> None:
 
 def test_the_gradients_of_two_devices_are_those_of_one(one: Path, two: Path) -> None:
     """Of all weights after one step of rate 1, and of the moving statistics of batch norm."""
-    assert_alike(final_state(two), final_state(one), 1e-6)
+    assert_alike(state(two), state(one), 1e-6)
     losses = [events(run_dir, name="epoch")[0]["loss"] for run_dir in (one, two)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
 
@@ -117,14 +123,10 @@ def _weights(run_dir: Path) -> list[Any]:
 
 @pytest.mark.check
 @pytest.mark.keras_3
-def test_epochs_in_parts_on_two_devices_are_those_of_one(tmp_path: Path) -> None:
-    """Their weights, and the step at which each epoch ends."""
-    job = one_step(accumulate=2, epochs=2, global_batch_size=512, optimizer=PLAIN_SGD | {"learning_rate": 0.01})
-    attempt(job, tmp_path / "one")
-    attempt(job, tmp_path / "two", devices=two_devices)
-    one, two = (_weights(tmp_path / name) for name in ("one", "two"))
-    assert_alike(two, one, 2e-5)
-    assert [event["step"] for event in events(tmp_path / "two", name="epoch")] == [2, 4]
+def test_a_run_in_parts_on_two_devices_learns(tmp_path: Path) -> None:
+    attempt(a_job(accumulate=2, epochs=3), tmp_path, devices=two_devices)
+    assert events(tmp_path, name="end")[0]["hold_out_accuracy"] > 0.5
+    assert [event["step"] for event in events(tmp_path, name="epoch")] == [22, 44, 66]
 
 
 def test_parts_lie_where_each_device_finds_its_share(tensorflow: Any) -> None:
