@@ -80,7 +80,7 @@ slurm:
 docker: engine
 	scripts/docker.sh
 
-# Five trials beside one another take 20 minutes on two cores; the disk is made once.
+# Its disk is made once; a trial takes a quarter of an hour without KVM.
 machine: $(VENV)/.dev
 	scripts/machine.sh
 	MACHINE=true $(BIN)/pytest -m e2e --numprocesses 5 -q tests/e2e/computer

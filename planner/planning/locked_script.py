@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MOST_SECONDS = 300.0
 """For one resolution: pip downloads what has no metadata of its own."""
 _PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
+# A name with extras, versions and a marker (packaging.python.org, dependency specifiers): no address, folder or option.
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(\(?[<>=!~][^@/:\\]*)?(;[^@/:\\]*)?", re.ASCII)
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet")
 
 
@@ -95,6 +97,8 @@ def environments(job: TrainingJob, provider: str, settings: Settings) -> list[En
 
 def resolved(dependencies: Sequence[str], environment: Environment, run: Run) -> list[Locked]:
     """What is to be installed in one Python. Raises BadInputError."""
+    for dependency in dependencies:
+        check_requirement(dependency)
     with tempfile.TemporaryDirectory() as folder:
         report, constraints = Path(folder, "report.json"), Path(folder, "constraints.txt")
         requirements = Path(folder, "requirements.txt")
@@ -115,6 +119,15 @@ def resolved(dependencies: Sequence[str], environment: Environment, run: Run) ->
         rows = json.loads(report.read_text(encoding="utf-8"))["install"]
     found = [_locked(row) for row in rows]
     return [one for one in found if one.name not in there]
+
+
+def check_requirement(requirement: str) -> None:
+    """Raises BadInputError for what is no released package. pip would build it here, and run what a stranger wrote."""
+    if not _REQUIREMENT.fullmatch(requirement.strip()):
+        raise BadInputError(
+            f"{requirement!r} cannot be locked: it is no package with its versions",
+            "name a released package, such as pandas>=2; folders, addresses and options of pip are not taken",
+        )
 
 
 def versions(text: str) -> dict[str, str]:

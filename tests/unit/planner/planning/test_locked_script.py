@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from planner.errors import BadInputError
-from planner.planning.locked_script import Environment, Locked, lock_text, resolved, run_pip, versions, with_lock
+from planner.planning.locked_script import (
+    Environment,
+    Locked,
+    check_requirement,
+    lock_text,
+    resolved,
+    run_pip,
+    versions,
+    with_lock,
+)
 from planner.settings import load_settings
 from tests.builders import a_script
 
@@ -65,6 +74,27 @@ def test_what_cannot_be_locked_is_told_before_anything_is_made(wheels: Path, nee
     wheel(wheels, "trainplan_above", "1.5")
     with pytest.raises(BadInputError, match="cannot be locked"):
         resolved([need], Environment(HERE), run_pip)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["{}", "evil @ file://{}", "-e {}", "--index-url=http://127.0.0.1:9/{}", "../{}"])
+def test_a_strangers_requirement_runs_nothing_on_this_computer(wheels: Path, tmp_path: Path, form: str) -> None:
+    """pip builds what is no wheel, to learn its metadata, and to build runs what stands there."""
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    mark = tmp_path / "ran"
+    (folder / "setup.py").write_text(f"open({str(mark)!r}, 'w')\nimport setuptools; setuptools.setup(name='evil')\n")
+    with pytest.raises(BadInputError, match="cannot be locked"):
+        resolved([form.format(folder)], Environment(HERE), run_pip)
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize(
+    "need",
+    ["pandas", "pandas >= 2, != 2.1.*", "pandas[parquet,aws]~=2.1", 'rich (>=13); python_version < "3.12"', "a==1!2.0"],
+)
+def test_a_package_with_versions_is_asked_for_as_it_is_written(need: str) -> None:
+    check_requirement(need)
 
 
 def test_one_lock_serves_all_pythons() -> None:
