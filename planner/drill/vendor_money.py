@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from planner.drill.tools import Tools
 
 AMOUNT = Decimal(1_000_000)
-"""Of the drill's alarm, in the account's currency: so much that it mails nobody, and that it is known by."""
+"""The amount of the drill's alarm, in the account's currency: no account reaches it, so that no mail is sent, and an
+alarm of this amount is recognised as the drill's."""
 SHOWN_WITHIN = timedelta(minutes=1)
 DAYS = 3
 """How far back the bill is read: costs of today are often not there yet."""
@@ -112,7 +113,7 @@ def _note(tools: Tools) -> Path:
 
 
 def _write_note(tools: Tools) -> None:
-    """Before the alarm is made, so that a drill that is killed leaves none that nobody knows of."""
+    """Note that an alarm is about to be made: `plan drill --clean` then removes that of a drill that was killed."""
     note = _note(tools)
     try:
         note.parent.mkdir(parents=True, exist_ok=True)

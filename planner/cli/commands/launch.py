@@ -150,8 +150,9 @@ class _Limits(NamedTuple):
     def after_pilots(
         self, job: TrainingJob, query: PlanQuery, around: Surroundings, cap: str, *, detach: bool, as_json: bool
     ) -> _Limits:
-        """The same once the pilots have been run that are worth it within a cap as it was typed. A run that nobody
-        follows compares nothing: then the first machine has its pilot too, and the launch asks by itself."""
+        """Run the pilots that are worth their cost, and return the limits of the run that follows. `cap` is the text of
+        --pilot. With `detach` no command follows the run, so that it cannot compare machines: then the machine that
+        ranks first gets a pilot too, and the launch asks its own question."""
         if detach:
             run_all_pilots_first(job, query, around, cap, assume_yes=self.is_agreed, as_json=as_json)
             return self

@@ -128,7 +128,7 @@ def _compare_alarm(cloud: SetUp, asked: Alarm | None) -> None:
     try:
         found = cloud.alarm()
     except ProviderError:
-        return  # it may be made by whoever may not look
+        return  # who may make an alarm need not have the right to read alarms
     if found is not None and not asked.is_like(found):
         sys.stderr.write(
             f"     another alarm stands now: {found.text}; somebody has changed it, or the change is not shown yet:\n"
