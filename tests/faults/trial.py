@@ -43,8 +43,8 @@ SWEPT_AFTER = timedelta(minutes=11)
 TIMER_GRACE = timedelta(minutes=5, seconds=30)
 """How long after a machine's deadline the timers of the doubles have ended it."""
 ENDING_SOON = timedelta(seconds=25)
-"""How long a wish to stop may be on its way: the launch sends it when it next looks (10 s), and an agent reads it when it
-next looks (15 s). What trains to its end within that time has succeeded."""
+"""How long a wish to stop may be on its way: the launch sends it when it next looks (10 s), and an agent reads it when
+it next looks (15 s). What trains to its end within that time has succeeded."""
 _BOTH = frozenset({Outcome.SUCCEEDED, Outcome.INTERRUPTED})
 _ENDING = (Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE)
 
