@@ -18,7 +18,10 @@ code=$?; rm -f "$1.$2.partial"; exit "$code"
 """
 _GET = '[ -f "$1" ] && [ ! -L "$1" ] || exit 66; exec tail -c "+$2" -- "$1"'
 _GET_PART = '[ -f "$1" ] && [ ! -L "$1" ] || exit 66; tail -c "+$2" -- "$1" | head -c "$3"'
-_LIST = r'[ -d "$1" ] || exit 0; exec find "$1" -type f ! -name "*.partial" -printf "%s %P\0"'
+_LIST = r'[ -d "$1" ] || exit 0; exec find "$1" -ignore_readdir_race -type f ! -name "*.partial" -printf "%s %P\0"'
+_LISTINGS = 3
+"""So often a listing is tried: find fails where a folder of a run that trains is renamed or deleted under it."""
+_FIND_FAILED = 1
 
 
 class ShellStore:
@@ -68,7 +71,7 @@ class ShellStore:
         wanted = PurePosixPath(prefix).as_posix() if prefix else ""
         if prefix:
             self._at(prefix)
-        reply = self._checked(prefix, self._sh(_LIST, (self._root,)))
+        reply = self._checked(prefix, self._listing())
         entries = (entry.partition(" ") for entry in reply.text.split("\0") if entry)
         sizes = {path: int(size) for size, _, path in entries}
         return {
@@ -76,6 +79,13 @@ class ShellStore:
             for path, size in sorted(sizes.items())
             if not wanted or path == wanted or path.startswith(f"{wanted}/")
         }
+
+    def _listing(self) -> Completed:
+        for _ in range(_LISTINGS - 1):
+            listed = self._sh(_LIST, (self._root,))
+            if listed.exit_code != _FIND_FAILED:
+                return listed
+        return self._sh(_LIST, (self._root,))
 
     def has(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that are there, by one command."""
