@@ -131,7 +131,7 @@ def test_the_example_for_keras_goes_on_to_the_same_weights(tmp_path: Path) -> No
     source = (ROOT / "examples" / "scripts" / "keras_images.py").read_text()
     ours = [line for line in source.splitlines() if "trainplan_run" in line]
     assert len(ours) == 3
-    keys: dict[str, Any] = {"args": {"epochs": 4, "images": 256}, "checkpoints": True}
+    keys: dict[str, Any] = {"args": {"epochs": 12, "images": 256}, "checkpoints": True}
     whole, folder = tmp_path / "whole", tmp_path / "run"
     assert run(whole, source, **keys).returncode == 0
     process = subprocess.Popen(command(folder, source, **keys), env=environment(folder))
@@ -140,8 +140,8 @@ def test_the_example_for_keras_goes_on_to_the_same_weights(tmp_path: Path) -> No
     if process.wait(60) == 75:  # else it was faster than the signal
         again = run(folder, source, attempt=2, **keys)
         assert again.returncode == 0, again.stderr
-        start = next(line for line in lines(folder, 2) if line["event"] == "start")
-        assert start["resumed_from_step"] >= 8
+        start = next((line for line in lines(folder, 2) if line["event"] == "start"), None)
+        assert start is None or start["resumed_from_step"] >= 8  # None: it was stopped after its last epoch
     import keras
 
     one, other = (keras.models.load_model(place / "output" / "model.keras") for place in (whole, folder))
