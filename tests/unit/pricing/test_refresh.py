@@ -29,6 +29,7 @@ from pricing.sources.aws import LIST_ID, Advice
 from pricing.sources.aws_account import HISTORY_ID
 from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
 from pricing.tables import SpotHistory
+from tests.doubles.fresh_process import alone
 from tests.unit.pricing.conftest import TextDir, on_demand
 
 TODAY = date(2026, 11, 21)
@@ -275,6 +276,10 @@ def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: 
     """Evenly over all calls that touch a file, and at each of the last: a refresh writes nothing else."""
     text_dir.add_type("g4dn.xlarge")
     text_dir.add_offer(REGION, "g4dn.xlarge", **on_demand("1"))
+    alone(_compile_killed, text_dir)
+
+
+def _compile_killed(text_dir: TextDir) -> None:
     target = text_dir.compile()
     old = target.read_bytes()
     offer = text_dir.offers["aws"][0]
@@ -295,6 +300,10 @@ def test_a_catalog_killed_at_any_moment_is_the_old_one_or_the_new_one(text_dir: 
 @forks
 @pytest.mark.slow
 def test_a_refresh_killed_on_its_way_leaves_what_was_there(tmp_path: Path) -> None:
+    alone(_refresh_killed, tmp_path)
+
+
+def _refresh_killed(tmp_path: Path) -> None:
     refresh("aws", news(part(list_prices(tmp_path))), tmp_path)
     old = (tmp_path / REFRESHED).read_bytes()
     later = news(part(list_prices(tmp_path, "0.9")), on=date(2026, 11, 22))

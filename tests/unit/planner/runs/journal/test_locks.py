@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 from contextlib import ExitStack
@@ -24,9 +23,8 @@ from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, trains_well, until_asked
+from tests.doubles.fresh_process import FRESH
 from tests.doubles.waiting import until
-
-FORK = multiprocessing.get_context("fork")
 
 
 def _hold(folder: Path, run_id: RunId, line: Connection) -> None:
@@ -37,8 +35,8 @@ def _hold(folder: Path, run_id: RunId, line: Connection) -> None:
 
 
 def holder(folder: Path, run_id: RunId = RUN_ID) -> tuple[BaseProcess, Connection]:
-    here, there = FORK.Pipe()
-    process = FORK.Process(target=_hold, args=(folder, run_id, there), daemon=True)
+    here, there = FRESH.Pipe()
+    process = FRESH.Process(target=_hold, args=(folder, run_id, there), daemon=True)
     process.start()
     there.close()
     assert here.poll(30)
@@ -226,8 +224,9 @@ def test_settling_leaves_a_run_to_whoever_follows_it(desk: Desk) -> None:
 # --- processes that are killed -----------------------------------------------------------------------------------
 
 
-def _launch_and_hang(desk: Desk, run: Run, line: Connection) -> None:
+def _launch_and_hang(folder: Path, run_id: RunId, line: Connection) -> None:
     """A launch in a process of its own, which stays where its machine has been made."""
+    desk = Desk(folder)
 
     def look(operation: str) -> None:
         if operation == "launch":
@@ -235,16 +234,15 @@ def _launch_and_hang(desk: Desk, run: Run, line: Connection) -> None:
             line.recv()  # until it is killed
 
     desk.provider.after = look
-    with desk.reopened() as journal:
-        desk.runner(journal).follow(run, desk.request())
+    desk.runner().follow(desk.journal.run(run_id), desk.request())
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no kill -9 here")
 def test_who_looks_on_takes_over_from_a_launch_that_is_killed(desk: Desk) -> None:
     desk.scripts(trains_well)
     run = desk.planned()
-    here, there = FORK.Pipe()
-    process = FORK.Process(target=_launch_and_hang, args=(desk, run, there), daemon=True)
+    here, there = FRESH.Pipe()
+    process = FRESH.Process(target=_launch_and_hang, args=(desk.folder, run.run_id, there), daemon=True)
     process.start()
     assert here.poll(30)
     assert here.recv() == "made"

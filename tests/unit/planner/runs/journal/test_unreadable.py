@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from planner.runs.targets import no_capacity
 from providers.base import RunId
 from tests.builders import RUN_ID, a_ref, a_run, a_target
 from tests.doubles.clock import NOON
+from tests.doubles.fresh_process import FRESH
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
 
 # --- files that are no journal, or cannot be one -----------------------------------------------------------------
@@ -171,7 +172,8 @@ def test_a_read_only_journal_refuses_the_run_and_can_be_read(path: Path) -> None
 # --- several at once ---------------------------------------------------------------------------------------------
 
 
-def _write_some(path: Path, name: str, count: int) -> None:
+def _write_some(path: Path, name: str, count: int, ready: Barrier) -> None:
+    ready.wait(60)
     with Journal.open(path) as journal:
         journal._db.execute("PRAGMA synchronous = OFF")
         for number in range(count):
@@ -187,8 +189,8 @@ def _write_some(path: Path, name: str, count: int) -> None:
 
 def test_several_processes_write_at_once_and_nothing_is_lost(path: Path) -> None:
     """From the very first opening, which makes the tables."""
-    start = multiprocessing.get_context("fork")
-    writers = [start.Process(target=_write_some, args=(path, name, 5)) for name in "abcdefgh"]
+    ready = FRESH.Barrier(4)
+    writers = [FRESH.Process(target=_write_some, args=(path, name, 10, ready)) for name in "abcd"]
     for writer in writers:
         writer.start()
     for writer in writers:
@@ -196,7 +198,7 @@ def test_several_processes_write_at_once_and_nothing_is_lost(path: Path) -> None
     assert [writer.exitcode for writer in writers] == [0] * len(writers)
     with Journal.open(path) as journal:
         found, refusals = journal.runs(), journal.refusals(NOON)
-    made = {f"{name}-{number}" for name in "abcdefgh" for number in range(5)}
+    made = {f"{name}-{number}" for name in "abcd" for number in range(10)}
     assert {run.run_id for run in found} == made
     assert all(run.phase is Phase.BOOTING and run.attempts[0].ref is not None for run in found)
     assert {refusal.zone for refusal in refusals} == made
