@@ -167,7 +167,7 @@ shells:
 e2e: $(VENV)/.dev $(VENV)/.installers tables
 	$(BIN)/pytest -m "e2e and not slow_env" --durations=0
 
-# A tenth of these points is among the tests for every provider, and some of these sequences (docs/reliability.md).
+# A tenth of these points is among the tests for every provider, and some of these sequences (docs/maintainers/reliability.md).
 PROVIDER ?= sim
 SOAK_SEQUENCES ?= $(if $(filter sim,$(PROVIDER)),20000,250)
 

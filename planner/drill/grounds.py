@@ -59,7 +59,7 @@ def ground_of(behaviour: str, results: list[DrillResult]) -> Ground:
 
 
 def ground_text(results: list[DrillResult]) -> str:
-    """The lines of docs/fidelity.md: each behaviour that a drill can settle, and whether one has."""
+    """The lines of docs/maintainers/fidelity.md: each behaviour that a drill can settle, and whether one has."""
     steps_by_behaviour: dict[str, list[str]] = {}
     for (provider, step), behaviours in SETTLES.items():
         for behaviour in behaviours:

@@ -30,7 +30,8 @@ _ALWAYS = (
     "storage are not counted",
     "the model: the job says how many epochs; whether they reach the accuracy that you need is not estimated",
     "another program: speeds are those of this project's own trainer; a training script of your own may be slower",
-    "the cloud itself: nothing was held against a bill of a real account yet (docs/fidelity.md says what is assumed)",
+    "the cloud itself: nothing was held against a bill of a real account yet "
+    "(docs/maintainers/fidelity.md says what is assumed)",
 )
 
 

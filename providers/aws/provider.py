@@ -324,7 +324,7 @@ class AwsProvider:
 
     def _as_it_stands(self, instance: Instance) -> Instance:
         """The current state of the instance. EC2 answers a repeated create as the first time (assumed,
-        docs/fidelity.md)."""
+        docs/maintainers/fidelity.md)."""
         if instance.launched_at is None or self.now_of() - instance.launched_at < _JUST_NOW:
             return instance
         try:

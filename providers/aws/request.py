@@ -45,7 +45,8 @@ def ec2(region: str, operation: str, parameters: Mapping[str, object]) -> Vendor
 
 
 def token_of(request: LaunchRequest) -> str:
-    """The idempotency token of an attempt. EC2 refuses the same token with other parameters (docs/fidelity.md)."""
+    """The idempotency token of an attempt. EC2 refuses the same token with other parameters
+    (docs/maintainers/fidelity.md)."""
     return hashlib.sha256(f"{request.run_id}\n{request.attempt}".encode()).hexdigest()
 
 
@@ -102,7 +103,8 @@ class Machine:
             "BlockDeviceMappings": [{"DeviceName": self.root_device, "Ebs": disk}],
             "MetadataOptions": {
                 "HttpEndpoint": "enabled",
-                # IMDSv2 only. With a hop limit of 1 a token does not reach past the machine itself (docs/fidelity.md).
+                # IMDSv2 only. With a hop limit of 1 a token does not reach past the machine itself
+                # (docs/maintainers/fidelity.md).
                 "HttpTokens": "required",
                 "HttpPutResponseHopLimit": 1,
                 "InstanceMetadataTags": "disabled",
@@ -169,7 +171,7 @@ def schedule_calls(request: LaunchRequest) -> tuple[VendorRequest | None, Vendor
         "ScheduleExpression": f"at({at:%Y-%m-%dT%H:%M:%S})",
         "ScheduleExpressionTimezone": "UTC",
         "FlexibleTimeWindow": {"Mode": "OFF"},
-        # A schedule that has fired deletes itself (docs/fidelity.md): nobody may be there to delete it.
+        # A schedule that has fired deletes itself (docs/maintainers/fidelity.md): nobody may be there to delete it.
         "ActionAfterCompletion": "DELETE",
         "Target": {
             "Arn": "arn:aws:scheduler:::aws-sdk:ec2:terminateInstances",

@@ -72,7 +72,8 @@ class Launcher:
         When this raises CapacityError or QuotaError, the machine and its group are deleted, or their deletion was
         accepted and has not ended yet.
         """
-        # Azure has no idempotency tokens: a PUT with the name of a deleted machine creates it again (docs/fidelity.md).
+        # Azure has no idempotency tokens: a PUT with the name of a deleted machine creates it again
+        # (docs/maintainers/fidelity.md).
         # Only the run directory can then tell that the machine of this attempt has already lived.
         reply = self._repeated(lambda: self._machine(group))
         if reply is None and self._has_lived(request):
@@ -133,14 +134,15 @@ class Launcher:
 
     def _set_timer(self, calls: Sequence[VendorRequest]) -> None:
         """Schedule the deallocation, after the allocation: ComputeSchedule does not know a machine before it (assumed,
-        docs/fidelity.md). Raises ProviderError if Azure does not accept it within `Pace.timer`."""
+        docs/maintainers/fidelity.md). Raises ProviderError if Azure does not accept it within `Pace.timer`."""
         for call in calls:
             if call.operation == TIMER:
                 settled(partial(self._scheduled, replayed(call)), partial(too_new, TIMER), self.pace.sleep)
 
     def _scheduled(self, call: Call) -> None:
         until = self.now() + self.pace.timer
-        # Azure answers 200 even when it did not schedule: the body has a result for each machine (docs/fidelity.md).
+        # Azure answers 200 even when it did not schedule: the body has a result for each machine
+        # (docs/maintainers/fidelity.md).
         while (error := not_scheduled(self._sent(call, TIMER).body)) is not None:
             if self.now() >= until or isinstance(error, PermissionDeniedError) or too_new(TIMER, error):
                 raise error

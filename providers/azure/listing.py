@@ -96,7 +96,8 @@ def _accepted(account: AzureAccount, call: Call) -> None:
     error = refusal(reply.status, reply.body, call.name)
     if isinstance(error, InstanceNotFoundError) or _on_its_way(reply.status, error):
         return
-    # A condition on what a role assignment says cannot hold for one that is gone (assumed; docs/fidelity.md).
+    # A condition on what a role assignment says cannot hold for one that is gone (assumed;
+    # docs/maintainers/fidelity.md).
     if isinstance(error, PermissionDeniedError) and _is_gone(account, call):
         return
     raise error

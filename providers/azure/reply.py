@@ -44,7 +44,7 @@ _POWER = {
     "running": InstanceState.RUNNING,
     "stopping": InstanceState.STOPPING,
     "deallocating": InstanceState.STOPPING,
-    "stopped": InstanceState.ENDED,  # it still bills, and has to be deleted (docs/fidelity.md)
+    "stopped": InstanceState.ENDED,  # it still bills, and has to be deleted (docs/maintainers/fidelity.md)
     "deallocated": InstanceState.ENDED,
 }
 

@@ -157,7 +157,7 @@ def _market(request: LaunchRequest) -> Mapping[str, Any]:
 
 def _storage(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
     resolution = resolution_of(request, AzureResolution)
-    # A create that names a controller which the size lacks is refused (assumed, docs/fidelity.md).
+    # A create that names a controller which the size lacks is refused (assumed, docs/maintainers/fidelity.md).
     is_named = resolution.disk_controller is not DiskController.DEFAULT
     return {
         **({"diskControllerType": str(resolution.disk_controller)} if is_named else {}),

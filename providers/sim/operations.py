@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _DELETION_SECONDS = 3
-"""How long the deletion of a disk or an address takes (assumed, docs/fidelity.md)."""
+"""How long the deletion of a disk or an address takes (assumed, docs/maintainers/fidelity.md)."""
 _BOOT_SECONDS = 40.0, 90.0
 """Of a machine whose job was not estimated (made up)."""
 _LEAST_BOOT_SECONDS = 10.0
@@ -105,7 +105,7 @@ class Operations:
         """Create a machine. The same token gives the same machine, dead or alive, until the cloud forgets the token.
 
         With other parameters a used token is refused. As on EC2, a token is valid in the zone that the request names,
-        else in the region; elsewhere the same token creates another machine (docs/fidelity.md).
+        else in the region; elsewhere the same token creates another machine (docs/maintainers/fidelity.md).
         """
         world, region, token = self._world, _region(request), str(request["clientToken"])
         fingerprint = _digest(json.dumps(request, sort_keys=True))

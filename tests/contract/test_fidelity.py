@@ -1,4 +1,4 @@
-"""docs/fidelity.md: every behaviour of a double has its ground, and the counts that are stated are right."""
+"""Every behaviour of a double has its ground in docs/maintainers/fidelity.md, and the counts there are right."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Row:
 
 
 def rows() -> list[Row]:
-    text = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "maintainers" / "fidelity.md").read_text(encoding="utf-8")
     cells = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
     ]
@@ -63,7 +63,7 @@ def test_nothing_stands_there_twice() -> None:
     assert {row.double for row in rows()} == DOUBLES
 
 
-@pytest.mark.parametrize("name", ["docs/fidelity.md", "README.md"])
+@pytest.mark.parametrize("name", ["docs/maintainers/fidelity.md", "README.md"])
 def test_the_counts_that_are_stated_are_right(name: str) -> None:
     given = stated(name)
     assert given or name == "README.md"
@@ -72,7 +72,7 @@ def test_the_counts_that_are_stated_are_right(name: str) -> None:
 
 def test_what_a_drill_settles_is_a_behaviour() -> None:
     known = {f"{row.double}: {row.behaviour}" for row in rows()}
-    text = (ROOT / "docs" / "doubles.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "maintainers" / "doubles.md").read_text(encoding="utf-8")
     engine = text.partition("## Google Cloud")[2].partition("\n## ")[0]
     known |= {f"google: {line.split('|')[1].strip()}" for line in engine.splitlines() if line.startswith("| ")}
     assert {name for told in SETTLES.values() for name in told} - known == set()
@@ -80,7 +80,7 @@ def test_what_a_drill_settles_is_a_behaviour() -> None:
 
 def test_what_drills_have_settled_is_what_their_results_say() -> None:
     """Every result in docs/drills is read: one that names an account, or is none, ends here."""
-    text = (ROOT / "docs" / "fidelity.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "maintainers" / "fidelity.md").read_text(encoding="utf-8")
     assert text.partition("<!-- drills -->\n")[2].partition("\n<!-- /drills -->")[0] == ground_text(results(ROOT))
     listed = {path.name for path in (ROOT / FOLDER).iterdir()}
     assert {name for name in listed if not name.endswith(".json")} == {"README.md"}

@@ -1,4 +1,4 @@
-"""`plan drill` as a person types it, on each double: docs/drill-transcripts.md is what it prints."""
+"""`plan drill` as a person types it, on each double: docs/maintainers/drill-transcripts.md is what it prints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.faults.sim import SimCloud
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import CommandResult, plan
 
-PAGES = ROOT / "docs" / "drill-transcripts"
+PAGES = ROOT / "docs" / "maintainers" / "drill-transcripts"
 WORLDS: list[SimCloud] = []
 NAMES = {"sim": "the simulated cloud", "aws": "AWS's double", "gcp": "Google Cloud's double", "azure": "Azure's double"}
 

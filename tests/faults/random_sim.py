@@ -77,7 +77,7 @@ class RandomSim(SimOf):
 
     def timed(self, row: Lived) -> bool:
         """The timer of a machine that the provider has stopped does not run any more, and what is left then is its
-        disk (docs/reliability.md)."""
+        disk (docs/maintainers/reliability.md)."""
         state = self.world.state
         machine = state.machines[row.id if row.machine else state.things[row.id].machine]
         by_cloud = machine.cloud_timer_at is not None and self.scenario.cloud_timer_works

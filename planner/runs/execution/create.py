@@ -35,7 +35,7 @@ MOST_TRIES = 5
 # More than of unclear answers: the same call will do later, so that the vendor only asks for patience.
 MOST_THROTTLED = 10
 _LONGEST_PAUSE = timedelta(minutes=1)
-# EC2 forgets a token after 24 hours, Google and Azure after one (docs/reliability.md).
+# EC2 forgets a token after 24 hours, Google and Azure after one (docs/maintainers/reliability.md).
 FORGOTTEN = "its create was cut off and made nothing, and {provider} may have forgotten its token: it is not sent again"
 ANOTHER_VERSION = (
     "its create was cut off and made nothing, and another version of trainplan prepared it: not sent again"

@@ -1,6 +1,6 @@
 """Compute Engine's disks: boot disks that come with machines, and blank ones that somebody makes and TPUs attach.
 
-What it promises, and from where that is known: docs/fidelity.md. Nothing here was seen at Google's.
+What it promises, and from where that is known: docs/maintainers/fidelity.md. Nothing here was seen at Google's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cloud Tasks on loopback: one queue, tasks by name, and their requests sent to the APIs beside it when they are due.
 
-What it promises, and from where that is known: docs/fidelity.md. Nothing here was seen at Google's.
+What it promises, and from where that is known: docs/maintainers/fidelity.md. Nothing here was seen at Google's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The Cloud TPU API on loopback: queued resources, their nodes, operations, what zones have.
 
-What it promises, and from where that is known: docs/fidelity.md. Nothing here was seen at Google's.
+What it promises, and from where that is known: docs/maintainers/fidelity.md. Nothing here was seen at Google's.
 """
 
 from __future__ import annotations
