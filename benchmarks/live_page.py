@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from planner.cli import build
+from planner.api import build
 from planner.clock import SystemClock
 from planner.errors import PlanError
 from planner.runs.journal.journal import Journal

@@ -6,7 +6,8 @@ PlanError
 │   └── TooSmallHereError  2   the batch does not fit this machine's memory
 ├── NothingLeftError       3   every offer was filtered out
 │   └── NothingFitsError   3   the batch fits no offer's memory
-├── RefusedError           4   credentials, permission or quota
+├── RefusedError           4   credentials, permission, quota or a person
+│   └── DeclinedError      130 the person who was asked said no
 ├── NoCapacityError        5   no placement has any left
 ├── TrainingFailedError    6   the training itself ended badly
 ├── TeardownUnverifiedError 7  something may still be there
@@ -119,6 +120,12 @@ class StateError(ThisMachineError):
 
 class UnknownRunError(BadInputError):
     """The journal has no run of that name."""
+
+
+class DeclinedError(RefusedError):
+    """The person who was asked said no: nothing was done."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class HungUp(BaseException):

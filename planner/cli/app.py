@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from planner import __version__
 from planner.cli.completion import words_typed
 from planner.cli.typed import remember
-from planner.errors import BadInputError, ExitCode
+from planner.errors import BadInputError, DeclinedError, ExitCode
 
 # What each command is, in the order in which people use them, which is that of `plan --help`. The module of a command
 # is imported when it is typed: the start-up of one command never pays for another.
@@ -74,7 +74,7 @@ def command(arguments: list[str]) -> int:
         raise _bad_usage(error) from None
     except typer.Exit as ending:
         return ending.exit_code
-    except typer.Abort:
+    except (typer.Abort, DeclinedError):
         return int(ExitCode.INTERRUPTED)
     except SystemExit:
         return 0  # how typer answers a reader (head, less) that has gone

@@ -7,10 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from planner.cli import planning
+from planner.api import planning
+from planner.api.own_network import with_network
 from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import OF_A_JOB, AskedJob, job_of
-from planner.cli.own_network import with_network
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.planning.build_plan import PlanQuery, nothing_left

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.ask import Reply, StandardTerminal, ask
+from planner.api.ask import Reply, StandardTerminal, ask
 from planner.clock import SystemClock
 from planner.errors import PlanError
 from planner.forecast.price_notes import unsettled_prices

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from planner.api.own_network import with_network
 from planner.cli import completion
 from planner.cli.options import one_of, read_job_file
-from planner.cli.own_network import with_network
 from planner.errors import BadInputError
 from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
 

@@ -80,8 +80,8 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, HungUp):
         return int(ExitCode.INTERRUPTED)
     finally:
-        if "planner.cli.build" in sys.modules:  # else no provider was made
-            sys.modules["planner.cli.build"].let_go()
+        if "planner.api.build" in sys.modules:  # else no provider was made
+            sys.modules["planner.api.build"].let_go()
 
 
 def _mend_home() -> None:

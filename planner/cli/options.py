@@ -94,7 +94,7 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
 
     `run_file`: the person has agreed on the command line that this file runs; without `may_ask` nobody is asked.
     """
-    from planner.cli.own_network import with_network
+    from planner.api.own_network import with_network
     from workloads.jobfile import JobFileError, read_job
 
     try:

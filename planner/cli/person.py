@@ -7,37 +7,20 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from planner.cli.ask import Reply, StandardTerminal, ask, unanswered
+from planner.api.ask import Reply, StandardTerminal, ask, unanswered
 from planner.cli.live_view import LiveView
 from planner.clock import SystemClock
 from planner.errors import HungUp
 from planner.runs.events import Message
 from planner.runs.execution.executor import CtrlC
+from planner.runs.execution.nobody import Nobody
 from planner.runs.run import Phase, Run
 from planner.runs.telling.news import News
 from providers.registry import is_here
 from workloads.job import OnSlow
 
 _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
-_NOTHING_RUNS = (Phase.PLANNED, Phase.INTERRUPTED)
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name))
-
-
-class Nobody:
-    """Nobody is there to ask: a run on this machine stops at Ctrl-C, a rented one is left running, or to a later
-    command that fetches and deletes what there is. A run that has no machine stops.
-
-    The third Ctrl-C always leaves the run running and ends the command.
-    """
-
-    def pressed_ctrl_c(self, run: Run, times: int) -> CtrlC:
-        if is_here(run.provider):
-            return {1: CtrlC.STOP, 2: CtrlC.END_NOW}.get(times, CtrlC.DETACH)
-        return CtrlC.STOP if run.phase in _NOTHING_RUNS and times == 1 else CtrlC.DETACH
-
-    def runs_slow(self, run: Run, text: str) -> OnSlow:  # noqa: ARG002  what it would be asked
-        """Continue: deadline and budget hold in any case."""
-        return OnSlow.CONTINUE
 
 
 class AtTerminal(Nobody):

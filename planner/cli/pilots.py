@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from planner.cli import build, options
-from planner.cli.ask import confirm
-from planner.cli.data_steps import bring, send_brought
+from planner.api import build
+from planner.api.ask import confirm
+from planner.api.data_steps import bring, send_brought
+from planner.cli import options
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches, person
 from planner.cli.pilot_page import PilotAnswer, proposal_page, result_page

@@ -6,8 +6,9 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.cli import options, planning
-from planner.cli.data_steps import check_at_launch
+from planner.api import planning
+from planner.api.data_steps import check_at_launch
+from planner.cli import options
 from planner.clock import SystemClock
 from planner.errors import BadInputError
 from planner.export.colab import colab_files

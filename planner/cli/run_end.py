@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from planner.cli.after_run import after_run
+from planner.api.after_run import after_run
 from planner.cli.live_view import bills_line
 from planner.cli.person import hang_up_detaches
 from planner.cli.screen import show

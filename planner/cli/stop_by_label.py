@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planner.cli import build
+from planner.api import build
 from planner.cli.screen import show
 from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
 from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError

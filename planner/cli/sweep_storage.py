@@ -6,8 +6,8 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from planner.cli import build
-from planner.cli.data_steps import storage_of
+from planner.api import build
+from planner.api.data_steps import storage_of
 from planner.datasets.storage_costs import format_bytes, rate_text, rates_of
 from planner.errors import RefusedError
 from planner.report.page import Column, Page, Table

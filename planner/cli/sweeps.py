@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.cli import build
+from planner.api import build
 from planner.report.page import Column, Page, Table
 from planner.runs.journal.reader import readable_runs
 from planner.runs.provider_clock import tells_time

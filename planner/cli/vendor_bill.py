@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.cli import build
-from planner.cli.ask import confirm
+from planner.api import build
+from planner.api.ask import confirm
 from planner.errors import BadInputError, from_provider
 from planner.report.bill_page import BilledRun, billed_run
 from providers.cloud.invoice import Invoice, Invoices

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.cli.person import Nobody
 from planner.runs.events import Event
 from planner.runs.execution.executor import Executor, Person
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.receipt.receipt import Receipt, estimate_record
 from planner.runs.runner import Runner, request_for

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from planner.cli.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
+from planner.api.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
 from tests.conftest import ROOT
 from tests.doubles.waiting import PATIENCE_SECONDS, until
 

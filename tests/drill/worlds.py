@@ -8,13 +8,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.cli.person import Nobody
 from planner.drill.drill import LeftError, drill
 from planner.drill.limits import Limits
 from planner.drill.result import DrillResult, StepResult
 from planner.drill.sheet import Sheet
 from planner.drill.tools import Tools
 from planner.home.client import own_client
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.runner import Runner
 from planner.settings import Settings

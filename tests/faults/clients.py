@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from planner.cli import build
+from planner.api import build
 from planner.cli.commands import attach as attach_command
 from planner.cli.commands import launch as launch_command
 from planner.cli.commands import status as status_command
 from planner.cli.commands import stop as stop_command
 from planner.cli.commands import sweep as sweep_command
-from planner.cli.person import Nobody
 from planner.clock import Clock
 from planner.errors import PlanError
 from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Phase
 from planner.runs.runner import request_for
@@ -186,7 +186,7 @@ def question(desk: Desk, ask: Ask, points: Points) -> None:
 
     `points` are those of what happens after that.
     """
-    from planner.cli.ask import ask as put
+    from planner.api.ask import ask as put
     from planner.cli.person import AtTerminal
 
     provider = _arrive(desk, ask, points)

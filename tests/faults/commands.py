@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from planner.cli import build
+from planner.api import build
 from planner.cli.commands import attach as attach_command
 from planner.cli.commands import status as status_command
 from planner.cli.commands import stop as stop_command
 from planner.cli.commands import sweep as sweep_command
-from planner.cli.person import Nobody
 from planner.errors import PlanError
 from planner.home.client import own_client
 from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.runner import request_for
 from planner.settings import Settings

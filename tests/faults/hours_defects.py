@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import planner.cli.ask as ask
+import planner.api.ask as ask
 import planner.home.client as client
 import planner.runs.decision.next_action as next_action
 import planner.runs.directory.signs as signs
 import planner.runs.execution.create as create
 import planner.runs.execution.observe as looking
-from planner.cli.living_run import Beside
+from planner.api.living_run import Beside
 from planner.runs.decision.search import Search
 from planner.runs.execution.recorder import Recorder
 from planner.runs.telling.news import News

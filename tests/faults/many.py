@@ -15,12 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.cli import build
+from planner.api import build
 from planner.cli.commands import status as status_command
-from planner.cli.person import Nobody
 from planner.errors import PlanError
 from planner.home.client import own_client
 from planner.runs.directory.run_keys import RunKeys
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.run import Outcome
 from planner.runs.runner import request_for

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.cli.foreign_runs import take_over
 from planner.cli.live_view import LiveView
 from planner.cli.person import person

@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, options
+from planner.api import build
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
 from planner.errors import BadInputError

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.errors import BadInputError, ThisMachineError
 from planner.runs.run import Phase, Run
 from workloads.extras import install_hint

@@ -10,7 +10,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.cli import build, completion, options
+from planner.api import build
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.errors import RefusedError, from_provider
 from planner.report.page import Column, Page, Table, joined

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from planner.api.exports import MOST_LOSS_POINTS, ExportChoice, export_named
 from planner.cli import completion, options
-from planner.cli.exports import MOST_LOSS_POINTS, ExportChoice, export_named, print_exports
+from planner.cli.exports import print_exports
 from planner.runs.exports import IMAGES
 from workloads.terms import ExportFormat
 

@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
+from planner.api.ask import confirm
+from planner.api.data_steps import checked, progress, provider_settings
 from planner.cli import completion, options
-from planner.cli.ask import confirm
-from planner.cli.data_steps import checked, progress, provider_settings
 from planner.cli.screen import show
 from planner.datasets.pack import DataSet
 from planner.datasets.storage_costs import format_bytes, rates_of

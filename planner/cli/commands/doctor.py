@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, job_options, options
+from planner.api import build
+from planner.cli import completion, job_options, options
 from planner.cli.screen import show
 from planner.errors import NothingLeftError, from_provider
 from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers

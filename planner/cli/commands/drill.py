@@ -15,8 +15,9 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, options
-from planner.cli.ask import confirm
+from planner.api import build
+from planner.api.ask import confirm
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
 from planner.datasets.storage_costs import rates_of

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from planner.cli import job_options, options, planning
-from planner.cli.counted_images import with_counted_images
+from planner.api import planning
+from planner.api.counted_images import with_counted_images
+from planner.cli import job_options, options
 from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import AskedJob
 from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
@@ -211,7 +212,7 @@ def _regions_to_ask_about(plan: Plan, settings: Settings) -> Mapping[str, frozen
 
 def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
     """The plan with what vendors tell this account of its first offers. The JSON's rows are looked up for that."""
-    from planner.cli import build
+    from planner.api import build
     from planner.planning.scores import ScoreReader, with_scores
 
     ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), planning.tell)
@@ -222,7 +223,7 @@ def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> 
 
 
 def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
-    from planner.cli import build
+    from planner.api import build
     from planner.planning.check import judge_rows
 
     return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))

@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table

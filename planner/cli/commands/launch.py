@@ -12,11 +12,12 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.cli import build, options
-from planner.cli.ask import confirm
-from planner.cli.data_steps import bring, check_at_launch, send_brought
+from planner.api import build
+from planner.api.ask import confirm
+from planner.api.data_steps import bring, check_at_launch, send_brought
+from planner.api.living_run import Beside, Joined
+from planner.cli import options
 from planner.cli.live_view import LiveView
-from planner.cli.living_run import Beside, Joined
 from planner.cli.person import person
 from planner.cli.pilots import run_all_pilots_first, run_pilots_first
 from planner.cli.run_end import follow, print_ended_receipt

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.errors import BadInputError
 from planner.runs.journal.reader import recorded_job
 from planner.runs.receipt.receipt import receipt_from

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.cli.streams import has_failed
 from planner.runs.directory.progress import ProgressReader, unreadable_text
 from planner.runs.journal.journal import Journal

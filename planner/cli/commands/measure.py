@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import build, options
-from planner.cli.ask import confirm
+from planner.api import build
+from planner.api.ask import confirm
+from planner.cli import options
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
 from planner.cli.run_end import finish, print_left

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
-from planner.cli.data_steps import check_at_launch
+from planner.api import build
+from planner.api.data_steps import check_at_launch
+from planner.cli import options
 from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
 from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
 from planner.cli.run_end import print_left

@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, options
+from planner.api import build
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.errors import BadInputError
 from planner.report.page import Column, Table

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from planner import __version__
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.cli.screen import show
 from planner.cli.typed import whole
 from planner.errors import BadInputError, PlanError, ThisMachineError

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, options
+from planner.api import build
+from planner.cli import options
 from planner.errors import BadInputError, ThisMachineError
 from planner.web.board import Home
 from planner.web.commands import Commands

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, options
-from planner.cli.ask import confirm
+from planner.api import build
+from planner.api.ask import confirm
+from planner.cli import completion, options
 from planner.errors import BadInputError, PlanError, from_provider
 from providers.abilities import SetUp, SetupStep
 from providers.cloud.alarm import Alarm, Alarms, wanted

@@ -13,7 +13,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.cli import build, completion, options
+from planner.api import build
+from planner.cli import completion, options
 from planner.cli.foreign_runs import others_line
 from planner.cli.live_view import bills_line
 from planner.cli.screen import render, screen_of, show

@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import build, completion, options
-from planner.cli.ask import confirm
+from planner.api import build
+from planner.api.ask import confirm
+from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
 from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page

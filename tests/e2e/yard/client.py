@@ -14,13 +14,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.cli import build
-from planner.cli.person import Nobody
+from planner.api import build
 from planner.errors import PlanError
 from planner.home.client import own_client
 from planner.runs import runner as planner_runner
 from planner.runs.directory.run_keys import RunKeys
 from planner.runs.execution.executor import Detached
+from planner.runs.execution.nobody import Nobody
 from planner.runs.runner import request_for
 from planner.runs.targets import Target
 from planner.settings import Settings

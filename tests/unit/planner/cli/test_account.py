@@ -416,7 +416,7 @@ def test_what_an_sdk_logs_stays_off_the_terminal(tmp_path: Path) -> None:
     """In a process of its own: pytest has handlers of its own in this one."""
     program = (
         "import logging; from pathlib import Path\n"
-        "from planner.cli import build; from planner.settings import Settings\n"
+        "from planner.api import build; from planner.settings import Settings\n"
         f"build.provider('local', Settings(home=Path({str(tmp_path)!r})))\n"
         "logging.getLogger('azure.identity').error('noise of the SDK')"
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner.cli.counted_images import with_counted_images
-from planner.cli.data_steps import check_at_launch
+from planner.api.counted_images import with_counted_images
+from planner.api.data_steps import check_at_launch
 from planner.errors import BadInputError
 from tests.unit.planner.cli.command import plan
 from tests.unit.workloads.data_folder.builders import records

@@ -11,11 +11,12 @@ from datetime import timedelta
 
 import pytest
 
-from planner.cli.ask import Reply
+from planner.api.ask import Reply
 from planner.cli.live_view import LiveView, bills_line
-from planner.cli.person import AtTerminal, Nobody, hang_up_detaches
+from planner.cli.person import AtTerminal, hang_up_detaches
 from planner.errors import HungUp
 from planner.runs.execution.executor import CtrlC, Detached
+from planner.runs.execution.nobody import Nobody
 from planner.runs.run import Outcome, Phase, Run
 from providers.base import EndKind
 from providers.errors import CapacityError

@@ -75,7 +75,7 @@ def test_a_cloud_that_cannot_be_opened_leaves_what_the_journal_has(monkeypatch: 
 
         raise ThisMachineError(f"{name} needs its SDK")
 
-    monkeypatch.setattr("planner.cli.build.provider", refuses)
+    monkeypatch.setattr("planner.api.build.provider", refuses)
     told = plan("report", run_id, "--json").json
     assert told["progress"] == []
     assert told["gaps"][0].endswith("local needs its SDK")

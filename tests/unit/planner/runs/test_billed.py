@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from planner.cli.person import Nobody
 from planner.runs.execution.executor import Detached, Executor
+from planner.runs.execution.nobody import Nobody
 from planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
 from planner.runs.run import Run
 from planner.runs.runner import Runner, request_for

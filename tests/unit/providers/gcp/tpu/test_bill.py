@@ -7,9 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from planner.cli import build
-from planner.cli.person import Nobody
+from planner.api import build
 from planner.home.client import own_client
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.receipt.receipt import Receipt
 from planner.runs.run import Outcome, Run

@@ -7,24 +7,27 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from planner.cli import build, options
-from planner.cli.counted_images import with_images
+from planner.api import build
+from planner.api.counted_images import with_images
 from planner.datasets.storage_costs import format_bytes
 from planner.datasets.transfer import DataTransfer, plan_transfer, send
 from planner.errors import BadInputError, from_provider
 from planner.planning.locked_script import with_lock
 from planner.report.data_report import launch_lines
-from planner.settings import Settings
+from planner.settings import Settings, load_settings
 from providers.base import Provider, ProviderSettings, RunId
 from providers.errors import ProviderError
 from providers.stores.bucket import DATA
 from providers.stores.store import ObjectStore
 from workloads.data_folder.check import PARQUET, check_folder
 from workloads.data_folder.problems import duplicate_texts, problems_of_job
-from workloads.data_folder.report import Report
 from workloads.data_folder.values import DataFolderError
-from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from workloads.data_folder.report import Report
+    from workloads.job import TrainingJob
 
 MOST_DECODED_AT_LAUNCH = 500
 """Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
@@ -77,7 +80,7 @@ def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
     """The job on the images of its Parquet, written below this home."""
     from planner.datasets.converted import images_of_parquet
 
-    images_folder = images_of_parquet(folder, options.settings().home)
+    images_folder = images_of_parquet(folder, load_settings(os.environ).home)
     sys.stderr.write(f"data: the images of the Parquet files are in {images_folder}\n")
     return job.model_copy(update={"data": job.data.model_copy(update={"path": str(images_folder)})})
 

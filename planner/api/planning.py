@@ -51,7 +51,7 @@ def tell(line: str) -> None:
 
 def _provider(name: str, settings: Settings) -> Provider:
     """Providers are imported for the simulated cloud and a cluster alone: the catalog has the offers of the others."""
-    from planner.cli import build
+    from planner.api import build
 
     return build.provider(name, settings)
 

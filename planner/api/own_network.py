@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.cli.ask import confirm
+from planner.api.ask import confirm
 from planner.clock import SystemClock
 from planner.errors import BadInputError
 

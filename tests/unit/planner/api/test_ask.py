@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-import typer
 
-from planner.cli.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
-from planner.errors import BadInputError, RefusedError, ThisMachineError
+from planner.api.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
+from planner.errors import BadInputError, DeclinedError, RefusedError, ThisMachineError
 from planner.runs.execution.executor import Detached
 from planner.runs.run import Outcome, Phase, Run
 from planner.runs.telling.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
@@ -85,7 +84,7 @@ def test_a_command_that_is_not_answered_does_nothing_and_says_so(terminal: FakeT
 
 def test_no_is_no_and_the_error_for_nobody_can_be_another() -> None:
     said_no, away = FakeTerminal(FakeClock(), ["n\n"]), FakeTerminal(FakeClock(), there=False)
-    with pytest.raises(typer.Abort):
+    with pytest.raises(DeclinedError):
         confirm("launch?", hint="", left_alone="", terminal=said_no)
     with pytest.raises(RefusedError, match="dearer"):
         confirm("launch?", hint="", left_alone="", nobody=RefusedError("dearer"), terminal=away)

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-import typer
 
-from planner.cli.living_run import Joined, ask_about, living_text
-from planner.errors import BadInputError, ThisMachineError
+from planner.api.living_run import Joined, ask_about, living_text
+from planner.errors import BadInputError, DeclinedError, ThisMachineError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks
 from planner.runs.run import Phase
@@ -146,8 +145,8 @@ def test_a_measuring_run_is_not_in_the_way(tmp_path: Path) -> None:
         (["\n"], Joined),
         (["y\n"], Joined),
         (["n\n", "y\n"], None),
-        (["n\n", "\n"], typer.Abort),
-        (["n\n", "n\n"], typer.Abort),
+        (["n\n", "\n"], DeclinedError),
+        (["n\n", "n\n"], DeclinedError),
         ([""], BadInputError),
         ([], BadInputError),
     ],

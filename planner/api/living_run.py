@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.cli.ask import Reply, StandardTerminal, Terminal, ask, confirm, unanswered
+from planner.api.ask import Reply, StandardTerminal, Terminal, ask, confirm, unanswered
 from planner.clock import Clock, SystemClock
 from planner.errors import BadInputError
 from planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
-    from planner.cli.live_view import LiveView
+    from planner.api.view import View
     from planner.runs.runner import Runner
     from providers.base import RunId
     from workloads.job import TrainingJob
@@ -37,7 +37,7 @@ class Beside:
     `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked.
     """
 
-    def __init__(self, runner: Runner, job: TrainingJob, view: LiveView, *, assume_yes: bool, another: bool) -> None:
+    def __init__(self, runner: Runner, job: TrainingJob, view: View, *, assume_yes: bool, another: bool) -> None:
         self._runner = runner
         self._job = job
         self._view = view
@@ -46,8 +46,8 @@ class Beside:
         self._agreed: set[RunId] = set()
 
     def look(self) -> None:
-        """Raises Joined to attach to a run that lives, typer.Abort where the person wants neither, BadInputError where
-        nobody answers."""
+        """Raises Joined to attach to a run that lives, DeclinedError where the person wants neither, BadInputError
+        where nobody answers."""
         while (living := self._living()) is not None:
             self._decide(living)
 
@@ -93,7 +93,7 @@ def living_text(run: Run) -> str:
 
 
 def ask_about(living: Run, terminal: Terminal, clock: Clock) -> None:
-    """Returns where the person wants another run. Raises Joined, typer.Abort or BadInputError as `Beside.look` does."""
+    """Returns where the person wants another run. Raises what `Beside.look` raises."""
     text = living_text(living)
     reply = ask(f"{text}. Attach to it?", terminal, clock, default=True)
     if reply is Reply.YES:

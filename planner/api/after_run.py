@@ -36,7 +36,7 @@ def after_run(run: Run, receipt: Receipt, journal: Journal, settings: Settings, 
 
 
 def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None) -> None:
-    from planner.cli.exports import ExportChoice, export_run
+    from planner.api.exports import ExportChoice, export_run
     from planner.runs.exports import IMAGES
 
     choice = ExportChoice(formats=job.export, data=images, images=IMAGES)

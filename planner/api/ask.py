@@ -10,10 +10,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-import typer
-
 from planner.clock import Clock, SystemClock
-from planner.errors import BadInputError, PlanError
+from planner.errors import BadInputError, DeclinedError, PlanError
 from workloads.durations import format_duration
 
 ANSWER_WITHIN = timedelta(minutes=10)
@@ -154,7 +152,7 @@ def confirm(
     nobody: PlanError | None = None,
     terminal: Terminal | None = None,
 ) -> None:
-    """Return where somebody agrees; raise typer.Abort where somebody does not.
+    """Return where somebody agrees; raise DeclinedError where somebody does not.
 
     Raises BadInputError with `hint` where nobody answers; `left_alone` says what was therefore not done. `nobody` is
     raised instead where there is no terminal at all.
@@ -163,7 +161,7 @@ def confirm(
     if reply is Reply.YES:
         return
     if reply is Reply.NO:
-        raise typer.Abort
+        raise DeclinedError(f"the answer was no: {left_alone}")
     if reply is Reply.NOBODY:
         raise nobody or BadInputError(unanswered(reply), hint)
     raise BadInputError(f"{unanswered(reply)}: {left_alone}", hint)

@@ -7,30 +7,33 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from typing import TYPE_CHECKING
 
-from planner.cli.person import Nobody
 from planner.clock import Clock, SystemClock
 from planner.errors import BadInputError, PlanError, from_provider
 from planner.home.client import Client, own_client
-from planner.runs.events import Event
-from planner.runs.execution.create import MakeRequest
-from planner.runs.execution.executor import Person
+from planner.runs.execution.nobody import Nobody
 from planner.runs.journal.journal import Journal
 from planner.runs.proposal.live_prices import Watchful
 from planner.runs.proposal.make_proposal import Surroundings
 from planner.runs.provider_clock import ProviderClock
-from planner.runs.run import Run
 from planner.runs.runner import Runner
-from planner.settings import Settings
 from providers.abilities import Closing, Timekeeper
 from providers.base import Provider, ProviderSettings, RunStore
-from providers.cloud.bill import BillTeller
 from providers.cloud.sign_ins import may_be_signed_in
 from providers.errors import ProviderError
 from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
 from providers.registry import bill_teller as make_bill_teller
 from providers.registry import provider as make_provider
 from workloads.nearest import nearest_names, same_name
+
+if TYPE_CHECKING:
+    from planner.runs.events import Event
+    from planner.runs.execution.create import MakeRequest
+    from planner.runs.execution.executor import Person
+    from planner.runs.run import Run
+    from planner.settings import Settings
+    from providers.cloud.bill import BillTeller
 
 _OPEN: list[Closing] = []
 _NOTED_PROVIDERS: set[str] = set()
