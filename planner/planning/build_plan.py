@@ -175,6 +175,18 @@ def _refuse_unknown(job: TrainingJob, predictor: Predictor) -> None:
         )
 
 
+def _refuse_several_machines(numbers: Iterable[int], filters: Filters) -> None:
+    """Raises BadInputError where services that lend one machine a session are asked for several."""
+    names = sorted(filters.providers & set(free_providers()))
+    most = max(numbers)
+    if names and most > 1:
+        lend = "lends one machine" if len(names) == 1 else "lend one machine"
+        raise BadInputError(
+            f"{' and '.join(names)} {lend} a session, and {most} are asked for",
+            "leave out --nodes (or nodes: in the job file), or name other providers",
+        )
+
+
 def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
     """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is not known:
     what was written for it would never be used."""
@@ -198,6 +210,7 @@ def check_own_names(settings: Settings, catalog: Catalog) -> None:
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
     before = read_system()
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
+    _refuse_several_machines(query.nodes or (job.nodes,), filters)
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
     try:
         _refuse_unknown(job, predictor.plain)
@@ -299,15 +312,15 @@ def _free_candidates(
 
 
 def _rentals(catalog: OfferSource, filters: Filters, typed: Iterable[str], now: datetime) -> list[RentalPlacements]:
-    """All that is listed. Raises BadInputError where placements that cost nothing are asked for alone, and for a device
+    """All that is listed. Raises BadInputError where free places are asked for alone, and for a device
     (`typed`) that none of them has: they have so few that these can be named. One that was retired is told as that."""
     listed = catalog.rentals(OfferQuery(include_retired=True), now.date())
     if filters.devices and filters.providers and filters.providers <= set(free_providers()):
         rentals = [row.rental for row in listed if row.rental.provider in filters.providers]
         if filters.devices.isdisjoint(rental.device for rental in rentals):
             has = sorted({rental.device for rental in rentals if rental.lifecycle.state is not LifecycleState.RETIRED})
-            names, placements = " or ".join(sorted(typed)), " and ".join(sorted(filters.providers))
-            raise BadInputError(f"there is no {names} at no cost at {placements}", f"there is {' and '.join(has)}")
+            names, places = " or ".join(sorted(typed)), " and ".join(sorted(filters.providers))
+            raise BadInputError(f"there is no {names} at no cost at {places}", f"there is {' and '.join(has)}")
     return listed
 
 

@@ -79,6 +79,31 @@ def test_a_device_that_the_place_lacks() -> None:
     assert refused.hint == "there is T4 and TPU v5e"
 
 
+@pytest.mark.parametrize(
+    ("asked", "who"),
+    [
+        (("--free",), "colab and kaggle lend"),
+        (("--provider", "kaggle"), "kaggle lends"),
+        (("--provider", "aws,colab"), "colab lends"),
+    ],
+)
+def test_several_machines_are_refused_where_a_session_has_one(asked: tuple[str, ...], who: str, home: Path) -> None:
+    refused = plan("estimate", *JOB, *asked, "--nodes", "1,4", "--html", home / "page.html")
+    assert (refused.code, refused.out) == (ExitCode.BAD_INPUT, "")
+    assert refused.error == f"{who} one machine a session, and 4 are asked for"
+    assert "--nodes" in refused.hint
+    assert not (home / "page.html").exists()
+    assert plan("estimate", *JOB, *asked, "--nodes", "1").code == ExitCode.OK
+
+
+def test_a_job_of_several_machines_is_refused_too(home: Path) -> None:
+    job = home / "job.yaml"
+    assert plan("init", job, "--model", "vgg16", "--dataset", "cifar10").code == ExitCode.OK
+    job.write_text(job.read_text(encoding="utf-8") + "nodes: 2\n", encoding="utf-8")
+    refused = plan("estimate", job, "--free")
+    assert (refused.code, "2 are asked for" in refused.error) == (ExitCode.BAD_INPUT, True)
+
+
 def test_a_device_that_the_place_had() -> None:
     refused = plan("estimate", *JOB, "--provider", "kaggle", "--device", "P100")
     assert refused.code != ExitCode.OK
