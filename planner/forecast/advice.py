@@ -42,7 +42,7 @@ class Findings:
     """What advice is drawn from. `macs` is one image's forward multiply-accumulates; `on_same` gives a changed job on
     the cheapest candidate's machine and placement, None where it cannot run there; `in_parts` how many offers that the
     batch does not fit it would fit in so many parts, `retired` what was asked for and is refused as retired. `free` are
-    the candidates of placements that cost nothing, which the choice leaves out."""
+    the candidates of free places, which the choice leaves out."""
 
     job: TrainingJob
     macs: int
@@ -117,7 +117,7 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
 
 
 def _free(findings: Findings) -> str:
-    """A placement that costs nothing and takes few sessions."""
+    """A free place that takes few sessions."""
     return free_line(findings.free, _device, tpus_are_wrong=findings.macs < TPU_LEAST_MACS)
 
 

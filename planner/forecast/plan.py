@@ -60,7 +60,7 @@ class MemoryNeed(NamedTuple):
 
 
 class Sessions(NamedTuple):
-    """Those of a placement that costs nothing: `needed` as expected, with the ends of the 80 % interval; `weeks` in
+    """Those of a free place: `needed` as expected, with the ends of the 80 % interval; `weeks` in
     which they fit, as expected."""
 
     needed: int
@@ -178,7 +178,7 @@ class Estimate:
     Where something is known of the `obtainability` of a placement, the placement has an estimate of its own: `search`
     is what asking there adds to `time` and cost (None: it counts as obtained at once). `queue` is the wait in the queue
     of a cluster, which adds to `time` alone (None: there is no queue, or nothing is known of it). `sessions` are those
-    of a placement that costs nothing, whose further beginnings and waits are in `time` (None: it ends when it is done).
+    of a free place, whose further beginnings and waits are in `time` (None: it ends when it is done).
 
     Of several `machines` that train together, `rental`, `computed`, `feed` and prices an hour are one machine's,
     `throughput`, times and costs those of all; `alone` is the same job on one of them, wherever it is (None: this is
