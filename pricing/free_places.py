@@ -21,10 +21,10 @@ FREE_PLACE_COLUMNS = ("provider", "instance_type", *_HOURS, *_WHOLE, "assumed", 
 class FreePlace(NamedTuple):
     """The limits of a machine that costs nothing.
 
-    `session_hours` is the longest that a session lasts, `planned_hours` what is counted on (less where sessions are
-    known to end sooner), `weekly_hours` what a week has of them together. A session without input ends after
-    `idle_minutes`. `storage_gb` keep checkpoints from one session to the next, `data_gb` the images (10^9 bytes).
-    `assumed` are the columns that the vendor does not publish.
+    `session_hours` is the longest that a session lasts, `planned_hours` what is counted on: their mean where sessions
+    are known to end sooner, nobody knows when. `weekly_hours` what a week has of them together. A session without
+    input ends after `idle_minutes`. `storage_gb` keep checkpoints from one session to the next, `data_gb` the images
+    (10^9 bytes). `assumed` are the columns that the vendor does not publish.
     """
 
     provider: str
@@ -43,6 +43,11 @@ class FreePlace(NamedTuple):
     def session(self) -> timedelta:
         """The part of a session that is counted on."""
         return timedelta(hours=self.planned_hours)
+
+    @property
+    def ends_at_random(self) -> bool:
+        """Whether sessions end before the longest, nobody knows when."""
+        return self.planned_hours < self.session_hours
 
     @property
     def week(self) -> timedelta:

@@ -19,7 +19,7 @@ from providers.cloud.trainer_wheel import WHEEL
 from workloads.job import Framework, TrainingJob
 from workloads.memory import optimizer_slots
 from workloads.pretrained import weights_address, weights_file
-from workloads.sessions.needed import sessions_needed
+from workloads.sessions.needed import SessionRules, sessions_needed
 from workloads.sessions.session import JOB
 from workloads.terms import DataName
 
@@ -59,6 +59,16 @@ class SessionPlan:
     sessions: int
 
     @property
+    def rules(self) -> SessionRules:
+        """What the place's sessions take from the training."""
+        return session_rules(self.job, self.limits, self.time)
+
+    @property
+    def seconds(self) -> float:
+        """All sessions together."""
+        return _together_seconds(self.rules, self.time, self.sessions)
+
+    @property
     def device(self) -> str:
         """The accelerators of the place, in words."""
         time = self.time
@@ -74,15 +84,16 @@ class SessionPlan:
             "device": self.device,
             "framework": str(self.job.framework),
             "packages": [*packages, *(["sklearn"] if self.job.data.name is DataName.DIGITS else [])],
-            "session_seconds": self.limits.session_hours * _HOUR,
-            "planned_seconds": self.limits.planned_hours * _HOUR,
-            "setup_seconds": self.time.setup_seconds,
+            "session_seconds": self.rules.longest,
+            "planned_seconds": self.rules.mean,
+            "setup_seconds": self.rules.setup,
+            "checkpoint_seconds": self.rules.checkpoint,
             "sessions": self.sessions,
             "next": following,
             "trainer": WHEEL,
             "files": [JOB, WHEEL],
             "estimate": {
-                "seconds": self.sessions * self.time.setup_seconds + self.time.train_seconds,
+                "seconds": self.seconds,
                 "images_per_second": self.time.images_per_second,
                 "basis": self.time.basis,
             },
@@ -96,11 +107,12 @@ def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: 
     """
     images = local_images(job)
     _check_sizes(job, limits, images)
+    rules = session_rules(job, limits, time)
     try:
-        sessions = sessions_needed(time.train_seconds, limits.planned_hours * _HOUR, time.setup_seconds)
+        sessions = sessions_needed(time.train_seconds, rules)
     except ValueError as error:
         raise BadInputError(f"{limits.provider}: {error}", "name another place") from None
-    hours = (sessions * time.setup_seconds + time.train_seconds) / _HOUR
+    hours = _together_seconds(rules, time, sessions) / _HOUR
     if hours > weeks * limits.weekly_hours:
         needed = math.ceil(hours / limits.weekly_hours)
         raise BadInputError(
@@ -109,6 +121,18 @@ def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: 
             f"--weeks {needed} spreads them over so many weeks; fewer epochs take less",
         )
     return SessionPlan(job=job, limits=limits, time=time, images=images, sessions=sessions)
+
+
+def session_rules(job: TrainingJob, limits: FreePlace, time: MachineTime) -> SessionRules:
+    """What the place's sessions take from this training."""
+    checkpoint_seconds = job.checkpoint_every.total_seconds()
+    return SessionRules(
+        limits.session_hours * _HOUR, limits.planned_hours * _HOUR, time.setup_seconds, checkpoint_seconds
+    )
+
+
+def _together_seconds(rules: SessionRules, time: MachineTime, sessions: int) -> float:
+    return time.setup_seconds + time.train_seconds + (sessions - 1) * rules.each_further
 
 
 def exported_job(job: TrainingJob) -> bytes:

@@ -103,7 +103,7 @@ class World(NamedTuple):
         result = estimate(work, rental, speed, self.rates[rental.provider], software, bucket)
         why = unproven_host(hardware_of(rental, self))
         result = replace(result, memory=memory_need(work, rental, self.devices, software), unproven=why)
-        return in_sessions(result)
+        return in_sessions(result, work.job.checkpoint_every)
 
 
 def choose(

@@ -1,7 +1,7 @@
 """How many sessions a job takes where machines cost nothing, and what that makes of its time. Pure, but for the table.
 
-A notebook there ends with its session: it stops a while before, keeps a checkpoint, and the next session sets up anew
-and goes on. What a week has of sessions is used first, then the next week is waited for.
+A notebook there ends with its session, at the latest a while before the longest one with a checkpoint; the next session
+sets up anew and goes on. What a week has of sessions is used first, then the next week is waited for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planner.forecast.estimate import device_kind
 from planner.forecast.plan import Estimate, Reason, Sessions
 from pricing.free_places import free_place
 from workloads.durations import format_duration
-from workloads.sessions.needed import STOP_BEFORE_SECONDS
+from workloads.sessions.needed import SessionRules, sessions_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pricing.free_places import FreePlace
     from pricing.offers import Rental
 
-STOP_BEFORE_END = timedelta(seconds=STOP_BEFORE_SECONDS)
-"""How long before the end of a session its notebook stops and keeps what it has. An allowance: a checkpoint of a
-gigabyte takes seconds, a copy to Drive or to Kaggle's output minutes."""
 MOST_ADVISED = 3
 """Somebody who starts a notebook more often than that has a job for a rented machine."""
 _WEEK = timedelta(days=7)
@@ -44,27 +41,31 @@ def lacks_room(work: Workload, rental: Rental) -> bool:
     return work.least_disk_bytes > place.data_gb * _GB or checkpoints > place.storage_gb * _GB
 
 
-def in_sessions(estimated: Estimate) -> Estimate | Reason:
+def in_sessions(estimated: Estimate, checkpoint_every: timedelta) -> Estimate | Reason:
     """The estimate with the time that its sessions take, or why it never ends; as it is for what costs money."""
     rental = estimated.rental
     place = free_place(rental.provider, rental.instance_type)
     if place is None:
         return estimated
     time = estimated.time
-    working = place.session - STOP_BEFORE_END - time.setup
-    if working <= timedelta(0):
-        return Reason.SESSION_TOO_SHORT
+    rules = SessionRules(
+        *(hours * 3600.0 for hours in (place.session_hours, place.planned_hours)),
+        *(span.total_seconds() for span in (time.setup, checkpoint_every)),
+    )
     trains = (time.train, time.train_low, time.train_high)
-    counts = [math.ceil((train + time.after) / working) for train in trains]
-    lasting = [_lasting(time, train, count, place) for train, count in zip(trains, counts, strict=True)]
-    used = counts[0] * time.setup + time.train + time.after
+    try:
+        counts = [sessions_needed((train + time.after).total_seconds(), rules) for train in trains]
+    except ValueError:
+        return Reason.SESSION_TOO_SHORT
+    added = [(count - 1) * timedelta(seconds=rules.each_further) for count in counts]
+    lasting = [_lasting(time, train, more, place) for train, more in zip(trains, added, strict=True)]
+    used = time.setup + time.train + time.after + added[0]
     sessions = Sessions(counts[0], counts[1], counts[2], math.ceil(used / place.week), place)
     return replace(estimated, time=time.with_train(*lasting), sessions=sessions)
 
 
-def _lasting(time: RunTime, train: timedelta, count: int, place: FreePlace) -> timedelta:
+def _lasting(time: RunTime, train: timedelta, added: timedelta, place: FreePlace) -> timedelta:
     """The training with what further sessions add to it, and with the wait for hours of another week."""
-    added = (count - 1) * time.setup
     used = time.setup + train + added + time.after
     weeks_before = math.ceil(used / place.week) - 1
     return train + added + weeks_before * (_WEEK - place.week)
@@ -75,7 +76,8 @@ def sessions_text(sessions: Sessions) -> str:
     place = sessions.place
     ends = "" if sessions.low == sessions.high else f" ({sessions.low} to {sessions.high})"
     assumed = ", assumed" if "planned_hours" in place.assumed else ""
-    text = f"sessions needed: {sessions.needed}{ends} of {format_duration(place.session)} at most{assumed}"
+    length = "on average" if place.ends_at_random else "at most"
+    text = f"sessions needed: {sessions.needed}{ends} of {format_duration(place.session)} {length}{assumed}"
     if sessions.weeks > 1:
         of_a_week = ", assumed" if "weekly_hours" in place.assumed else ""
         week = f"more than a week has ({place.weekly_hours:g} h{of_a_week}): {sessions.weeks} weeks"

@@ -25,10 +25,11 @@ def explain_sessions(ranked: RankedOffer) -> list[str]:
     if sessions is None:
         return []
     place = sessions.place
+    mean = " on average" if place.ends_at_random else ""
     assumed = f"; not published, assumed: {', '.join(sorted(place.assumed))}" if place.assumed else ""
     return [
         sessions_text(sessions),
-        f"a session ends after {place.session_hours:g} h, {place.planned_hours:g} h are counted on, a week has "
+        f"a session ends after {place.session_hours:g} h, {place.planned_hours:g} h{mean} are counted on, a week has "
         f"{place.weekly_hours:g} h; without input it ends after {place.idle_minutes} min{assumed}",
         f"kept from one session to the next: {place.storage_gb} GB of checkpoints, {place.data_gb} GB of images",
         f"{place.as_of.isoformat()}: {place.source}",

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.sessions.needed import sessions_needed
+from workloads.sessions.needed import SessionRules, further_sessions
 
 if TYPE_CHECKING:
     from workloads.sessions.records import Progress
@@ -47,15 +47,17 @@ def progress_text(
 
 
 def sessions_left_text(left_seconds: float, session_left_seconds: float, plan: Mapping[str, Any]) -> str:
-    """How many sessions the rest takes after this one, of which so much is left."""
-    if left_seconds <= session_left_seconds:
-        return "ends in this session"
-    rest = left_seconds - session_left_seconds
+    """How many sessions the rest takes after this one, of which so much is left at most."""
+    names = ("session_seconds", "planned_seconds", "setup_seconds", "checkpoint_seconds")
+    rules = SessionRules(*(float(plan[name]) for name in names))
     try:
-        more = sessions_needed(rest, float(plan["planned_seconds"]), float(plan["setup_seconds"]))
+        more = further_sessions(left_seconds, session_left_seconds, rules)
     except ValueError:
         return "more sessions than this place gives"
-    return f"{more} more session{'s' if more > 1 else ''} after this one"
+    about = "about " if rules.ends_at_random else ""
+    if more == 0:
+        return "ends in this session" + (", if it lasts" if about else "")
+    return f"{about}{more} more session{'s' if more > 1 else ''} after this one"
 
 
 def ended_text(code: int, progress: Progress, plan: Mapping[str, Any], history: Path) -> str:

@@ -12,17 +12,20 @@ from hypothesis import strategies as st
 
 from planner.forecast.advice import Findings, advice
 from planner.forecast.choose import Filters, choose
-from planner.forecast.free_sessions import STOP_BEFORE_END, in_sessions, sessions_text
+from planner.forecast.free_sessions import in_sessions, sessions_text
 from planner.forecast.plan import Candidate, Choice, Estimate, Reason
 from planner.forecast.times import RunTime
 from pricing.free_places import free_place
 from pricing.offers import Rental
 from tests.builders import a_job, a_rental, a_world, rented
+from workloads.sessions.needed import STOP_BEFORE_SECONDS
 
 if TYPE_CHECKING:
     from workloads.job import TrainingJob
 
 FREE = a_rental(provider="kaggle", instance_type="NvidiaTeslaT4", device="T4", device_count=1)
+EVERY = timedelta(minutes=10)
+"""A job's checkpoints."""
 
 
 def hours(count: float) -> timedelta:
@@ -41,14 +44,14 @@ def estimated(rental: Rental = FREE, *, train: float = 1.0, setup: float = 0.5, 
 
 
 def of_sessions(train: float, setup: float = 0.5, after: float = 0.0) -> Estimate:
-    result = in_sessions(estimated(train=train, setup=setup, after=after))
+    result = in_sessions(estimated(train=train, setup=setup, after=after), EVERY)
     assert isinstance(result, Estimate)
     return result
 
 
 def test_what_costs_money_ends_when_it_is_done() -> None:
     before = estimated(a_rental())
-    assert in_sessions(before) is before
+    assert in_sessions(before, EVERY) is before
 
 
 @pytest.mark.parametrize(
@@ -75,14 +78,14 @@ def test_the_next_week_is_waited_for_and_said() -> None:
 
 
 def test_a_session_that_ends_before_the_first_step_is_none() -> None:
-    assert in_sessions(estimated(setup=11.9)) is Reason.SESSION_TOO_SHORT
+    assert in_sessions(estimated(setup=11.9), EVERY) is Reason.SESSION_TOO_SHORT
 
 
 def test_what_is_assumed_is_said() -> None:
-    result = in_sessions(estimated(a_rental(provider="colab", instance_type="T4"), train=9.0))
+    result = in_sessions(estimated(a_rental(provider="colab", instance_type="T4"), train=9.0), EVERY)
     assert isinstance(result, Estimate)
     assert result.sessions is not None
-    assert sessions_text(result.sessions) == "sessions needed: 3 (2 to 6) of 4h 00m at most, assumed"
+    assert sessions_text(result.sessions) == "sessions needed: 4 (2 to 7) of 4h 00m on average, assumed"
 
 
 @given(st.floats(0.01, 700), st.floats(0.01, 11), st.floats(0, 2))
@@ -91,7 +94,7 @@ def test_all_work_is_done_within_the_sessions(train: float, setup: float, after:
     place = free_place("kaggle", "NvidiaTeslaT4")
     assert result.sessions is not None
     assert place is not None
-    working = place.session - STOP_BEFORE_END - result.time.setup
+    working = place.session - timedelta(seconds=STOP_BEFORE_SECONDS) - result.time.setup
     work = hours(train) + result.time.after
     assert (result.sessions.needed - 1) * working < work <= result.sessions.needed * working
     assert result.sessions.low <= result.sessions.needed <= result.sessions.high
@@ -103,7 +106,7 @@ def test_all_work_is_done_within_the_sessions(train: float, setup: float, after:
 
 def free_candidate(train: float, rental: Rental = FREE) -> Candidate:
     choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], a_world(), Filters(), every_placement=True)
-    result = in_sessions(estimated(rental, train=train))
+    result = in_sessions(estimated(rental, train=train), EVERY)
     assert isinstance(result, Estimate)
     return choice.candidates[0]._replace(estimate=result)
 

@@ -17,8 +17,8 @@ from workloads.sessions.telling import progress_text, sessions_left_text
 
 PLAN: dict[str, Any] = {
     "run_id": "261126-0badcafe", "place": "colab", "name": "cats", "framework": "jax", "packages": ["json"],
-    "session_seconds": 43_200.0, "planned_seconds": 14_400.0, "setup_seconds": 360.0, "next": "again",
-    "trainer": "trainer.whl", "data": [],
+    "session_seconds": 43_200.0, "planned_seconds": 14_400.0, "setup_seconds": 360.0, "checkpoint_seconds": 600.0,
+    "next": "again", "trainer": "trainer.whl", "data": [],
 }  # fmt: skip
 
 
@@ -91,16 +91,20 @@ def test_kaggle_sees_data_sets_and_the_last_output_as_one_folder(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("left", "of_this", "text"),
+    ("planned", "left", "of_this", "text"),
     [
-        (3_600, 3_700, "ends in this session"),
-        (3_600, 3_000, "1 more session after this one"),
-        (3_000 + 13_440, 3_000, "1 more session after this one"),
-        (3_000 + 13_441, 3_000, "2 more sessions after this one"),
+        (43_200, 3_600, 3_700, "ends in this session"),
+        (43_200, 3_600, 3_000, "1 more session after this one"),
+        (43_200, 3_000 + 42_240, 3_000, "1 more session after this one"),
+        (43_200, 3_000 + 42_241, 3_000, "2 more sessions after this one"),
+        (14_400, 3_600, 40_000, "ends in this session, if it lasts"),
+        (14_400, 3_600, 3_000, "about 1 more session after this one"),
+        (14_400, 36_000, 40_000, "about 3 more sessions after this one"),
+        (900, 36_000, 40_000, "more sessions than this place gives"),
     ],
 )
-def test_the_sessions_that_are_left(left: float, of_this: float, text: str) -> None:
-    assert sessions_left_text(left, of_this, PLAN) == text
+def test_the_sessions_that_are_left(planned: float, left: float, of_this: float, text: str) -> None:
+    assert sessions_left_text(left, of_this, {**PLAN, "planned_seconds": planned}) == text
 
 
 def test_progress_is_told_by_what_this_session_has_seen(tmp_path: Path) -> None:
@@ -114,5 +118,7 @@ def test_progress_is_told_by_what_this_session_has_seen(tmp_path: Path) -> None:
     progress = Progress(path)
     assert len(progress.read()) == 3
     text = progress_text(progress, (1_000.0, 101), 1_060.0, 9_000.0, PLAN)
-    assert text == "epoch 3 of 10 | step 201 of 1,000 | 812 images/s | 8 min to train | ends in this session"
+    assert (
+        text == "epoch 3 of 10 | step 201 of 1,000 | 812 images/s | 8 min to train | ends in this session, if it lasts"
+    )
     assert progress.text.count('"event": "step"') == 1  # of thousands, the newest alone comes home
