@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import NamedTuple
 
 from providers.registry import CLUSTER
@@ -27,12 +28,23 @@ CLUSTER_END_SECONDS = 4
 
 class Allowances(NamedTuple):
     """Seconds of a run around its training: until the machine is there (`boot`) with its `image`, until the end of the
-    first step (`start`), and after the last one (`end`)."""
+    first step (`start`), and after the last one (`end`).
+
+    `own_runs` of the person's own measured those before training, the image as a part of the boot, the last of them on
+    `measured_on`; of 0 they are what others have reported.
+    """
 
     boot: int
     image: int
     start: int
     end: int
+    own_runs: int = 0
+    measured_on: date | None = None
+
+    @property
+    def before_training(self) -> int:
+        """Seconds from the request to the end of the first step, but for the data."""
+        return self.boot + self.image + self.start
 
 
 def allowances(provider: str, kind: str) -> Allowances:

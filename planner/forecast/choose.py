@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.forecast.accumulation import can_accumulate
+from planner.forecast.allowances import allowances
 from planner.forecast.at_placement import at_placement
-from planner.forecast.estimate import Workload, estimate
+from planner.forecast.estimate import Around, Workload, estimate
 from planner.forecast.free_sessions import in_sessions, lacks_room
 from planner.forecast.machines import LeftOut, machines_of, on_several
 from planner.forecast.memory import memory_need
@@ -62,7 +63,7 @@ class World(NamedTuple):
     in the machine's region. `within_hours` gives placements the prices that a run of so many billed seconds pays there:
     others where fewer hours are left of the person's own rate. `obtainability` is what is known of placements that
     refuse or do not, `queue_waits` of the queues of a cluster. `credit_usd` is what is left of the person's credits, by
-    provider.
+    provider. `around` tells what a run takes around its training.
     """
 
     devices: Mapping[str, Device]
@@ -73,6 +74,7 @@ class World(NamedTuple):
     obtainability: Obtainabilities = Obtainabilities()
     credit_usd: Mapping[str, Decimal] = MappingProxyType({})
     queue_waits: Mapping[MachinePlacement, QueueWait] = MappingProxyType({})
+    around: Around = allowances
 
     def concerns_placements(self, rental: Rental) -> bool:
         """Whether something is known of some placement of a rental that changes its estimate there."""
@@ -114,7 +116,7 @@ def choose(
     With `every_placement` each placement is a candidate; without, the best placement of each provider, device, device
     count and market is. The order is total: the same inputs always give the same ranks.
     """
-    work, rented = Workload(job), list(rented)
+    work, rented = Workload(job, world.around), list(rented)
     rejected: Counter[RejectionKey] = Counter()
     priced: list[Candidate] = []
     progress = -1

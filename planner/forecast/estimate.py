@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -65,15 +66,21 @@ _GB = 1_000_000_000
 _MOST_INTERRUPTIONS = 10_000
 
 
+Around = Callable[[str, str], Allowances]
+"""The allowances of a provider (its name) on a kind of machine (`cpu`, `gpu`, `tpu`)."""
+
+
 class Workload:
     """A job's figures, worked out once for the hundreds of rentals it is held against. Of a job with a sweep those of
-    all its trials: as its rungs train them, or (`is_grid`) each to its end.
+    all its trials: as its rungs train them, or (`is_grid`) each to its end. `around` tells what a run takes around its
+    training at a provider, on a kind of machine.
 
     Raises ValueError where the job does not tell how many images an epoch has.
     """
 
-    def __init__(self, job: TrainingJob, *, is_grid: bool = False) -> None:
+    def __init__(self, job: TrainingJob, around: Around = allowances, *, is_grid: bool = False) -> None:
         self.job = job
+        self.around = around
         self.graph = job.graph()
         self.sweep = SweepWork(job, is_grid=is_grid) if job.sweep is not None else None
         self.kinds = tuple(map(Workload, self.sweep.kinds)) if self.sweep is not None else (self,)
@@ -159,14 +166,14 @@ class Workload:
         if key not in self._timed:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
-            around = allowances(rates.provider, kind)
+            around = self.around(rates.provider, kind)
             if throughput.basis is Basis.UNMEASURED:
                 plain, rate = capped_on(self.job, around), None
             else:
                 plain = rented_time(self, around, throughput)
             is_capped = throughput.basis is Basis.UNMEASURED
             on_rental = _OnRental(self, rental.device, rental.billing, free, is_capped)
-            self._timed[key] = _timed(on_rental, plain, rate, classes)
+            self._timed[key] = _timed(on_rental, around, plain, rate, classes)
         return self._timed[key]
 
     def device_bytes(self, share: int, *, planned: bool = False) -> int:
@@ -220,6 +227,7 @@ def estimate(
         computed=computed,
         feed=feed,
         throughput=throughput,
+        around=timed.around,
         plain=timed.plain,
         steady=timed.steady,
         time=timed.time,
@@ -235,6 +243,7 @@ def estimate(
 class _Timed(NamedTuple):
     """What Estimate says under the same names."""
 
+    around: Allowances
     plain: RunTime
     steady: RunTime
     time: RunTime
@@ -254,7 +263,9 @@ class _OnRental(NamedTuple):
     is_capped: bool
 
 
-def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classes: RegionClasses) -> _Timed:
+def _timed(
+    rental_work: _OnRental, around: Allowances, plain: RunTime, rate: SpotRate | None, classes: RegionClasses
+) -> _Timed:
     work = rental_work.work
     steady = plain if rental_work.is_capped else with_checkpoints(plain, work.checkpoints)
     spot, time, durations = None, steady, (steady.total, steady.low, steady.high)
@@ -266,7 +277,7 @@ def _timed(rental_work: _OnRental, plain: RunTime, rate: SpotRate | None, classe
     usages = work.usages(rental_work.device, plain, interruptions)
     # The steady run fetches its data once: without interruptions nothing is fetched again.
     side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))
-    return _Timed(plain, steady, time, spot, (expected, low, high), side)
+    return _Timed(around, plain, steady, time, spot, (expected, low, high), side)
 
 
 def apply_feed(computed: Throughput, feed: Feed | None, *, on_cpu: bool) -> tuple[Throughput, bool]:
@@ -293,7 +304,7 @@ def rented_time(work: Workload, around: Allowances, throughput: Throughput) -> R
 
     Its interval is wider than that of the throughput, by what published whole runs ask for (`forecast/whole_run.py`).
     """
-    setup = around.boot + around.image + around.start + work.download_seconds
+    setup = around.before_training + work.download_seconds
     whole = widened(throughput, whole_run_half_width())
     time = run_time(work, whole, timedelta(seconds=setup), timedelta(seconds=around.end))
     return with_restarts(time, work, around.start)

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.allowances import allowances
 from planner.forecast.at_placement import at_placement
 from planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
 from planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
@@ -172,7 +171,7 @@ def _timed(alone: Estimate, together: Throughput, machines: int, work: Workload)
     """The estimate of one machine with the time and the side costs of several."""
     rental = alone.rental
     kind = device_kind(rental.device)
-    around = allowances(rental.provider, kind)
+    around = alone.around
     plain = rented_time(work, around, together)
     if around.boot:
         plain = replace(plain, setup=plain.setup + timedelta(seconds=SLOWEST_START_SECONDS[kind]))

@@ -14,8 +14,6 @@ from itertools import combinations
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.allowances import allowances
-from planner.forecast.estimate import device_kind
 from planner.throughput.values import Basis
 
 if TYPE_CHECKING:
@@ -212,8 +210,7 @@ def pilot_seconds(ranked: RankedOffer, batch: int) -> float:
     """How long a pilot of a job of such a batch is expected to take at an offer, from the request to nothing being
     left."""
     estimate = ranked.candidate.estimate
-    end = allowances(ranked.offer.provider, device_kind(ranked.offer.device)).end
-    return estimate.plain.setup.total_seconds() + train_seconds(estimate.throughput, batch) + end
+    return estimate.plain.setup.total_seconds() + train_seconds(estimate.throughput, batch) + estimate.around.end
 
 
 def choice_of(ranked: RankedOffer, pilot: Decimal | None) -> Choice:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from planner.forecast.allowances import Allowances
 from planner.forecast.feeding import Feed
 from planner.forecast.obtainability import ExpectedSearch
 from planner.forecast.queue_wait import QueueWait
@@ -169,8 +170,9 @@ class Estimate:
     `throughput` is what is left of `computed` after feeding, `feed` what the host can hand over (None: not known).
     `memory` is what a step needs of a device beside what is usable of it (None: not known). `unproven` says why nobody
     is known to have run the machine's image and driver on its device ("": somebody has).
-    `plain` is the time of the work alone, `steady` with the writing of checkpoints, `time` with what interruptions add
-    on spot, which `spot` tells apart. `software` is what it would train with.
+    `around` is what the run takes around its training, `plain` the time of the work alone, `steady` with the writing of
+    checkpoints, `time` with what interruptions add on spot, which `spot` tells apart. `software` is what it would train
+    with.
 
     `billed_seconds` is a triple: expected, low, high. The ends are P10 and P90: of the throughput, and on spot of the
     interruptions too. `side` is what is paid beside the machine, by the region that it is in.
@@ -189,6 +191,7 @@ class Estimate:
     computed: Throughput
     feed: Feed | None
     throughput: Throughput
+    around: Allowances
     plain: RunTime
     steady: RunTime
     time: RunTime

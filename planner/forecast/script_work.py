@@ -48,5 +48,4 @@ def capped_time(job: TrainingJob, setup: timedelta, after: timedelta) -> RunTime
 
 def capped_on(job: TrainingJob, around: Allowances) -> RunTime:
     """The same on a rented machine."""
-    setup = timedelta(seconds=around.boot + around.image + around.start)
-    return capped_time(job, setup, timedelta(seconds=around.end))
+    return capped_time(job, timedelta(seconds=around.before_training), timedelta(seconds=around.end))

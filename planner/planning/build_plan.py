@@ -237,7 +237,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
         grid = _full_grid(job, choice, world)
-        groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world.throughput)
+        groups = in_numbers(job, query.nodes, partial(first_of_each, choice.candidates, catalog, now), world)
     finally:
         predictor.close()
     return Plan(
@@ -334,6 +334,7 @@ def _world(
         buckets=settings.bucket_regions,
         obtainability=Obtainabilities(now, shipped_notes(), query.evidence, query.scores),
         queue_waits=query.queue_waits,
+        around=predictor.around,
     )
     return world._replace(within_hours=catalog.within_hours) if isinstance(catalog, WithOwnRates) else world
 
@@ -362,7 +363,7 @@ def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, C
     """Puts a changed job on a candidate's machine and placement; None where it does not fit or cannot be predicted."""
 
     def again(job: TrainingJob, before: Candidate) -> Candidate | None:
-        rental, work = before.estimate.rental, Workload(job)
+        rental, work = before.estimate.rental, Workload(job, world.around)
         software = software_of(job, rental, world)
         if not splits(job, rental) or not fits(work, rental, world, software):
             return None
@@ -381,7 +382,7 @@ def _full_grid(job: TrainingJob, choice: Choice, world: World) -> Candidate | No
     if job.sweep is None or not choice.candidates:
         return None
     first = choice.candidates[0]
-    estimated, old = world.estimate(Workload(job, is_grid=True), first.estimate.rental), first.estimate
+    estimated, old = world.estimate(Workload(job, world.around, is_grid=True), first.estimate.rental), first.estimate
     if isinstance(estimated, Reason):
         return None
     elsewhere = old.search.elsewhere_micro_usd_per_hour if old.search is not None else None

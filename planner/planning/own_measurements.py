@@ -28,6 +28,8 @@ class OwnMeasurement:
     this computer. `half_width` is that of the 80 % interval of the rate, as a share of it (None: too few windows tell),
     `input_bound` whether its host handed over images no faster than that. `total_images` are those of the whole run of
     a script, as it told (None: it did not, or this is no script's), and `checkpoints` says whether it wrote any.
+    `boot_seconds` is from the request to the beginning of the trainer, its image included, and `start_seconds` what
+    framework, building the net and first step took (None: nobody told).
     """
 
     machine: str
@@ -47,6 +49,8 @@ class OwnMeasurement:
     input_bound: bool = False
     total_images: int | None = None
     checkpoints: bool = False
+    boot_seconds: float | None = None
+    start_seconds: float | None = None
 
     @property
     def free_share(self) -> float:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from planner.errors import BadInputError
 from planner.forecast.estimate import Workload
 from planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
-from planner.forecast.plan import Candidate, Group, RankedOffer, Reason
+from planner.forecast.plan import Candidate, Group, RankedOffer
 from pricing.money import from_micro
 
 if TYPE_CHECKING:
-    from planner.throughput.values import Throughput
+    from planner.forecast.choose import World
     from pricing.offer_source import OfferSource
-    from pricing.offers import Offer, Rental
+    from pricing.offers import Offer
     from workloads.job import TrainingJob
 
 
@@ -45,15 +45,12 @@ def in_numbers(
     job: TrainingJob,
     numbers: Sequence[int],
     offers: Callable[[], Sequence[RankedOffer]],
-    throughput: Callable[[TrainingJob, Rental], Throughput | Reason],
+    world: World,
 ) -> tuple[Group, ...]:
-    """The offers in these numbers of machines, or in those that the job may use; none for a job of one machine.
-
-    `throughput` gives the speed of a rental with a job whose batch is one machine's share.
-    """
+    """The offers in these numbers of machines, or in those that the job may use; none for a job of one machine."""
     numbers = numbers or numbers_up_to(job.nodes)
     if not numbers:
         return ()
     if job.sweep is not None:
         raise BadInputError("a sweep is trained on one machine", "leave out --nodes, or the job's sweep")
-    return groups_of(offers(), GroupQuery(Workload(job), numbers, throughput))
+    return groups_of(offers(), GroupQuery(Workload(job, world.around), numbers, world.throughput))

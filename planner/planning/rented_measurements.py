@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING
 
+from planner.forecast.allowances import Allowances, allowances
+from planner.forecast.estimate import device_kind
 from planner.planning.own_measurements import OwnMeasurement, rented_name
 from planner.planning.this_machine import shape_of
 from planner.throughput.nets import model_key
 from planner.throughput.predict import Predictor
 from planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
-from providers.registry import is_simulated
+from providers.registry import CLUSTER, is_simulated
 from workloads.job import job_from_json
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 
 REPEAT_FACTOR = 1.07
 """How far the next run of a measured configuration is off (planner/throughput/own.py)."""
+PILOTS_KEPT_IN_MIND = 5
+"""So many of the newest tell how long machines take to be there: enough that one slow boot is outvoted."""
 
 
 class RentedMeasurements:
@@ -70,6 +75,30 @@ class RentedMeasurements:
         return self._shapes[id(job)][1]
 
 
+class OwnAllowances:
+    """What runs take around their training: what pilots have measured at a provider on a kind of machine, by the middle
+    of the newest; elsewhere what others have reported. What was simulated tells nothing."""
+
+    def __init__(self, rows: Sequence[OwnMeasurement]) -> None:
+        self._rows: dict[tuple[str, str], dict[str, OwnMeasurement]] = {}
+        for row in rows:
+            provider = row.machine.partition("/")[0]
+            if row.device and row.boot_seconds is not None and provider != CLUSTER and not is_simulated(provider):
+                # A pilot that tried several settings has a row of each, and one boot.
+                self._rows.setdefault((provider, device_kind(row.device)), {})[row.run_id] = row
+
+    def __call__(self, provider: str, kind: str) -> Allowances:
+        reported = allowances(provider, kind)
+        newest = list(self._rows.get((provider, kind), {}).values())[-PILOTS_KEPT_IN_MIND:]
+        if not newest:
+            return reported
+        boot = median(row.boot_seconds for row in newest if row.boot_seconds is not None)
+        starts = [row.start_seconds for row in newest if row.start_seconds is not None]
+        start = median(starts) if starts else reported.start
+        measured_on = max(row.measured_at for row in newest).date()
+        return Allowances(round(boot), 0, round(start), reported.end, len(newest), measured_on)
+
+
 def _name(row: OwnMeasurement) -> str:
     return f"pilot {row.run_id} of {row.measured_at:%Y-%m-%d}"
 
@@ -106,6 +135,7 @@ class TaughtPredictor:
         """Raises MissingTableError where the shipped measurements have not been compiled."""
         self.plain = Predictor.open(devices)
         self._rented = RentedMeasurements(rows)
+        self.around = OwnAllowances(rows)
         self._own = {row.id: row for row in self._rented.of_devices()}
         self._taught = Predictor.open(devices, own=tuple(self._own.values())) if self._own else None
 

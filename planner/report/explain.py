@@ -8,7 +8,6 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from planner.forecast.advice import early_end_text
-from planner.forecast.allowances import Allowances, allowances
 from planner.forecast.estimate import (
     BOOT_DISK_GB,
     DOWNLOAD_BYTES_PER_SECOND,
@@ -39,6 +38,7 @@ from workloads.durations import format_duration
 from workloads.memory import GIB, footprint, kept_bytes
 
 if TYPE_CHECKING:
+    from planner.forecast.allowances import Allowances
     from planner.forecast.plan import Estimate, Plan, RankedOffer
     from planner.forecast.queue_wait import QueueWait
     from pricing.cost import RegionRates
@@ -143,6 +143,12 @@ def _setup_text(around: Allowances, wait: QueueWait | None) -> str:
     if not around.boot:
         known = "not known and not counted" if wait is None else "shown below"
         return f"framework and first step {around.start} s; the wait in the queue is {known}"
+    if around.own_runs:
+        runs = "a pilot" if around.own_runs == 1 else f"the median of {around.own_runs} pilots"
+        return (
+            f"boot with image {around.boot} s, framework and first step {around.start} s "
+            f"({runs} of your own there, {around.measured_on})"
+        )
     return (
         f"boot {around.boot} s, image {around.image} s, framework and first step {around.start} s "
         "(reported by others, not measured here)"
@@ -151,10 +157,8 @@ def _setup_text(around: Allowances, wait: QueueWait | None) -> str:
 
 def _time_lines(plan: Plan, ranked: RankedOffer) -> list[str]:
     estimate = ranked.candidate.estimate
-    kind = device_kind(estimate.rental.device)
-    time, steady = estimate.plain, estimate.steady
-    around = allowances(estimate.rental.provider, kind)
-    download = time.setup.total_seconds() - around.boot - around.image - around.start
+    time, steady, around = estimate.plain, estimate.steady, estimate.around
+    download = time.setup.total_seconds() - around.before_training
     writing = steady.train - time.train
     if estimate.throughput.basis is Basis.UNMEASURED:
         return [

@@ -35,6 +35,8 @@ PILOT_FIGURES = (
     "peak_memory_bytes",
 )  # fmt: skip
 
+_STARTING_PHASES = "import", "build", "compile"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
@@ -273,16 +275,26 @@ def write_receipt(
 
 
 def _of_pilot(run: Run, story: Story) -> dict[str, Any]:
-    asked_at = run.attempts[-1].asked_at if run.attempts else None
-    booted = {}
-    if asked_at is not None and story.began_at is not None:
-        booted = {"boot_seconds": round(max(0.0, (story.began_at - asked_at).total_seconds()), 3)}
+    boot_seconds = _boot_seconds(run, story)
+    booted = {} if boot_seconds is None else {"boot_seconds": boot_seconds}
     end, tries = story.end or {}, [_try_record(line) for line in story.tries]
     kept = (
         row["number"] for row in tries if [row["accumulate"], row["xla"]] == [end.get("accumulate"), end.get("xla")]
     )
     figures = {name: float(end[name]) for name in PILOT_FIGURES if end.get(name) is not None}
     return {"figures": booted | figures, "tries": tries, "kept": next(kept, None)}
+
+
+def _boot_seconds(run: Run, story: Story) -> float | None:
+    asked_at = run.attempts[-1].asked_at if run.attempts else None
+    if asked_at is None or story.began_at is None:
+        return None
+    return round(max(0.0, (story.began_at - asked_at).total_seconds()), 3)
+
+
+def _start_seconds(story: Story) -> float | None:
+    told = [story.phase_seconds[name] for name in _STARTING_PHASES if name in story.phase_seconds]
+    return round(sum(told), 3) if told else None
 
 
 def _try_record(line: dict[str, Any]) -> TryRecord:
@@ -350,6 +362,8 @@ def measurement_of(
         input_bound=bool(end.get("input_bound")),
         total_images=total_images,
         checkpoints=total_images is not None and story.checkpoint_step > 0,
+        boot_seconds=_boot_seconds(run, story) if run.until_steady else None,
+        start_seconds=_start_seconds(story) if run.until_steady else None,
     )
 
 

@@ -228,6 +228,10 @@ def test_settings_are_tried_on_one_machine_and_kept_under_their_own_key(tmp_path
     assert answer["spent_usd"] <= 6
     rows = load_measurements(tmp_path / "home" / "measurements.jsonl")
     assert len(rows) == len([row for row in told["tries"] if row["images_per_second"]])
+    phases = told["phase_seconds"]
+    starting = sum(phases.get(name, 0) for name in ("import", "build", "compile"))
+    (measured,) = {(row.boot_seconds, row.start_seconds) for row in rows}
+    assert measured == pytest.approx((told["boot_seconds"], starting))
     (tmp_path / "job.yaml").write_text(f"{BIG}accumulate: {kept['accumulate']}\nxla: {str(kept['xla']).lower()}\n")
     (first, *_) = plan("estimate", "job.yaml", *ONE[:-2], "--json").json["candidates"]
     assert first["basis"] == "measured"

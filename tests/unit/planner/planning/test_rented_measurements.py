@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from planner.forecast.allowances import allowances
 from planner.forecast.plan import RankedOffer
 from planner.planning.build_plan import PlanQuery, make_plan
 from planner.planning.own_measurements import OwnMeasurement, load_measurements
 from planner.planning.own_rows import add_row
-from planner.planning.rented_measurements import RentedMeasurements
+from planner.planning.rented_measurements import OwnAllowances, RentedMeasurements
 from planner.planning.this_machine import shape_of, trained_job
+from planner.report.explain import explain
 from planner.settings import Settings
 from planner.throughput.values import Basis
 from tests.builders import a_job, a_rental
@@ -158,3 +160,43 @@ def test_a_line_that_was_written_before_there_were_pilots_is_read(settings: Sett
     line += '"after_seconds": null, "measured_at": "2026-11-21T12:00:00+00:00", "run_id": "r", "framework": "f"}\n'
     settings.measurements.write_text(line)
     assert [row.device for row in load_measurements(settings.measurements)] == [""]
+
+
+# --- what runs take around their training ------------------------------------------------------------------------
+
+
+def test_boots_that_pilots_measured_hold_there_for_every_job_and_nowhere_else(settings: Settings) -> None:
+    before = {(row.offer.provider, row.offer.device_count): setup_of(row) for row in planned(settings)}
+    for number, boot in enumerate((100.0, 500.0, 110.0)):
+        ran: dict[str, Any] = {"run_id": f"r{number}", "measured_at": NOON + timedelta(days=number)}
+        add_row(settings.measurements, a_pilot(boot_seconds=boot, start_seconds=20.0, **ran))
+    other = a_job(model={"preset": "vgg11"}, data={"name": "cifar10"})
+    for job in (JOB, other):
+        after = {(row.offer.provider, row.offer.device_count): setup_of(row) for row in planned(settings, job)}
+        assert {key: before[key] - seconds for key, seconds in after.items()} == {
+            key: 150 + 270 + 45 - 110 - 20 if key[0] == "aws" else 0 for key in after
+        }
+    plan = make_plan(JOB, PlanQuery(providers=("aws",), devices=("T4",)), settings, NOON)
+    text = explain(plan, plan.candidates[0])
+    assert "boot with image 110 s, framework and first step 20 s (the median of 3 pilots of your own there, " in text
+    assert "2026-11-23)" in text
+
+
+def test_boots_of_a_queue_of_a_simulated_cloud_and_of_this_computer_are_nobody_elses() -> None:
+    rows = [a_pilot(machine=name, boot_seconds=1.0) for name in ("sim/t4.one", "slurm/gpu")]
+    rows += [a_pilot(machine="0123456789abcdef", device="", boot_seconds=1.0), a_pilot()]
+    around = OwnAllowances(rows)
+    for provider in ("sim", "slurm", "aws"):
+        assert around(provider, "gpu") == allowances(provider, "gpu")
+
+
+def test_a_pilot_of_many_settings_is_one_boot_and_the_newest_five_count() -> None:
+    tries = [a_pilot(shape=f"s{number}", boot_seconds=900.0) for number in range(9)]
+    later = [a_pilot(run_id=f"r{number}", boot_seconds=60.0, measured_at=NOON) for number in range(5)]
+    assert (OwnAllowances(tries)("aws", "gpu").own_runs, OwnAllowances(tries)("aws", "gpu").boot) == (1, 900)
+    found = OwnAllowances([*tries, *later])("aws", "gpu")
+    assert (found.own_runs, found.boot, found.image, found.start) == (5, 60, 0, allowances("aws", "gpu").start)
+
+
+def setup_of(row: RankedOffer) -> float:
+    return row.candidate.estimate.plain.setup.total_seconds()

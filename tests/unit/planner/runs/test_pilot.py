@@ -138,6 +138,7 @@ def test_a_pilot_is_measured_and_has_a_receipt(desk: Desk) -> None:
     assert (result.run.phase, result.run.outcome, result.why) == (Phase.DONE, Outcome.SUCCEEDED, "")
     assert result.measured is not None
     assert result.times == pytest.approx(4.0)
+    assert result.measured.boot_seconds == 2
     assert desk.journal.receipt(result.run.run_id) is not None
     assert [request.until_steady for request in desk.provider.received] == [True]
 
