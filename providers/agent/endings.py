@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from providers.agent.container import MOST_OPEN_FILES, MOST_PROCESSES
 from providers.agent.notices import Notice
 
 if TYPE_CHECKING:
@@ -57,12 +58,30 @@ _BY_CODE = {
 }
 
 
+_LIMITS = (
+    (
+        ("too many open files",),
+        failed(
+            "OPEN_FILE_LIMIT", f"the limit of {MOST_OPEN_FILES:,} open files of a process was reached (see the log)"
+        ),
+    ),
+    (
+        ("can't start new thread", "can't fork", "cannot fork", "fork: retry", "resource temporarily unavailable"),
+        failed("PROCESS_LIMIT", f"the limit of {MOST_PROCESSES:,} processes and threads was reached (see the log)"),
+    ),
+)
+"""What a program prints that has met a limit of its container (strerror(3) of EMFILE and EAGAIN; CPython, dash, bash),
+and how that is told. The kernel's own count of what it refused goes with the container."""
+_OTHER_FAULTS = frozenset({75, 76, 86, 125, 126, 127, 137})
+_FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
+"""It was killed itself, or fails since the kernel killed a process that it had started."""
 _WITH_RESULTS = frozenset({0, 77})
 """All is done; training diverged, and the results are those of its last good checkpoint (metrics.json says so)."""
 
 
-def judge_ending(exited: Exit, requested_end: Ending | None, message: str) -> Ending:
-    """How it ended. `requested_end`: why the container was told to end; `message`: the trainer's last words."""
+def judge_ending(exited: Exit, requested_end: Ending | None, message: str, output: str = "") -> Ending:
+    """How it ended. `requested_end`: why the container was told to end; `message`: the trainer's last words;
+    `output`: the last lines of the container's output."""
     if exited.code in _WITH_RESULTS:
         ending = Ending(
             "done", "DONE", message if exited.code else "done", by=requested_end.by if requested_end else None
@@ -70,8 +89,17 @@ def judge_ending(exited: Exit, requested_end: Ending | None, message: str) -> En
         return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=exited.code)
     if requested_end is not None:
         return replace(requested_end, exit_code=exited.code)
-    code = 86 if exited.out_of_memory and exited.code == 137 else exited.code
-    text = f"the trainer ended with exit code {code}"
-    ending = _BY_CODE.get(code, failed("TRAINING_FAILED", text))
+    code = 86 if exited.out_of_memory and exited.code in _FOR_WANT_OF_MEMORY else exited.code
+    ending = _limit_reached(code, f"{message}\n{output}") or _BY_CODE.get(
+        code, failed("TRAINING_FAILED", f"the trainer ended with exit code {code}")
+    )
     parts = [ending.message, *(part for part in (message, exited.error) if part and part != ending.message)]
     return replace(ending, message=": ".join(parts), exit_code=exited.code)
+
+
+def _limit_reached(code: int, said: str) -> Ending | None:
+    """The limit that what was said speaks of; None where the exit code has a cause of its own."""
+    if code in _OTHER_FAULTS:
+        return None
+    words = said.lower()
+    return next((ending for signs, ending in _LIMITS if any(sign in words for sign in signs)), None)

@@ -20,6 +20,7 @@ MOST_WAITING = 16
 _READ_BYTES = 65_536
 _READS = 8
 _LONGEST_LINE = 65_536
+_LAST_BYTES = 4096
 
 
 class LogTail:
@@ -34,6 +35,12 @@ class LogTail:
         self._number = 1
         self._full: deque[tuple[int, bytes]] = deque()
         self.left_out_bytes = 0
+        self._last = b""
+
+    @property
+    def last_text(self) -> str:
+        """The last lines of the output, cleaned of secrets."""
+        return self._last.decode(errors="replace")
 
     def go_on(self) -> None:
         """Behind what an earlier life of the machine has told. Raises AwayError."""
@@ -73,13 +80,17 @@ class LogTail:
             self._store.put(self._name(self._number), self._chunk)
             self._sent_bytes = size
 
-    def finish(self, source: Running, redactor: Redactor) -> Steps[None]:
-        """Upload the rest of the log, its last line included."""
+    def hear_out(self, source: Running, redactor: Redactor) -> Steps[None]:
+        """Take the rest of the output, its last line included."""
         source.rest(10.0)
         while self.pull(source, redactor):
             yield 0.0
         self._take(redactor.clean(self._line))
         self._line = b""
+
+    def finish(self, source: Running, redactor: Redactor) -> Steps[None]:
+        """Upload the rest of the log, its last line included."""
+        yield from self.hear_out(source, redactor)
         if self.left_out_bytes:
             self._chunk = f"... {self.left_out_bytes} bytes of this log were left out\n".encode() + self._chunk
         yield from patiently(self.push)
@@ -88,6 +99,7 @@ class LogTail:
 
     def _take(self, clean: bytes) -> None:
         self._chunk += clean
+        self._last = (self._last + clean)[-_LAST_BYTES:]
         while len(self._chunk) >= CHUNK_BYTES:
             if self._number > MOST_CHUNKS:
                 self.left_out_bytes += len(self._chunk) - CHUNK_BYTES

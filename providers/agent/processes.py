@@ -146,7 +146,7 @@ class _Beside:
         return self._pipe.read(most) or b""
 
     def rest(self, seconds: float) -> None:
-        if self._process is None:
+        if self._process is None or self._pipe.closed:
             return
         os.set_blocking(self._pipe.fileno(), True)
         try:

@@ -115,7 +115,9 @@ class Training:
         attempt.status.change("running", "training")
         try:
             exited = yield from self._to_its_end()
-            ending = endings.judge_ending(exited, attempt.watch.ending, self._last_said())
+            if self._follow is not None:
+                yield from self.logs.hear_out(self._follow, attempt.status.redactor)
+            ending = endings.judge_ending(exited, attempt.watch.ending, self._last_said(), self.logs.last_text)
         except EngineError as error:
             ending = failed("ENGINE", f"Docker no longer knows the container: {error}")
         self._has_ended = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from providers.agent.container import Exit
+from providers.agent.endings import judge_ending
 from providers.base import EndKind, InstanceState, RunId
 from providers.local.api import ContainerSpec, ContainerStatus
 from providers.local.engine import CliEngine
@@ -38,6 +41,38 @@ def test_a_kill_by_the_memory_limit_is_told_from_others(provider: LocalProvider)
     run = replace(request(provider, Ask(behaviour="greedy", run_id=RUN)), memory_gib=0.1)
     ended = wait_for(provider, provider.launch(run).ref, InstanceState.ENDED)
     assert ended.end is EndKind.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("limit", "code", "reason"),
+    [
+        # Set within: rootful Podman in a container may not set it from outside.
+        (
+            (),
+            "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n[*map(open, ['/dev/null'] * 100)]",
+            "OPEN_FILE_LIMIT",
+        ),
+        (
+            ("--pids-limit", "20"),
+            "from threading import *\nfor _ in range(100): Thread(target=Event().wait, daemon=True).start()",
+            "PROCESS_LIMIT",
+        ),
+        (
+            ("--pids-limit", "20"),
+            "import os, signal\nfor _ in range(100): os.fork() or signal.pause()",
+            "PROCESS_LIMIT",
+        ),
+    ],
+    ids=["files", "threads", "processes"],
+)
+def test_what_a_program_prints_at_a_limit_is_understood(
+    engine: CliEngine, limit: tuple[str, ...], code: str, reason: str
+) -> None:
+    """What the kernel and this image's Python say, not what a test believes that they say."""
+    words = [engine.name.value, "run", "--rm", *limit, TINY_IMAGE, "python", "-c", code]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    exited = Exit(ran.returncode, out_of_memory=False, error="")
+    assert judge_ending(exited, None, "", ran.stdout + ran.stderr).reason == reason, ran.stderr
 
 
 def test_a_kill_from_outside_is_no_want_of_memory(provider: LocalProvider, engine: CliEngine) -> None:

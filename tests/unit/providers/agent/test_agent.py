@@ -182,6 +182,15 @@ def test_the_trainers_own_words_are_told(rented: Rented) -> None:
     assert "7 classes, 8 folders" in rented.status["message"]
 
 
+def test_a_limit_in_the_last_lines_of_the_output_is_told(rented: Rented) -> None:
+    rented.trainer.exit_code = 1
+    said = b"epoch 1\nRuntimeError: can't start new thread"
+    rented.at(100, lambda: setattr(rented.docker.log, "says", said))
+    assert rented.run().reason == "PROCESS_LIMIT"
+    assert "the limit of 16,384 processes and threads was reached" in rented.status["message"]
+    assert b"new thread" in rented.store.objects["attempts/1/log/00001.log"]
+
+
 def test_a_kill_for_memory(rented: Rented) -> None:
     rented.docker.out_of_memory = True
     rented.trainer.exit_code = 137

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from providers.agent.container import Container, container_memory_gib, create_arguments, firewall, once_arguments
+from providers.agent.container import Container, Exit, container_memory_gib, create_arguments, firewall, once_arguments
 from providers.agent.endings import judge_ending
 from providers.agent.processes import MachineProcesses, ProcessResult
 from providers.agent.spec import Device, Paths
@@ -61,6 +61,35 @@ def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: s
     assert ended.error == log_text
     message = judge_ending(ended, None, "").message
     assert message == ": ".join(["the container could not be started", *([log_text] if log_text else [])])
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "reason"),
+    [
+        ("OSError: [Errno 24] Too many open files: '/data/7.png'", 1, "OPEN_FILE_LIMIT"),
+        ("the data cannot be read: Too many open files", 65, "OPEN_FILE_LIMIT"),
+        ("RuntimeError: can't start new thread", 70, "PROCESS_LIMIT"),
+        ("BlockingIOError: [Errno 11] Resource temporarily unavailable", 1, "PROCESS_LIMIT"),
+        ("sh: 1: Cannot fork", 2, "PROCESS_LIMIT"),
+        ("RuntimeError: can't start new thread", 137, "KILLED"),
+        ("ValueError: 7 classes, 8 folders", 1, "TRAINING_FAILED"),
+    ],
+)
+@pytest.mark.parametrize("in_output", [True, False])
+def test_a_limit_that_was_reached_is_told_as_one(said: str, code: int, reason: str, in_output: bool) -> None:
+    """A person can start fewer loaders; of `training failed` they know nothing."""
+    message, output = ("", f"epoch 1\n{said}\n") if in_output else (said, "")
+    ending = judge_ending(Exit(code, out_of_memory=False, error=""), None, message, output)
+    assert (ending.state, ending.reason, ending.exit_code) == ("failed", reason, code)
+    if reason.endswith("_LIMIT"):
+        assert "the limit of" in ending.message
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(137, "OUT_OF_MEMORY"), (70, "OUT_OF_MEMORY"), (1, "OUT_OF_MEMORY"), (65, "BAD_JOB")]
+)
+def test_a_trainer_whose_loader_was_killed_for_memory_is_told_so(code: int, reason: str) -> None:
+    assert judge_ending(Exit(code, out_of_memory=True, error=""), None, "").reason == reason
 
 
 def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:
