@@ -143,6 +143,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {},
+    "goes straight on": SCENARIOS["plain"],
+    "goes on elsewhere": SCENARIOS["plain"],
 }
 HUNG = ("machine's timer", "swept", "left hung", "pilot, hung")
 

@@ -119,6 +119,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {"trainer": "hung"},
+    "goes straight on": SCENARIOS["plain"],
+    "goes on elsewhere": SCENARIOS["plain"],
 }
 _SERVERS: dict[int, Process] = {}
 

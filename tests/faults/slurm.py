@@ -92,6 +92,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": Rules(trainer=Hung()),
+    "goes straight on": SCENARIOS["plain"],
+    "goes on elsewhere": SCENARIOS["plain"],
 }
 
 
