@@ -167,9 +167,7 @@ def _take_over(
     by_key = {key: one for key, one in documents.items() if check.passes(key, one, _last(key, entries, by_region))}
     keys = documents.keys() - by_key.keys()
     kept_count = 0
-    old = [
-        key for key in entries if key.market in part.markets and (part.regions is None or key.region in part.regions)
-    ]
+    old = [key for key in entries if part.covers(*key[:3])]
     before = {key[:3]: entries[key] for key in old}
     here = {key[:3] for key in by_key}
     held_here = {key[:3] for key in keys} - here

@@ -19,7 +19,7 @@ from pricing.grades import Market, PriceGrade
 from pricing.held_prices import HeldPrice
 from pricing.merge import KnownPrices, Merged, News, let_through, merge
 from pricing.overlay import Overlay, overlaid, overlay_text
-from pricing.sources import aws, aws_account, azure, gcp, small_vendors
+from pricing.sources import aws, aws_account, azure, gcp, ibm, small_vendors
 from pricing.table_text import Source
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
 
 def price_sources() -> dict[str, Source]:
     """Where refreshed prices come from, by id."""
-    sources = (*aws.SOURCES, *aws_account.SOURCES, *gcp.SOURCES, *azure.SOURCES, *small_vendors.SOURCES)
+    modules = (aws, aws_account, gcp, azure, ibm, small_vendors)
+    sources = [source for module in modules for source in module.SOURCES]
     return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in sources}
 
 
@@ -201,13 +202,8 @@ def _overlay_of(provider: str, rows: Sequence[OfferRow], read_on: date, shipped:
 
 
 def _is_read_again(held_price: HeldPrice, parts: Iterable[PricePart]) -> bool:
-    """Whether the market and region of a held price were read again: what was read decides then."""
-    return any(
-        not part.error
-        and held_price.key.market in part.markets
-        and (part.regions is None or held_price.key.region in part.regions)
-        for part in parts
-    )
+    """Whether what a held price is of was read again: what was read decides then."""
+    return any(not part.error and part.covers(*held_price.key[:3]) for part in parts)
 
 
 def _contents(overlay: Overlay) -> dict[str, Any]:

@@ -11,6 +11,7 @@ READERS: Mapping[str, str] = {
     "gcp": "pricing.sources.news:read_gcp",
     "azure": "pricing.sources.news:read_azure",
     "huggingface": "pricing.sources.small_vendors:read_huggingface",
+    "ibm": "pricing.sources.ibm:read_ibm",
     "lambda": "pricing.sources.small_vendors:read_lambda",
     "runpod": "pricing.sources.small_vendors:read_runpod",
 }
@@ -25,6 +26,8 @@ NEEDED_TO_READ: Mapping[tuple[str, Market], str] = {
     ("azure", Market.SPOT): "",
     ("huggingface", Market.ON_DEMAND): "",
     ("huggingface", Market.SPOT): "",
+    ("ibm", Market.ON_DEMAND): "",
+    ("ibm", Market.SPOT): "",
     ("lambda", Market.ON_DEMAND): "an API key",
     ("lambda", Market.SPOT): "an API key",
     ("runpod", Market.ON_DEMAND): "an API key",

@@ -111,7 +111,8 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricePart:
-    """A piece of a provider's prices that was read whole or failed whole: these markets in these regions (None: all).
+    """A piece of a provider's prices that was read whole or failed whole: these markets in these regions, of these
+    machine types (None: all).
 
     `error` says why it failed; what was known of it before stays.
     """
@@ -119,9 +120,18 @@ class PricePart:
     name: str
     markets: frozenset[Market]
     regions: frozenset[str] | None
+    types: frozenset[str] | None = None
     parsed: Parsed = field(default_factory=Parsed)
     error: str = ""
     unreachable: bool = False
+
+    def covers(self, region: str, instance_type: str, market: Market) -> bool:
+        """Whether a price is of this part."""
+        return (
+            market in self.markets
+            and (self.regions is None or region in self.regions)
+            and (self.types is None or instance_type in self.types)
+        )
 
     def read(self, parse: Callable[[], Parsed]) -> PricePart:
         """The part as `parse` has it, or with what was in the way."""

@@ -23,6 +23,7 @@ from pricing.money import to_micro
 from pricing.overlay import Overlay, overlaid, overlay_text
 from pricing.refresh import price_sources
 from pricing.sources import aws, aws_account, azure, gcp
+from pricing.sources.ibm import parse_plan, parse_profiles
 from pricing.sources.offerings import parse_azure, parse_google
 from pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
 from pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
@@ -88,6 +89,8 @@ def make_targets(tables: Tables) -> list[Target]:
             "azure offerings", _bytes(_SIZES), _nothing(lambda content: parse_azure(_json(content), "eastus")), True
         ),
         Target("huggingface list", _bytes(_HARDWARE), lambda content: parse_huggingface(content, TODAY), True),
+        Target("ibm plan", _bytes(_IBM_PLAN), lambda content: parse_plan(content, _IBM, TODAY), True),
+        Target("ibm profiles", _bytes(_IBM_PROFILES), _nothing(parse_profiles), True),
         Target("lambda list", _bytes(_INSTANCE_TYPES), lambda content: parse_lambda(content, TODAY), True),
         Target("runpod list", _bytes(_GPUS), lambda content: parse_runpod(content, TODAY), True),
     ]
@@ -112,6 +115,29 @@ _CHANGE = {
     "Timestamp": 3,
 }
 _HARDWARE = [{"name": "t4-small", "unitCostMicroUSD": 6667, "unitLabel": "minute"}]
+_IBM = "gx3d-160x1792x8h100"
+_IBM_PLAN = {
+    "resources": [
+        {
+            "deployment_region": "us-south",
+            "metrics": [
+                {
+                    **{"metric_id": f"part-is.instance-hours-{_IBM}", "charge_unit": "Instance-Hour"},
+                    **{"charge_unit_quantity": 1, "effective_from": "2026-10-01T00:00:00Z"},
+                    "amounts": [
+                        {"country": "USA", "currency": "USD", "prices": [{"quantity_tier": 1, "price": 85.85}]}
+                    ],
+                }
+            ],
+        }
+    ]
+}
+_METERS = [{"unit": "INSTANCE_MULTI_TENANT", "quantity": "1"}]
+_MEASURES = [{"component": "instance", "deployments": [{"type": "multi-tenant", "plan": "a", "meters": _METERS}]}]
+_IBM_PROFILES = {
+    "count": 1,
+    "resources": [{"name": _IBM, "active": True, "metadata": {"other": {"profile": {"measures": _MEASURES}}}}],
+}
 _INSTANCE_TYPES = {"data": {"a": {"instance_type": {"name": "gpu_1x_a10", "price_cents_per_hour": 129}}}}
 _GPUS = {"gpus": [{"id": "NVIDIA H100 PCIe", "secure": True, "price": {"secure": 2.89}}]}
 _SKUS = {
