@@ -314,6 +314,13 @@ class Standing:
         furthest = next((ranked for rung in reversed(self._rungs) if (ranked := self._of(rung))), ())
         return next(iter(self._best_of(furthest, 1)), None)
 
+    @property
+    def best_so_far(self) -> int | None:
+        """The trial with the best newest result of those whose state is kept: of a sweep that ends here."""
+        kept = self.kept()
+        newest = {result.trial: result for result in sorted(self.results, key=lambda one: one.epochs)}
+        return next(iter(self._best_of([result for trial, result in newest.items() if trial in kept], 1)), None)
+
     def kept(self) -> set[int]:
         """Trials whose state may still be needed: those that a rung has yet to train, and the best of those that it has
         trained, as many as go on."""
@@ -353,7 +360,8 @@ class TableRow(Value):
 
 
 class SweepTable(Value):
-    """What a sweep has come to, as `sweep.json` has it. `best` is None while nobody knows it."""
+    """What a sweep has come to, as `sweep.json` has it. `best` is None while nobody knows it. `ended_early`: its time
+    or money ended before its last rung, and `best` is the best trial until then."""
 
     job_digest: str
     measure: Measure
@@ -362,10 +370,11 @@ class SweepTable(Value):
     best: int | None = None
     epochs: int
     grid_epochs: int
+    ended_early: bool = False
 
 
-def table_of(job: TrainingJob, results: Sequence[Result]) -> SweepTable:
-    """The table of a sweep after these results."""
+def table_of(job: TrainingJob, results: Sequence[Result], *, ended_early: bool = False) -> SweepTable:
+    """The table of a sweep after these results; `ended_early`: nothing more is trained."""
     trials = trials_of(job)
     rungs = rungs_of(job.epochs, len(trials))
     standing = Standing(rungs, len(trials), job.validation.measure, results)
@@ -381,7 +390,8 @@ def table_of(job: TrainingJob, results: Sequence[Result]) -> SweepTable:
             )
             for trial in trials
         ),
-        best=standing.best if standing.next_task() is None else None,
+        best=standing.best_so_far if ended_early else standing.best if standing.next_task() is None else None,
         epochs=planned_epochs(rungs),
         grid_epochs=job.epochs * len(trials),
+        ended_early=ended_early,
     )

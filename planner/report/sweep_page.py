@@ -61,6 +61,7 @@ def sweep_json(table: SweepTable, run_id: str) -> dict[str, Any]:
         "epochs": table.epochs,
         "grid_epochs": table.grid_epochs,
         "best": table.best,
+        "ended_early": table.ended_early,
         "trials": [
             {
                 "trial": row.trial,
@@ -79,7 +80,9 @@ def _below(table: SweepTable) -> list[str]:
     what = "accuracy on the held-out images" if table.measure is Measure.ACCURACY else "loss on the held-out images"
     done = sum(len(row.results) for row in table.trials)
     lines = [f"{what} after each rung; {table.epochs:,} epochs are planned, the full grid has {table.grid_epochs:,}"]
-    if table.best is not None:
+    if table.best is not None and table.ended_early:
+        lines.append(f"best so far: trial {table.best}, whose model is the run's; it ended before its last rung")
+    elif table.best is not None:
         lines.append(f"best: trial {table.best}, whose model is the run's")
     elif done:
         lines.append(f"{done} of {sum(rung.trials for rung in table.rungs)} trials of all rungs are done")
@@ -109,7 +112,8 @@ def _end(row: TableRow, table: SweepTable) -> str:
     furthest = max((result.epochs for result in row.results), default=0)
     further = [rung for rung in table.rungs if rung.epochs > furthest]
     is_over = further and sum(_at(one, further[0].epochs) is not None for one in table.trials) == further[0].trials
-    return "dropped" if (is_over or table.best is not None) and furthest else "-"
+    is_over = is_over or (table.best is not None and not table.ended_early)
+    return "dropped" if is_over and furthest else "-"
 
 
 def _value(value: JsonValue) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.errors import BadInputError, ThisMachineError
+from planner.runs.run import Phase
 from workloads.sweep import STATE, SweepTable, table_of
 from workloads.terminal_text import one_line
 
@@ -41,24 +42,51 @@ def read_table(run: Run, job: TrainingJob, store: RunStore | None) -> SweepTable
     if read.job_digest != job.digest():
         raise ThisMachineError(f"the table of run {run.run_id} is of another job")
     results = [result for row in read.trials for result in row.results]
+    early = read.ended_early
     known = {trial.number for trial in job.trials}
     shown = (result.model_copy(update={"failure": one_line(result.failure)}) for result in results)
-    return table_of(job, [result for result in shown if result.trial in known])
+    return table_of(job, [result for result in shown if result.trial in known], ended_early=early)
+
+
+def early_text(folder: Path) -> str:
+    """Before what a sweep ended whose model is in this folder, and which trial's that is; "" for any other model."""
+    raw = _read(folder / STATE)
+    try:
+        table = SweepTable.model_validate_json(raw) if raw is not None else None
+    except ValueError:
+        return ""
+    best = next((row for row in table.trials if row.trial == table.best), None) if table is not None else None
+    if table is None or not table.ended_early or best is None:
+        return ""
+    newest = max((result.epochs for result in best.results), default=0)
+    return (
+        f"the last rung of the sweep: the model is that of trial {best.trial}, the best so far, tested after epoch "
+        f"{newest} of {table.rungs[-1].epochs}"
+    )
+
+
+def _read(file: Path) -> bytes | None:
+    """What the file holds; None where it is not there, cannot be read, or is larger than any table."""
+    with suppress(OSError):
+        if file.is_file() and file.stat().st_size <= _MOST_BYTES:
+            return file.read_bytes()
+    return None
 
 
 def _places(run: Run, store: RunStore | None) -> Iterator[bytes]:
-    """What is at each of the places where a table may be, the newest first."""
-    if run.model_folder:
-        file = Path(run.model_folder) / STATE
-        with suppress(OSError):  # what cannot be read here is in the run directory too
-            if file.is_file() and file.stat().st_size <= _MOST_BYTES:
-                yield file.read_bytes()
+    """What is at each of the places where a table may be, the newest first. Where a run goes on, what it has brought
+    home is older."""
+    is_over = run.phase is Phase.DONE
+    at_home = _read(Path(run.model_folder) / STATE) if run.model_folder and is_over else None
+    if at_home is not None:  # what cannot be read here is in the run directory too
+        yield at_home
     if store is None:
         return
     steps = sorted(
         (int(match[1]), match[1]) for path in store.list("checkpoints") if (match := _CHECKPOINT.fullmatch(path))
     )
-    for path in (f"output/{STATE}", *(f"checkpoints/step-{text}/{STATE}" for _, text in reversed(steps))):
+    outputs = (f"output/{STATE}",) if is_over else ()
+    for path in (*outputs, *(f"checkpoints/step-{text}/{STATE}" for _, text in reversed(steps))):
         try:
             yield store.get(path, size=_MOST_BYTES)
         except KeyError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -132,7 +132,10 @@ class Simulated:
         done_at = schedule.trained_at(schedule.last_step)
         tail = 0.0 if course.max_steps is not None else course.evaluate_seconds + _SAVE_SECONDS
         done_at += timedelta(seconds=tail)
-        return _by_deadline(course, Ending(at=done_at, exit_code=EXIT_DONE, state="done"))
+        ending = _by_deadline(course, Ending(at=done_at, exit_code=EXIT_DONE, state="done"))
+        if ending.state == "deadline" and schedule.job.sweep is not None and _results_by(schedule, ending.at):
+            return Ending(at=ending.at, exit_code=EXIT_DONE, state="done")  # the best trial so far is brought home
+        return ending
 
     def stops(self, course: Course, asked_at: datetime) -> Ending | None:
         own = self.ends(course)
@@ -499,17 +502,28 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
     }
     files = {"model.keras": model, "metrics.json": json.dumps(metrics, indent=1).encode()}
     if job.sweep is not None:
-        files[STATE] = _sweep_table(job).model_dump_json(indent=1).encode()
+        files[STATE] = _sweep_table(schedule, at).model_dump_json(indent=1).encode()
     yield from _written(at, files)
 
 
-def _sweep_table(job: TrainingJob) -> SweepTable:
-    """Every trial that the rungs ask for, without figures: no net was trained."""
+def _results_by(schedule: _Schedule, at: datetime) -> Sequence[Result]:
+    """Of the trials that the rungs ask for, those that are trained by then, without figures: no net was trained."""
+    job, step = schedule.job, schedule.step_at(at)
     rungs = rungs_of(job.epochs, len(job.trials))
-    standing = Standing(rungs, len(job.trials), job.validation.measure)
+    planned = [images for rung in planned_images(job, schedule.images) for images in rung]
+    standing, images = Standing(rungs, len(job.trials), job.validation.measure), 0
     while (task := standing.next_task()) is not None:
+        images += planned[len(standing.results)]
+        if images // schedule.batch > step:
+            break
         standing = standing.with_result(Result(trial=task.trial, epochs=task.epochs))
-    return table_of(job, standing.results)
+    return standing.results
+
+
+def _sweep_table(schedule: _Schedule, at: datetime) -> SweepTable:
+    results = _results_by(schedule, at)
+    is_whole = table_of(schedule.job, results).best is not None
+    return table_of(schedule.job, results, ended_early=not is_whole)
 
 
 def _pilot_figures(schedule: _Schedule) -> dict[str, object]:

@@ -122,6 +122,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
 }
 SCENARIOS |= {
+    "sweep, reclaim": SCENARIOS["reclaim"],
+    # An epoch takes two minutes: the budget ends some trials before the last rung.
+    "sweep, budget": {"images_per_second": 400, "disks_stay": True},
+}
+SCENARIOS |= {
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],

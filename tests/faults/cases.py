@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from planner.runs.run import Outcome
 from tests.faults.points import nothing
 
 
@@ -39,6 +40,8 @@ class Case:
     happens without a death (Then.LEFT).
     `pilot`: it is a pilot (planner/runs/pilot.py), whose cap no ending may pass; `settings`: one that tries settings.
     `sweep`: the job has one, and the budget is the sweep's.
+    `end`: how its run ends where no death comes between. One that ends by its budget is a sweep, and brings its best
+    trial so far home.
     `compares`: it is the run that follows pilots, and measures its first machine: it goes straight on there where it
     takes one machine, and elsewhere where it takes two; what was agreed to, no ending may pass.
     `large_data`: its data needs a disk beside the one that a TPU comes with.
@@ -59,6 +62,7 @@ class Case:
     pilot: bool = False
     settings: bool = False
     sweep: bool = False
+    end: Outcome = Outcome.SUCCEEDED
     compares: bool = False
     large_data: bool = False
     draws: int = 0
@@ -84,6 +88,14 @@ CASES = (
         machines=2,
         most_points=50,
         sweep=True,
+    ),
+    Case(
+        name="sweep, budget",
+        then=(Then.STATUS, Then.ATTACH, Then.BESIDE),
+        budget_usd="0.12",
+        most_points=50,
+        sweep=True,
+        end=Outcome.BUDGET,
     ),
     Case(name="goes straight on", then=(Then.STATUS, Then.ATTACH, Then.BESIDE, Then.STOP), compares=True),
     Case(

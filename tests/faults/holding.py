@@ -144,9 +144,10 @@ class Holding:
         assert receipt is not None, f"{run.run_id} has no receipt"
         told = receipt["outcome"], receipt["attempts"]
         assert told == (run.outcome, len(run.attempts)), f"{run.run_id}: {run.outcome}, and its receipt says {told}"
-        if run.outcome is Outcome.SUCCEEDED and run.max_steps is None:
+        ended_early = "last rung of the sweep" in (run.message or "")
+        if (run.outcome is Outcome.SUCCEEDED or ended_early) and run.max_steps is None:
             model = self.computer.model_of(run.run_id) / "model.keras"
-            assert model.is_file(), f"{run.run_id} has succeeded, and its model is not at home"
+            assert model.is_file(), f"{run.run_id} has {run.outcome}, and its model is not at home"
 
     def _ended_in_time(self, row: Lived, run: Run) -> None:
         """By its deadline and the timers' grace, whatever became of the client."""

@@ -127,6 +127,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
+SCENARIOS |= {"sweep, budget": {"throughput_factor": 0.13, "disks_stay": True}}
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],

@@ -45,7 +45,6 @@ TIMER_GRACE = timedelta(minutes=5, seconds=30)
 ENDING_SOON = timedelta(seconds=25)
 """How long a wish to stop may be on its way: the launch sends it when it next looks (10 s), and an agent reads it when
 it next looks (15 s). What trains to its end within that time has succeeded."""
-_BOTH = frozenset({Outcome.SUCCEEDED, Outcome.INTERRUPTED})
 _ENDING = (Phase.COLLECTING, Phase.TEARING_DOWN, Phase.DONE)
 
 
@@ -57,12 +56,15 @@ class Scene:
     trial: Trial
     names: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
-    allowed: frozenset[Outcome] = frozenset({Outcome.SUCCEEDED})
+    allowed: frozenset[Outcome] = frozenset()
     wished_at: datetime | None = None
     """When a person asked for the end of what is there."""
     looking: tuple[datetime, list[Lived]] | None = None
     """When the first command after the death began, and the ledger as it was then."""
     useless: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        self.allowed = frozenset({self.trial.case.end})
 
     def answer(self, message: tuple[Any, ...]) -> Any:
         match message[0]:
@@ -143,7 +145,7 @@ def _after_death(scene: Scene) -> None:
         case _:
             made = [row for row in desk.cloud.ledger() if row.machine]
             whole = len(made) >= trial.case.machines and any(row.remaining for row in made[trial.case.machines - 1 :])
-            scene.allowed = frozenset({Outcome.SUCCEEDED}) if whole else _BOTH
+            scene.allowed = frozenset({trial.case.end} | (set() if whole else {Outcome.INTERRUPTED}))
             if trial.case.pilot and not made:
                 scene.allowed |= {Outcome.FAILED}  # nothing was made, and a run that measures is not continued
             desk.cloud.pass_time(now + timedelta(seconds=Random(trial.name).choice(PAUSES)))
@@ -154,7 +156,7 @@ def _taken_up(scene: Scene) -> None:
     """Another command takes the run up where its client died."""
     desk, trial = scene.desk, scene.trial
     if trial.then is Then.ATTACH:
-        scene.allowed = frozenset({Outcome.SUCCEEDED})
+        scene.allowed = frozenset({trial.case.end})
         forked(lambda ask: clients.attach(desk, ask), scene.answer)
         return
     if trial.then is Then.TWICE:
@@ -172,6 +174,9 @@ def _verdict(scene: Scene) -> Verdict:
     if trial.then is Then.NEVER:
         limit = _until_when(desk) + TIMER_GRACE
         leaked += [row.id for row in machines if row.ended_at is not None and row.ended_at > limit]
+    if trial.case.end is Outcome.BUDGET:
+        limit = _until_when(desk)
+        leaked += [f"{row.id} beyond its budget" for row in machines if row.ended_at is None or row.ended_at > limit]
     if trial.then is Then.SWEEP:
         leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.remaining]
     if trial.point is None and trial.case.most_points is not None:

@@ -82,7 +82,8 @@ def without_receipt(settings: Settings, run: Run, model: Path) -> str:
         return "there is no receipt"
     if (receipt["outcome"], receipt["attempts"]) != (run.outcome, len(run.attempts)):
         return f"the receipt says {receipt['outcome']} after {receipt['attempts']} attempts"
-    if run.outcome is not Outcome.SUCCEEDED:
+    ended_early = run.outcome is Outcome.BUDGET and "last rung of the sweep" in (run.message or "")
+    if run.outcome is not Outcome.SUCCEEDED and not ended_early:
         return ""
     if run.max_steps is None and not (model / "model.keras").is_file():
         return "the model is not at home"

@@ -87,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--as-try", choices=TRY_KINDS, help="be one of these, which ends when its standard input does")
     parser.add_argument("--until-epoch", type=_positive, help="pause after this epoch: a trial of a sweep")
     parser.add_argument(
+        "--write-now",
+        action="store_true",
+        help="train no further: test the newest checkpoint and write the output of it, as a sweep does that ends early",
+    )
+    parser.add_argument(
         "--with-parent", action="store_true", help="end as soon as standard input does: its other end is the parent's"
     )
     parser.add_argument("--deadline-unix", type=float, help="seconds since 1970; write a checkpoint and end by then")
@@ -120,6 +125,7 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             is_try=options.as_try is not None,
             rate_only=options.as_try == RATE_ONLY,
             until_epoch=options.until_epoch,
+            writes_now=options.write_now,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"

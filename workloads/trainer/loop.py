@@ -47,7 +47,8 @@ def train(job: TrainingJob, setting: Setting) -> None:
     saver = _saver(ready, setting)
     watch = TrainingWatch(ready.schedule, setting.limits, setting.progress, setting.clock, saver, agreement)
     try:
-        _fit(ready, setting, watch)
+        if not setting.limits.writes_now:
+            _fit(ready, setting, watch)
     except StepsDone:
         is_pilot = setting.limits.until_steady
         figures = pilot_figures(ready, setting, watch, _training_feed(ready, ready.schedule)) if is_pilot else {}

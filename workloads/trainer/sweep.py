@@ -35,6 +35,7 @@ from workloads.trainer.errors import (
     EXIT_DONE,
     EXIT_STOPPED,
     BadInputError,
+    DeadlineReached,
     DivergedError,
     TrainerError,
     TrainingStopped,
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.5
 _RESERVED_SECONDS = 10.0
 """Between the deadline of a trial and that of the sweep: its last checkpoint is linked into the sweep's."""
+_LEAST_OUTPUT_SECONDS = 20.0
+_SLOWER = 1.5
+"""How much longer a process that writes the output may take than others took to start and to test (assumed)."""
 _PART = "trial-"
 
 
@@ -102,7 +106,21 @@ class _Sweep:
         self._relay = Relay(job, self._rungs, setting.progress, setting.clock)
 
     def run(self) -> None:
-        """Go from task to task until the best trial is known, and bring out its model."""
+        """Train until the best trial is known, or there is no time for more, and bring out its model."""
+        try:
+            try:
+                self._train_all()
+            except DeadlineReached:
+                best = self._standing.best_so_far
+                if best is None:
+                    raise
+                self._finish(self._trials[best], ended_early=True)
+        except (TrainingStopped, DeadlineReached) as reason:
+            self._relay.tell_end(State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE)
+            raise
+
+    def _train_all(self) -> None:
+        """Go from task to task until the best trial is known, and let it write its output."""
         self._relay.stand_at(self._standing.done())
         while (task := self._standing.next_task()) is not None:
             self._discard_others(task)
@@ -137,11 +155,14 @@ class _Sweep:
         figures = result.model_dump() | {"failure": result.failure[:MOST_FAILURE]}
         return Result(trial=trial.number, epochs=task.epochs, **figures)
 
-    def _finish(self, best: Trial) -> None:
-        """Let the best trial write its output, and make it the run's."""
+    def _finish(self, best: Trial, *, ended_early: bool = False) -> None:
+        """Let the best trial write its output, and make it the run's. With `ended_early` it is as it is trained by now.
+
+        Raises TrainerError, and TrainingStopped or DeadlineReached where there was no time for it.
+        """
         self._prepared(best)
-        self._run_process(best, None, ())
-        table = table_of(self._job, self._standing.results)
+        self._run_process(best, None, ("--write-now",) if ended_early else ())
+        table = table_of(self._job, self._standing.results, ended_early=ended_early)
         output = self._setting.run_dir / "output"
         try:
             adopt_output(output, self._folder_of(best.number) / "output", STATE, _table_text(table))
@@ -153,7 +174,11 @@ class _Sweep:
     def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
         """The trainer on one trial, to its end. Raises TrainerError, TrainingStopped or DeadlineReached."""
         limits, clock = self._setting.limits, self._setting.clock
-        self._raise_if_due()
+        # What ends early writes its output within this time.
+        needs = _RESERVED_SECONDS if task is None else self._needed_seconds()
+        reason = stop_reason(limits, clock, needs)
+        if reason is not None:
+            raise reason
         folder = self._folder_of(trial.number)
         process = self._start((*self._arguments(folder), *more))
         progress = folder / "attempts" / str(self._attempt) / "progress.jsonl"
@@ -161,26 +186,23 @@ class _Sweep:
         is_asked = False
         while (code := process.wait(_LOOK_SECONDS)) is None:
             tail.look()
-            if stop_reason(limits, clock, _RESERVED_SECONDS) is not None and not is_asked:
+            needs = _RESERVED_SECONDS if task is None else self._needed_seconds()
+            if not is_asked and stop_reason(limits, clock, needs) is not None:
                 is_asked = True
                 process.stop()
         tail.look()
         # A signal to all processes may end that of the trial before it can say so.
         if code in (EXIT_STOPPED, EXIT_DEADLINE) or (code != EXIT_DONE and stop_reason(limits, clock) is not None):
-            self._end_early()
+            raise stop_reason(limits, clock, needs + _RESERVED_SECONDS) or TrainingStopped("the trial was stopped")
         if code != EXIT_DONE:
             raise _failure(code, trial, folder / "attempts" / str(self._attempt) / "status.json")
 
-    def _raise_if_due(self) -> None:
-        if stop_reason(self._setting.limits, self._setting.clock, _RESERVED_SECONDS) is not None:
-            self._end_early()
-
-    def _end_early(self) -> None:
-        """Raises TrainingStopped or DeadlineReached."""
-        reason = stop_reason(self._setting.limits, self._setting.clock, 2 * _RESERVED_SECONDS)
-        reason = reason or TrainingStopped("the trial was stopped")
-        self._relay.tell_end(State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE)
-        raise reason
+    def _needed_seconds(self) -> float:
+        """Between the deadline and the end of the last trial. Where some trial has a result, the best one writes its
+        output then, in a process of its own."""
+        if self._standing.best_so_far is None:
+            return _RESERVED_SECONDS
+        return _RESERVED_SECONDS + max(_LEAST_OUTPUT_SECONDS, _SLOWER * self._relay.output_seconds)
 
     def _arguments(self, folder: Path) -> tuple[str, ...]:
         setting = self._setting

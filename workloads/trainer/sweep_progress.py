@@ -34,6 +34,7 @@ class Relay:
         self._peak_memory_bytes: int | None = None
         self._last_end: Line = {}
         self._is_told = False
+        self._start_seconds = self._test_seconds = 0.0
         self.images = 0
         """Of the data set; 0 until the first trial has counted them."""
         self._planned: list[list[int]] = []
@@ -48,6 +49,11 @@ class Relay:
     def step(self) -> int:
         """How far the sweep is, of `total_steps`."""
         return (self._images_done() + self._within_images) // self._job.global_batch_size
+
+    @property
+    def output_seconds(self) -> float:
+        """The longest start of a process up to its first step, and the longest test, of this attempt; 0 before."""
+        return self._start_seconds + self._test_seconds
 
     @property
     def total_steps(self) -> int:
@@ -74,7 +80,7 @@ class Relay:
     def of_task(self, trial: Trial, task: Task | None, path: Path, checkpointed: Callable[[], None]) -> Tail:
         """Follow what the process of a trial tells in the file at `path`; `task` None: it writes its output.
         `checkpointed` is called after each of its checkpoints."""
-        taken = _Taken(trial, task, checkpointed)
+        taken = _Taken(trial, task, checkpointed, self._clock.monotonic())
         return Tail(path, lambda line: self._take(taken, line))
 
     def tell_end(self, state: State) -> None:
@@ -112,6 +118,8 @@ class Relay:
                 self._move(taken, int(line["step"]))
                 taken.checkpointed()
             case "phase":
+                if line["name"] == "evaluate":
+                    self._test_seconds = max(self._test_seconds, float(line["seconds"]))
                 self._progress.event("phase", name=line["name"], seconds=line["seconds"])
             case "warning":
                 self._progress.warn(f"trial {taken.trial.number}: {line['message']}")
@@ -138,6 +146,9 @@ class Relay:
 
     def _advance(self, taken: _Taken, line: Line) -> None:
         self._move(taken, int(line["step"]))
+        if not taken.has_stepped:
+            taken.has_stepped = True
+            self._start_seconds = max(self._start_seconds, self._clock.monotonic() - taken.began)
         more = {"epoch": self.epoch, "step": self.step, "trial": taken.trial.number}
         self._progress.event(str(line["event"]), **{**_fields(line), **more})
         self._progress.status(State.RUNNING, epoch=self.epoch, step=self.step)
@@ -163,13 +174,16 @@ class Relay:
 
 @dataclass(slots=True)
 class _Taken:
-    """The trial that is followed; of its own steps where this process began, and those of an epoch."""
+    """The trial that is followed, and when its process began, in steady seconds; of its own steps where this process
+    began, and those of an epoch."""
 
     trial: Trial
     task: Task | None
     checkpointed: Callable[[], None]
+    began: float
     first_step: int = 0
     steps_per_epoch: int = 1
+    has_stepped: bool = False
 
 
 class Tail:

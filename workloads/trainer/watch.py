@@ -44,7 +44,8 @@ class Limits:
     the steps of this process, and makes it a measuring run; `max_seconds` are those behind the first step, which
     compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough:
     `is_try` by shorter windows, and with `rate_only` it measures nothing beside its rate. `until_epoch`
-    pauses a trial of a sweep at the end of that epoch, with a checkpoint and a test."""
+    pauses a trial of a sweep at the end of that epoch, with a checkpoint and a test. `writes_now`: nothing more is
+    trained, and the newest checkpoint is tested and becomes the output."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
@@ -54,6 +55,7 @@ class Limits:
     is_try: bool = False
     rate_only: bool = False
     until_epoch: int | None = None
+    writes_now: bool = False
     stop: StopRequest = field(default_factory=StopRequest)
 
 

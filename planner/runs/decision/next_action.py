@@ -406,6 +406,13 @@ def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
     return End(Outcome.DEADLINE, "the deadline has passed")
 
 
+def early_end(run: Run, why: str) -> End:
+    """The end of a run whose results are at home though its time or money was up before all was trained; `why` says
+    what they are."""
+    limit, outcome = ("budget", Outcome.BUDGET) if _by_budget(run) else ("deadline", Outcome.DEADLINE)
+    return End(outcome, f"the {limit} was reached before {why}")
+
+
 def _by_budget(run: Run) -> bool:
     """Whether the newest attempt ends before the run's deadline: its own deadline is when the budget is used up."""
     attempt_end = run.attempts[-1].deadline

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planner.errors import PlanError, TeardownUnverifiedError
-from planner.runs.decision.next_action import End
+from planner.runs.decision.next_action import End, early_end
 from planner.runs.directory.proofs import Vouched
 from planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
 from planner.runs.execution.collect import collect, failure_of
 from planner.runs.execution.teardown import Seen, Teardown
 from planner.runs.run import Attempt, Outcome, Phase, Run
+from planner.runs.sweep_table import early_text
 from providers.agent.schema import MOST_TEXT
 from providers.base import Instance, InstanceState, Provider
 from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
@@ -68,8 +69,11 @@ class Finisher:
             # Its checkpoints stay: only a success deletes them, and the same job can go on from them.
             self.end(run, End(Outcome.FAILED, error.message))
             raise
-        failure = failure_of(Path(run.model_folder))
-        return self.end(run, End(Outcome.FAILED, failure) if failure else End(Outcome.SUCCEEDED, ""))
+        folder = Path(run.model_folder)
+        if failure := failure_of(folder):
+            return self.end(run, End(Outcome.FAILED, failure))
+        early = early_text(folder)
+        return self.end(run, early_end(run, early) if early else End(Outcome.SUCCEEDED, ""))
 
     def end(self, run: Run, action: End) -> Run:
         """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""

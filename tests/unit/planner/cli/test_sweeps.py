@@ -110,3 +110,34 @@ def test_a_run_without_a_sweep_has_no_table(tmp_path: Path) -> None:
     said = plan("history", "--sweep", run["run_id"])
     assert (said.code, "has no sweep" in said.err) == (2, True)
     assert "--sweep shows one run" in plan("history", "--sweep", run["run_id"], "--all").err
+
+
+@pytest.mark.slow
+def test_a_budget_that_ends_before_the_last_rung_brings_the_best_trial_so_far_home(tmp_path: Path) -> None:
+    """Its machine is slower than was estimated. With more money it goes on where it was."""
+    (tmp_path / "scenario.toml").write_text("start = 2026-11-21T12:00:00Z\nthroughput_factor = 0.4\n")
+    job = JOB.replace("epochs: 9\n", "epochs: 270\non_slow: continue\n")
+    (tmp_path / "job.yaml").write_text(job)
+    cost = json.loads(plan("estimate", "job.yaml", *SIM, "--json").out)["candidates"][0]["cost_usd"]
+    (tmp_path / "job.yaml").write_text(job.replace("budget_usd: 8", f"budget_usd: {1.2 * cost:.4f}"))
+    said = plan("launch", "job.yaml", *SIM, "--yes")
+    assert said.code == 8, said.err
+    assert "the budget was reached before the last rung of the sweep: the model is that of trial 1" in said.err
+    assert "goes on from the newest checkpoint" in said.err
+    (run,) = json.loads(plan("history", "--json").out)
+    assert (run["outcome"], run["receipt"]["actual_usd"] <= 1.2 * cost) == ("budget", True)
+    folder = tmp_path / f"flowers-{run['run_id']}"
+    assert run["receipt"]["model_folder"] == str(folder)
+    first = (folder / "model.keras").read_bytes()
+    shown = plan("history", "--sweep", run["run_id"])
+    assert "best so far: trial 1, whose model is the run's; it ended before its last rung" in shown.out
+    table = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
+    assert table["ended_early"]
+    assert sum(len(row["results"]) for row in table["trials"]) < 13
+    (tmp_path / "job.yaml").write_text(job.replace("budget_usd: 8", "budget_usd: 80"))
+    said = plan("launch", "job.yaml", *SIM, "--yes")
+    assert said.code == 0, said.err
+    assert (folder / "model.keras").read_bytes() != first
+    table = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
+    assert not table["ended_early"]
+    assert sum(len(row["results"]) for row in table["trials"]) == 13

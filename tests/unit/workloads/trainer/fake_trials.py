@@ -30,7 +30,9 @@ class FakeTrial:
     """What was started by all of them, as `trial:epoch`; set by `trials`."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        self._writes_now = "--write-now" in arguments
+        words = [word for word in arguments if word != "--write-now"]
+        given = dict(zip(words[::2], words[1::2], strict=True))
         self._folder, self._attempt = Path(given["--run-dir"]), given["--attempt"]
         self._job = job_from_json(Path(given["--job"]).read_text(encoding="utf-8"))
         self._until = int(given["--until-epoch"]) if "--until-epoch" in given else None
@@ -65,7 +67,10 @@ class FakeTrial:
             total_steps=steps * job.epochs, resumed_from_step=step,
         )  # fmt: skip
         first = step
-        for epoch in range(step // steps + 1, (self._until or job.epochs) + 1):
+        last = step // steps if self._writes_now else self._until or job.epochs
+        if self._writes_now:
+            yield
+        for epoch in range(step // steps + 1, last + 1):
             step, weights = epoch * steps, hashlib.sha256(weights + str(epoch).encode()).digest()
             progress.event("epoch", epoch=epoch, step=step, loss=1.0)
             store.save(

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tests.unit.workloads.trainer.builders import a_job, events
 from tests.unit.workloads.trainer.fake_trials import IMAGES, FakeTrial, Killed, a_swept_job, killed_before, trials
 from workloads.job import TrainingJob
 from workloads.sweep import SweepTable, planned_images
-from workloads.trainer.errors import BadInputError, DivergedError, TrainerError, TrainingStopped
+from workloads.trainer.errors import (
+    EXIT_DEADLINE,
+    BadInputError,
+    DeadlineReached,
+    DivergedError,
+    TrainerError,
+    TrainingStopped,
+)
 from workloads.trainer.output import MODEL
 from workloads.trainer.prepare import Setting
 from workloads.trainer.process_group import ProcessGroup
@@ -245,3 +256,98 @@ def test_a_sweep_is_not_measured_nor_trained_by_several_processes(tmp_path: Path
         sweep(tmp_path, start, limits=Limits(checkpoint_every_seconds=600, max_steps=3))
     with pytest.raises(BadInputError, match="a sweep is trained by one process"):
         sweep(tmp_path, start, group=ProcessGroup(rank=0, processes=2, coordinator="127.0.0.1:1"))
+
+
+LOOK_SECONDS = 4.0
+
+
+class Timed:
+    """A clock that moves on as trials train, at each look."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.clock = Clock(wall=lambda: self.seconds, monotonic=lambda: self.seconds)
+
+    def trials(self) -> tuple[type[FakeTrial], list[str]]:
+        """Trainers that take time by this clock, and what was started."""
+
+        def wait(trial: FakeTrial, seconds: float) -> int | None:
+            self.seconds += LOOK_SECONDS
+            return FakeTrial.wait(trial, seconds)
+
+        return trials(wait=wait)
+
+    def sweep(self, run_dir: Path, deadline: float, attempt: int = 1) -> list[str]:
+        """Until then, and what was started."""
+        start, started = self.trials()
+        limits = Limits(checkpoint_every_seconds=600, deadline_unix=deadline)
+        progress = Progress(run_dir / "attempts" / str(attempt), self.clock)
+        setting = Setting(
+            run_dir=run_dir, data_dir=run_dir / "data", limits=limits, progress=progress, clock=self.clock
+        )
+        train_sweep(JOB, setting, attempt, start)
+        return started
+
+
+# 21 epochs in 13 processes, the output of the best, and a look at the end of each process.
+WHOLE_SECONDS = 36 * LOOK_SECONDS
+
+
+@pytest.mark.slow
+@given(st.floats(0, 2 * WHOLE_SECONDS))
+@example(19 * LOOK_SECONDS)  # within the first rung
+@example(25 * LOOK_SECONDS)  # within the second
+@example(35 * LOOK_SECONDS)  # within the last
+@settings(deadline=None, max_examples=5)
+def test_a_sweep_that_has_no_time_for_its_last_rung_brings_its_best_trial_home(deadline: float) -> None:
+    """At whatever instant: what is the best of the trials that have a result, and never later than the deadline."""
+    with tempfile.TemporaryDirectory() as folder:
+        timed, run_dir = Timed(), Path(folder) / "run"
+        try:
+            timed.sweep(run_dir, deadline)
+        except DeadlineReached:
+            assert not events(run_dir, name="trial")[1:], "no trial had a result"
+            assert not (run_dir / "output").exists()
+            return
+        model, table = results(run_dir)
+        is_whole = sum(len(row["results"]) for row in table["trials"]) == 13
+        assert table["ended_early"] is not is_whole
+        assert timed.seconds <= deadline
+        newest = {row["trial"]: row["results"][-1]["accuracy"] for row in table["trials"] if row["results"]}
+        furthest = max(len(row["results"]) for row in table["trials"])
+        rivals = {row["trial"] for row in table["trials"] if row["results"] and len(row["results"]) >= furthest - 1}
+        if not is_whole:
+            assert newest[table["best"]] == max(newest[trial] for trial in rivals)
+        assert (run_dir / "output" / MODEL).read_bytes() == model
+        assert events(run_dir, name="end")[0]["state"] == "done"
+        # With more time it goes on, and ends as a sweep that had it from the first.
+        again = timed.sweep(run_dir, deadline + WHOLE_SECONDS * 2, attempt=2)
+        assert again if not is_whole else len(again) == 1
+        assert results(run_dir) == whole_of_timed()
+
+
+@cache
+def whole_of_timed() -> tuple[bytes, dict[str, Any]]:
+    with tempfile.TemporaryDirectory() as folder:
+        Timed().sweep(Path(folder) / "run", 1e9)
+        return results(Path(folder) / "run")
+
+
+def test_where_there_is_no_time_for_the_output_the_deadline_ends_it(tmp_path: Path) -> None:
+    timed = Timed()
+    start, _ = timed.trials()
+
+    def slow(trial: FakeTrial, seconds: float) -> int | None:
+        timed.seconds += 1000.0 if trial._writes_now else LOOK_SECONDS
+        if trial._writes_now:
+            trial.stop()
+            return EXIT_DEADLINE
+        return FakeTrial.wait(trial, seconds)
+
+    start.wait = slow  # type: ignore[method-assign,assignment]
+    limits = Limits(checkpoint_every_seconds=600, deadline_unix=20 * LOOK_SECONDS)
+    progress = Progress(tmp_path / "attempts" / "1", timed.clock)
+    setting = Setting(run_dir=tmp_path, data_dir=tmp_path / "data", limits=limits, progress=progress, clock=timed.clock)
+    with pytest.raises(DeadlineReached):
+        train_sweep(JOB, setting, 1, start)
+    assert [line["state"] for line in events(tmp_path, name="end")] == ["deadline"]
