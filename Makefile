@@ -19,7 +19,7 @@ help:
 	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
 	@echo "make sizes   install each extra by itself and write its size into docs/installation.md (needs the network)"
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
-	@echo "make machine  boot what a rented machine gets in QEMU, and see it off at its deadline with a dead disk (root, Debian)"
+	@echo "make machine  boot what a rented machine gets in QEMU, do it harm, and see it off at its deadline (root, Debian, half an hour)"
 	@echo "make browser install Chromium (root, Debian) and axe-core, for the tests of pages in make check"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
@@ -83,7 +83,7 @@ docker: engine
 # Its disk is made once; a trial takes a quarter of an hour without KVM.
 machine: $(VENV)/.dev
 	scripts/machine.sh
-	MACHINE=true $(BIN)/pytest -m e2e --numprocesses 5 -q tests/e2e/computer
+	MACHINE=true $(BIN)/pytest --numprocesses 3 --maxschedchunk 1 -q tests/e2e/computer
 
 azurite:
 	@scripts/azurite.sh

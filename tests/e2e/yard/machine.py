@@ -151,14 +151,7 @@ def boot(machine: Machine, site: Site) -> tuple[Running, str]:
     """It, and its address. Raises subprocess.CalledProcessError."""
     namespace, address = site.network.machine()
     folder = site.folder / namespace
-    identity = Identity(
-        cloud=machine.cloud,
-        name=machine.name,
-        region=machine.region,
-        user_data=machine.user_data,
-        credentials=machine.credentials,
-        token=machine.token,
-    )
+    identity = identity_of(machine)
     layers = {} if site.layers is None else _shared_layers(site.layers, folder / "docker")
     mounts = {**_laid_out(machine, folder), **layers, str(site.authority): "/etc/ssl/certs/yard.pem:ro"}
     disk = (
@@ -177,6 +170,18 @@ def boot(machine: Machine, site: Site) -> tuple[Running, str]:
         site.image,
     ).strip()
     return Running(machine, container, identity, folder), address
+
+
+def identity_of(machine: Machine) -> Identity:
+    """What the metadata service knows of it."""
+    return Identity(
+        cloud=machine.cloud,
+        name=machine.name,
+        region=machine.region,
+        user_data=machine.user_data,
+        credentials=machine.credentials,
+        token=machine.token,
+    )
 
 
 def start(running: Running) -> None:
@@ -204,7 +209,7 @@ def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
     (folder / "etc" / "gpus").write_text("".join(f"{line}\n" for line in machine.gpus))
     if machine.hides_gpus:
         (folder / "etc" / "hidden").touch()
-    for name, value in _firmware(machine).items():
+    for name, value in firmware(machine).items():
         (folder / "etc" / "dmi" / name).write_text(f"{value}\n")
     source = _DATASOURCES[machine.cloud]
     (folder / "datasource.cfg").write_text(f"datasource_list: [ {source} ]\n")
@@ -218,10 +223,15 @@ def _laid_out(machine: Machine, folder: Path) -> Mapping[str, str]:
     }
     if machine.cloud == "azure":
         # The disc with which Azure provisions. Its other half, IMDS by way of DHCP, is left out: no DHCP here.
-        data = base64.b64encode(machine.user_data.encode()).decode()
-        (folder / "seed" / "ovf-env.xml").write_text(_OVF.format(name=escape(machine.name), data=data))
+        (folder / "seed" / "ovf-env.xml").write_text(provisioning(machine))
         mounts["seed"] = "/var/lib/cloud/seed/azure:ro"
     return {f"{folder}/{name}": target for name, target in mounts.items()}
+
+
+def provisioning(machine: Machine) -> str:
+    """What the disc says with which Azure provisions a machine."""
+    data = base64.b64encode(machine.user_data.encode()).decode()
+    return _OVF.format(name=escape(machine.name), data=data)
 
 
 def _shared_layers(source: Path, target: Path) -> Mapping[str, str]:
@@ -240,7 +250,7 @@ def _shared_layers(source: Path, target: Path) -> Mapping[str, str]:
     return {str(source / "overlay2"): f"{_LAYERS}:ro"}
 
 
-def _firmware(machine: Machine) -> Mapping[str, str]:
+def firmware(machine: Machine) -> Mapping[str, str]:
     """By which an image's cloud-init knows its cloud."""
     number = str(uuid.uuid5(uuid.NAMESPACE_OID, machine.name))
     ec2 = f"ec2{number[3:]}"

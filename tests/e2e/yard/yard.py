@@ -10,16 +10,17 @@ import threading
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.doubles.registry import Registry, RegistryServer
 from tests.doubles.waiting import until
 from tests.e2e.yard import certificate, machine
+from tests.e2e.yard.host_agent import HostAgent
 from tests.e2e.yard.machine import Machine, Running
 from tests.e2e.yard.metadata import Metadata
 from tests.e2e.yard.names import Names
-from tests.e2e.yard.network import GATEWAY, HOST_AGENT, METADATA, Network, Relay
+from tests.e2e.yard.network import GATEWAY, METADATA, Network, Relay
 
 FIRST, SECOND, OWN = "registry-1.docker.io", "public.ecr.aws", "registry.example"
 BLOB = "blob.example"
@@ -43,7 +44,7 @@ class Yard:
         self._relays: dict[str, Relay] = {}
         self._running: list[Running] = []
 
-    def __enter__(self) -> Yard:
+    def __enter__(self) -> Self:
         forget_the_dead()
         self._folder.mkdir()
         self._network.__enter__()
@@ -54,12 +55,9 @@ class Yard:
         )
         self._metadata = Metadata(self._network)
         self._names = Names(self._network, {"metadata.google.internal": METADATA, **{host: GATEWAY for host in hosts}})
-        self._ports = [
-            self._network.serve(lambda place=place: socket.create_server(place))  # type: ignore[misc]
-            for place in ((METADATA, 53), (HOST_AGENT, 80))
-        ]
-        for port in self._ports:
-            threading.Thread(target=_take_and_close, args=(port,), daemon=True).start()
+        self.host_agent = HostAgent(self._network)
+        self._port = self._network.serve(lambda: socket.create_server((METADATA, 53)))
+        threading.Thread(target=_take_and_close, args=(self._port,), daemon=True).start()
         self._served = RegistryServer(self.registries, self.certificate, (GATEWAY, 443), self._network.serve)
         return self
 
@@ -67,7 +65,7 @@ class Yard:
         machine.remove_all(self._owner)
         for relay in self._relays.values():
             relay.close()
-        closings: tuple[Any, ...] = (self._metadata, self._names, *self._ports, self._served)
+        closings: tuple[Any, ...] = (self._metadata, self._names, self.host_agent, self._port, self._served)
         for closing in closings:
             closing.close()
         self._network.__exit__()
@@ -138,7 +136,7 @@ def forget_the_dead() -> None:
 
 
 def _take_and_close(listening: socket.socket) -> None:
-    """What only has to be there: a resolver that can be reached by TCP, Azure's host agent."""
+    """What only has to be there: a resolver that can be reached by TCP."""
     while True:
         with suppress(ConnectionError):
             try:

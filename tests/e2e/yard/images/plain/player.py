@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import signal
 import socket
 import sys
@@ -101,7 +102,7 @@ def look():
 job = json.loads(options.job.read_text())
 say(
     "start",
-    device_kind="gpu",
+    device_kind="gpu" if shutil.which("nvidia-smi") else "cpu",
     device_name="T4",
     device_count=1,
     framework="plain",

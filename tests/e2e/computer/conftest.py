@@ -1,0 +1,108 @@
+"""The image of machines in QEMU, a machine saved twice before its deadline, and where it is noted how late one was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from providers.cloud.bootstrap import start_up
+from tests.conftest import ROOT
+from tests.e2e.computer.computer import ARMED, Computer, Hardware, Saved, disc, power_on, resume
+from tests.e2e.computer.yard import ComputerYard
+from tests.unit.providers.cloud.booted import boot
+
+GRACE_SECONDS = 60.0
+"""Of the switch of a machine that is saved late; with the 300 s that are shipped a trial takes four minutes more."""
+BOOT_SECONDS = 240.0
+BEFORE_SECONDS = 40.0
+SHORT_GRACE = (
+    f"sed -i 's/^GRACE = 300$/GRACE = {GRACE_SECONDS:.0f}/' /usr/local/lib/trainplan/switch.py; "
+    "systemctl restart trainplan-switch"
+)
+_BOOK = ROOT / ".build" / "machine" / "trials.tsv"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What boots machines is asked for by MACHINE=true, as `make machine` does: it installs QEMU and takes minutes."""
+    here = Path(__file__).parent
+    if os.environ.get("MACHINE") != "true":
+        for item in items:
+            if here in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="make machine boots machines in QEMU"))
+
+
+@pytest.fixture(scope="session")
+def image() -> Path:
+    """The folder of kernel, initial disk and disk; made where it is not there."""
+    made = subprocess.run([ROOT / "scripts" / "machine.sh"], capture_output=True, text=True, check=True)
+    return ROOT / made.stdout.strip()
+
+
+@pytest.fixture
+def late(record_property: Callable[[str, object], None]) -> Callable[[str, float], None]:
+    """Notes how many seconds after its deadline a machine was off; negative before it."""
+
+    def note(name: str, seconds: float) -> None:
+        record_property("seconds_late", round(seconds, 1))
+        with _BOOK.open("a", encoding="utf-8") as book:
+            book.write(f"{name}\t{seconds:.0f}\n")
+
+    return note
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """One machine, saved as soon as its switch was armed and again shortly before its deadline (its clock's)."""
+
+    early: Saved
+    late: Saved
+    deadline: float
+
+
+@pytest.fixture(scope="session")
+def base(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
+    places = tmp_path_factory.mktemp("machines")
+    now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  it lives in the real time
+    ends = now + timedelta(seconds=BOOT_SECONDS)
+    text = start_up(boot(boot_deadline=ends, deadline=now + timedelta(hours=1), requested_at=now))
+    computer = power_on(Hardware(image=image), places / "base", disc(text))
+    try:
+        assert computer.says(ARMED), computer.text()[-3000:]
+        early = computer.save(places / "early")
+        computer.run(SHORT_GRACE)
+        assert computer.says(ARMED, times=2), computer.text()[-3000:]
+        time.sleep(max(0.0, ends.timestamp() - BEFORE_SECONDS - computer.clock()))  # noqa: TID251
+        late = computer.save(places / "late")
+    finally:
+        computer.remove()
+    yield Base(early, late, ends.timestamp())
+    shutil.rmtree(places)  # a gigabyte each
+
+
+@pytest.fixture
+def at(base: Base, tmp_path: Path) -> Iterator[Callable[[bool], Computer]]:
+    """The machine early, or shortly before its deadline."""
+    running: list[Computer] = []
+
+    def go_on(early: bool) -> Computer:
+        running.append(resume(base.early if early else base.late, tmp_path))
+        return running[-1]
+
+    yield go_on
+    for computer in running:
+        computer.remove()
+
+
+@pytest.fixture
+def yard(image: Path) -> Iterator[ComputerYard]:
+    """In place of the yard whose machines are containers."""
+    with ComputerYard(image) as made:
+        yield made

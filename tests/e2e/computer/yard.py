@@ -1,0 +1,103 @@
+"""The yard with machines that have a kernel of their own: the same stores, registries, office and watcher."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.e2e.computer.computer import Computer, Hardware, power_on
+from tests.e2e.yard.machine import Machine, Running, Site, firmware, identity_of, provisioning
+from tests.e2e.yard.metadata import NOTICE, Identity
+from tests.e2e.yard.network import METADATA
+from tests.e2e.yard.yard import Yard
+
+_RESOLVERS = Path("/etc/netns")
+_AZURES_DISC = "/var/lib/cloud/seed/azure/ovf-env.xml"
+_FIRMWARE = {
+    "sys_vendor": "type=1,manufacturer",
+    "product_name": "type=1,product",
+    "product_uuid": "type=1,uuid",
+    "product_serial": "type=1,serial",
+    "chassis_asset_tag": "type=3,asset",
+}
+"""Where Linux shows it (/sys/class/dmi/id), and what QEMU calls it."""
+
+
+class Rented(Running):
+    """A machine of the yard that is a computer."""
+
+    def __init__(self, machine: Machine, computer: Computer, identity: Identity) -> None:
+        self.machine = machine
+        self.identity = identity
+        self.computer = computer
+        self.booted_at = datetime.now(UTC)  # noqa: TID251  it lives in the real time
+
+    def is_off(self) -> bool:
+        return self.computer.off_at(self.computer.clock()) is not None
+
+    def restart(self) -> None:
+        self.computer.tell("systemctl reboot")
+
+    def kill(self) -> None:
+        self.computer.power_off()
+
+    def raise_notice(self, after: timedelta | None = None) -> datetime:
+        now = datetime.now(UTC)  # noqa: TID251
+        self.identity.noticed_at = now
+        self.identity.notice = now + (NOTICE[self.machine.cloud] if after is None else after)
+        return self.identity.notice
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        script = " ".join(f"'{word}'" for word in words)
+        said = self.computer.run(f"{script} 2>&1; echo; echo $?").rstrip().rpartition("\n")
+        return subprocess.CompletedProcess(words, int(said[2]), said[0], "")
+
+    def journal(self) -> str:
+        return self.computer.text()
+
+    def remove(self) -> None:
+        self.computer.remove()
+
+
+class ComputerYard(Yard):
+    """A machine reaches the yard's network through QEMU's own router, which gives it an address by DHCP."""
+
+    def __init__(self, image: Path) -> None:
+        super().__init__("")
+        self._hardware_image = image
+
+    def _powered_on(self, rented: Machine, site: Site) -> Rented:
+        namespace, address = site.network.machine()
+        resolver = _RESOLVERS / namespace / "resolv.conf"
+        resolver.parent.mkdir(parents=True, exist_ok=True)
+        resolver.write_text(f"nameserver {METADATA}\n")
+        identity = identity_of(rented)
+        self._metadata.machines[address] = identity
+        hardware = Hardware(
+            image=self._hardware_image,
+            options=("-nic", "user,model=virtio-net-pci,id=net0", *_smbios(rented)),
+            within=("ip", "netns", "exec", namespace),
+        )
+        return Rented(rented, power_on(hardware, site.folder / namespace, _files(rented, site)), identity)
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+        super().__exit__()
+        subprocess.run(["rm", "-rf", *_RESOLVERS.glob(f"{self._network.name}-*")], check=True)
+
+
+def _files(rented: Machine, site: Site) -> Mapping[str, str]:
+    """What a vendor's image has, and what its cloud puts into the drive."""
+    azure = {_AZURES_DISC: provisioning(rented)} if rented.cloud == "azure" else {}
+    return {"/etc/ssl/certs/yard.pem": site.authority.read_text(), **azure}
+
+
+def _smbios(rented: Machine) -> tuple[str, ...]:
+    named = [(_FIRMWARE[name].split(","), value) for name, value in firmware(rented).items()]
+    kinds = {kind for (kind, _), _ in named}
+    joined = [
+        ",".join([kind, *(f"{key}={value}" for (of, key), value in named if of == kind)]) for kind in sorted(kinds)
+    ]
+    return tuple(word for table in joined for word in ("-smbios", table))
