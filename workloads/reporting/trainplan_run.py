@@ -7,7 +7,7 @@
     folder = trainplan_run.resume_from()                                 # the newest checkpoint, or None
 
 Loops of PyTorch, Keras and Lightning have adapters, which do all of it: `torch_epochs` with `torch_batches`,
-`keras_callback` with `keras_resume`, `lightning_callback` with `lightning_resume`.
+`keras_callback` with `keras_resume`, `lightning_callback` with `lightning_batches` and `lightning_resume`.
 
 It writes the run-directory protocol, version 1 (docs/container.md). Runs on Python 3.10 and newer.
 """
@@ -516,6 +516,47 @@ def keras_callback(images: float) -> Any:
     return Reports()
 
 
+class _LightningBatches:
+    """Batches of a loader that goes on in the middle of an epoch, with the random numbers it would have had. Lightning
+    stores the state of a loader that has one; it skips no batches and keeps no random numbers by itself."""
+
+    def __init__(self, loader: Any) -> None:
+        global _lightning_batches
+        _lightning_batches = self
+        self._loader, self.batch = loader, 0
+        self._epoch_state: Any = None
+        self._saved: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        saved, self._saved = self._saved, {}
+        if saved:
+            _set_random_state(saved["epoch_state"])
+        self._epoch_state, iterator = _random_state(), iter(self._loader)
+        if saved.get("batch"):
+            for _ in range(saved["batch"]):
+                next(iterator, None)
+            _set_random_state(saved["state"])
+        yield from iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        now = _random_state()
+        return {"batch": self.batch, "epoch_state": self._epoch_state if self.batch else now, "state": now}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._saved = state
+
+
+_lightning_batches: _LightningBatches | None = None
+
+
+def lightning_batches(loader: Any) -> Any:
+    """In place of the loader of training data: goes on behind the batches of this epoch that were trained on."""
+    return _LightningBatches(loader)
+
+
 def lightning_resume() -> str | None:
     """The newest checkpoint of a Trainer: `ckpt_path` of fit."""
     folder = resume_from()
@@ -523,25 +564,37 @@ def lightning_resume() -> str | None:
 
 
 def lightning_callback(images: float) -> Any:
-    """A callback for Trainer, of batches of so many images: reports each step, writes checkpoints, ends the script."""
+    """A callback for Trainer, of batches of so many images: reports each batch, writes checkpoints, ends the script."""
     try:
         from lightning.pytorch import Callback
     except ImportError:
         from pytorch_lightning import Callback
 
     class Reports(Callback):  # type: ignore[misc]
-        def on_train_start(self, trainer: Any, module: Any) -> None:
-            del trainer, module
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            del trainer, pl_module
             should_stop()
+            self.step = _here().resumed_step
 
-        def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
-            total = trainer.estimated_stepping_batches
-            steps = int(total) if math.isfinite(total) and total > 0 else None
-            report(trainer.global_step, images, steps, epoch=trainer.current_epoch + 1)
-            if should_stop() or _here().is_due():
-                with checkpoint_folder(trainer.global_step) as folder:
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            del pl_module, outputs, batch
+            self.step += 1
+            if _lightning_batches is not None:
+                _lightning_batches.batch = 0 if trainer.is_last_batch else batch_idx + 1
+            report(self.step, images, _lightning_total(trainer), epoch=trainer.current_epoch + 1)
+            stop = should_stop()
+            if stop or _here().is_due():
+                with checkpoint_folder(self.step) as folder:
                     trainer.save_checkpoint(folder / "lightning.ckpt")
-            if should_stop():
+            if stop:
                 raise SystemExit(EXIT_STOPPED)
 
     return Reports()
+
+
+def _lightning_total(trainer: Any) -> int | None:
+    """The batches of the whole training; None where nobody knows."""
+    epochs, steps = trainer.max_epochs, trainer.max_steps
+    ends = [trainer.num_training_batches * epochs] if epochs is not None and epochs > 0 else []
+    total = min([*ends, *([steps * trainer.accumulate_grad_batches] if steps > 0 else [])], default=math.inf)
+    return int(total) if math.isfinite(total) else None
