@@ -81,11 +81,15 @@ class Reports:
         if event == "checkpoint":
             self.has_checkpoint = True
             self.checkpoint_seconds = _positive(line.get("seconds")) or self.checkpoint_seconds
-        if event != "step" or isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
+            return
+        if event not in ("step", "checkpoint"):
+            return
+        self.step = step  # of a checkpoint too: not every report is a line
+        if event == "checkpoint":
             return
         if self.first_at is None:
-            self.first_at, self.first_step = now, step
-        self.step = step
+            self.first_at, self.first_step = now, self.step
         count = line.get("reports")
         self.count = count if isinstance(count, int) and not isinstance(count, bool) else self.count + 1
         self.images_per_second = _positive(line.get("images_per_second")) or self.images_per_second

@@ -178,3 +178,11 @@ def test_what_a_script_writes_beside_the_protocol_is_passed_over(tmp_path: Path,
     for _ in range(3):
         reports.read(1.0)
     assert (reports.step, reports.images_per_second, reports.figures) == (4, 5.0, {})
+
+
+def test_the_step_of_a_checkpoint_is_a_step_that_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text('{"event": "step", "step": 50}\n{"event": "checkpoint", "step": 84, "seconds": 0.1}\n')
+    reports = Reports(path)
+    reports.read(1.0)
+    assert (reports.step, reports.count, reports.checkpoint_seconds) == (84, 1, 0.1)
