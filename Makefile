@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
+.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -29,6 +29,7 @@ help:
 	@echo "make audit   whether anything that CI installs has a known vulnerability (needs the index's data)"
 	@echo "make lock    pin what CI installs, with hashes; make pins: what rented machines install"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
+	@echo "make site    the pages of docs/ as a site with search, in .build/site; without the network once its generator is installed"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
 	@echo "make fit     fit the throughput model to the measurements; make accuracy: how right it is"
 
@@ -126,6 +127,21 @@ $(PLACES): requirements/places.txt | $(BIN)/python
 	    .build/places/bin/pip install --quiet kaggle six huggingface_hub ibm-vpc; \
 	fi
 	@touch $@
+
+# What builds the site, in an environment of its own: thirty packages that nothing else needs.
+SITE := .build/site-env/.installed
+
+$(SITE): requirements/site.txt | $(BIN)/python
+	$(PYTHON) -m venv .build/site-env
+	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
+	    .build/site-env/bin/pip install --quiet --no-deps --require-hashes -r requirements/site.txt; \
+	else \
+	    .build/site-env/bin/pip install --quiet sphinx furo myst-parser; \
+	fi
+	@touch $@
+
+site: $(VENV)/.plan $(SITE)
+	@scripts/site.sh $(BIN)
 
 test: set-up
 	@$(MAKE) $(BESIDE) 4 tables lint types imports

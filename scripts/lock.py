@@ -1,7 +1,8 @@
 """`make lock`: pin what CI installs, with the hash of every wheel that pip takes there.
 
 The libraries of trackers are pinned apart, in requirements/trackers.txt: they have an environment of their own. So have
-the programs of places that jobs are exported to (requirements/places.txt).
+the programs of places that jobs are exported to (requirements/places.txt), and what builds the site
+(requirements/site.txt).
 
 What pyproject.toml asks for (the package itself, what builds it, and the extras of EXTRAS) is resolved by uv for each
 Python of PYTHONS on Linux, and written to requirements/ci.txt, which `make set-up` installs from where it fits. Commit
@@ -24,6 +25,9 @@ PLACES_LOCK = ROOT / "requirements" / "places.txt"
 PLACES = "kaggle>=2.2\nsix\nhuggingface_hub>=2.4\nibm-vpc>=0.36\n"
 """What reads the folders of `plan export` at its place: never a part of the product. kaggle 2.2.5 imports six and does
 not ask for it."""
+SITE_LOCK = ROOT / "requirements" / "site.txt"
+SITE = "sphinx>=9\nfuro>=2025.12\nmyst-parser>=5\n"
+"""What `make site` builds the documentation with."""
 TRACKERS = ("mlflow", "wandb", "trackio")
 """Extras that `make check` installs beside the others."""
 EXTRAS = ("dev", "train-cpu", "train-jax", "convert")
@@ -59,6 +63,7 @@ def main() -> int:
         ("CI", LOCK, requirements()),
         ("trackers", TRACKERS_LOCK, of_trackers()),
         ("places", PLACES_LOCK, PLACES),
+        ("site", SITE_LOCK, SITE),
     ):
         pins, environments = resolved(name, text, [Environment(python, "x86_64") for python in PYTHONS])
         path.parent.mkdir(exist_ok=True)

@@ -31,7 +31,7 @@ def with_counted_images(job: TrainingJob) -> TrainingJob:
     except (DataFolderError, OSError) as error:
         if written is not None:
             return job
-        raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
+        raise BadInputError(str(error), "docs/data.md has the layouts that are read") from None
     if written not in (None, counted):
         raise BadInputError(wrong_count_text(written, counted), f"plan data check {folder} counts them by class")
     return with_images(job, counted)

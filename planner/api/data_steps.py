@@ -42,7 +42,7 @@ def checked(folder: Path, most_decoded: int | None, job: TrainingJob | None) -> 
     try:
         report = check_folder(folder, most_decoded, report_images)
     except DataFolderError as error:
-        raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
+        raise BadInputError(str(error), "docs/data.md has the layouts that are read") from None
     except OSError as error:
         raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
     of_job = problems_of_job(report, job) if job is not None else ()

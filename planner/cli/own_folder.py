@@ -82,7 +82,7 @@ def _checked(folder: Path) -> Report:
     from workloads.data_folder.check import check_folder
     from workloads.data_folder.values import DataFolderError
 
-    hint = "docs/training.md has the layouts that are read"
+    hint = "docs/data.md has the layouts that are read"
     try:
         report = check_folder(folder, _MOST_DECODED)
     except DataFolderError as error:

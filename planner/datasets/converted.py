@@ -53,6 +53,6 @@ def convert(folder: Path, to: Path) -> None:
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     except DataFolderError as error:
-        raise BadInputError(str(error), "docs/training.md has the layouts that are read") from None
+        raise BadInputError(str(error), "docs/data.md has the layouts that are read") from None
     except OSError as error:
         raise ThisMachineError(f"cannot write the images of {folder} into {to}: {error.strerror or error}") from error

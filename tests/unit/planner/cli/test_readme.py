@@ -1,4 +1,4 @@
-"""The table that README.md begins with is what the command prints on a screen of 80 columns."""
+"""The tables of README.md and of the first page are what the command prints on a screen of 80 columns."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.conftest import ROOT, Golden
 from tests.desk import on_the_doubles_day, signed_out
 from tests.unit.planner.cli.command import plan
 
-README = ROOT / "README.md"
 BLOCK = re.compile(
     r"(<!-- estimate: [^\n]*-->\n```\n\$ (?P<command>plan estimate [^\n]*)\n)(?P<screen>.*?)(```\n)", re.S
 )
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/first-table.md"])
 def test_the_first_table_is_what_the_command_prints(
-    golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """But for what the reader's own computer does."""
     signed_out(monkeypatch)
@@ -31,10 +31,11 @@ def test_the_first_table_is_what_the_command_prints(
     for module in (screen, estimate):
         monkeypatch.setattr(module, "screen_of", lambda *_, **__: Screen(80, False, terminal_size((80, 24))))
     monkeypatch.chdir(ROOT)
-    text = README.read_text(encoding="utf-8")
+    file = ROOT / page
+    text = file.read_text(encoding="utf-8")
     block = BLOCK.search(text)
     assert block is not None
     done = plan(*block["command"].split()[1:])
     assert done.code == 0, done.err
     shown = re.sub(r"^this machine [^\n]*\n(?:  [^\n]*\n)*", "", done.out, flags=re.M)
-    golden.check(README, text[: block.start("screen")] + shown + text[block.end("screen") :])
+    golden.check(file, text[: block.start("screen")] + shown + text[block.end("screen") :])
