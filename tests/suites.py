@@ -53,7 +53,7 @@ SUITES = (
     Suite("tests/e2e/test_rented_machine.py", Command.CHECK, 8),
     Suite("tests/e2e/test_rented_endings.py", Command.CHECK, 3),
     Suite("tests/e2e/test_slurm.py", Command.CHECK, 3),
-    Suite("tests/e2e", Command.CHECK, 6),
+    Suite("tests/e2e", Command.CHECK, 6),  # without tests/e2e/computer, which is skipped but for MACHINE=true
     Suite("tests/drill", Command.CHECK, 3),
     Suite("tests/browser", Command.CHECK, 1),
     Suite("tests/places", Command.CHECK, 3),

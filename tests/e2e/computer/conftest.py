@@ -101,7 +101,7 @@ def at(base: Base, tmp_path: Path) -> Iterator[Callable[[bool], Computer]]:
         computer.remove()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def yard(image: Path) -> Iterator[ComputerYard]:
     """In place of the yard whose machines are containers."""
     with ComputerYard(image) as made:

@@ -25,10 +25,13 @@ FETCHES = "attempts/1/machine/agent.pyz"
 
 
 @pytest.mark.parametrize("cloud", SOURCES)
-def test_the_machine_takes_its_user_data_from_its_cloud(cloud: str, yard: ComputerYard) -> None:
+def test_the_machine_takes_its_user_data_from_its_cloud(
+    cloud: str, yard: ComputerYard, request: pytest.FixtureRequest
+) -> None:
     now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  it lives in the real time
     ends = {"boot_deadline": now + timedelta(hours=1), "deadline": now + timedelta(hours=2), "requested_at": now}
     text = start_up(boot(cloud=cloud, run_uri=CLOUDS[cloud], **ends))
+    request.addfinalizer(yard.clear)
     rented = yard.boot(Machine(name="i-0123456789abcdef0", cloud=cloud, user_data=text))
     assert isinstance(rented, Rented)
     computer = rented.computer
