@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 packages=linux-image-cloud-amd64,systemd,systemd-sysv,udev,dbus,kmod,util-linux,e2fsprogs,cloud-init,python3
-packages=$packages,iptables,iproute2,isc-dhcp-client,ifupdown,netbase,ca-certificates,docker.io
+packages=$packages,iptables,iproute2,isc-dhcp-client,ifupdown,netbase,ca-certificates,docker.io,apparmor
 place=.build/machine/$(sha256sum "$0" | cut -c1-16)
 say() { printf 'machine: %s\n' "$*" >&2; }
 

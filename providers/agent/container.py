@@ -24,6 +24,7 @@ MOST_PROCESSES = 16_384
 (kernel.pid_max, proc(5)), which its own services need too."""
 MOST_OPEN_FILES = 65_536
 _QUICK_SECONDS = 60.0
+_DAEMON = "Error response from daemon: "
 
 
 class EngineError(Exception):
@@ -152,5 +153,11 @@ class Container:
     def _must(self, words: Sequence[str]) -> ProcessResult:
         process = self._processes.run(words, _QUICK_SECONDS)
         if process.code:
-            raise EngineError(f"{' '.join(words[:2])}: {process.last_line}")
+            raise EngineError(f"{' '.join(words[:2])}: {_reason(process)}")
         return process
+
+
+def _reason(process: ProcessResult) -> str:
+    """The daemon's own reason where it gave one; the command line prints after it only that it failed."""
+    said = (line.partition(_DAEMON)[2] for line in process.output.splitlines() if _DAEMON in line)
+    return next(said, process.last_line)[:300]

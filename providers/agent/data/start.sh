@@ -87,7 +87,7 @@ while :; do
     esac
     sleep 5
 done
-@MOUNT@command -v docker >/dev/null || packages docker.io || give_up DOCKER_NOT_INSTALLED "Docker could not be installed"
+@MOUNT@command -v docker >/dev/null || packages docker.io apparmor || give_up DOCKER_NOT_INSTALLED "Docker could not be installed"
 if [ -n "$branch" ] && ! command -v nvidia-smi >/dev/null; then
     driver || give_up DRIVER_NOT_INSTALLED "NVIDIA's driver $branch could not be installed"
 fi

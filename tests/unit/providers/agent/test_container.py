@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from providers.agent.container import Container, Exit, container_memory_gib, create_arguments, firewall, once_arguments
+from providers.agent.container import (
+    Container,
+    EngineError,
+    Exit,
+    container_memory_gib,
+    create_arguments,
+    firewall,
+    once_arguments,
+)
 from providers.agent.endings import judge_ending
 from providers.agent.processes import MachineProcesses, ProcessResult
 from providers.agent.spec import Device, Paths
@@ -90,6 +98,20 @@ def test_a_limit_that_was_reached_is_told_as_one(said: str, code: int, reason: s
 )
 def test_a_trainer_whose_loader_was_killed_for_memory_is_told_so(code: int, reason: str) -> None:
     assert judge_ending(Exit(code, out_of_memory=True, error=""), None, "").reason == reason
+
+
+def test_the_daemons_own_reason_is_told() -> None:
+    """`docker start` prints it, and then that it failed."""
+
+    class Engine(MachineProcesses):
+        def run(self, words: Sequence[str], seconds: float, text: str = "") -> ProcessResult:
+            said = (
+                "Error response from daemon: AppArmor enabled on system but\nError: failed to start containers: a job\n"
+            )
+            return ProcessResult(1, said)
+
+    with pytest.raises(EngineError, match=r"^docker start: AppArmor enabled on system but$"):
+        Container(Engine()).start()
 
 
 def test_an_image_whose_entry_point_is_its_trainer_is_asked_for_something_else() -> None:

@@ -58,7 +58,7 @@ def test_what_is_missing_is_installed_once_the_lock_is_free(starting: Machine) -
     starting.stub("dpkg", "echo amd64")
     assert starting.run(start_sh()) == 0
     installed = [call for call in starting.calls() if call.startswith("apt-get") and "install" in call]
-    assert [call.split()[-1] for call in installed] == ["docker.io"]
+    assert [call.split()[-2:] for call in installed] == [["docker.io", "apparmor"]]
     lock = next(n for n, call in enumerate(starting.calls()) if call.startswith("python3 -c import fcntl"))
     assert lock < starting.calls().index(next(call for call in starting.calls() if call.startswith("apt-get")))
 
