@@ -41,8 +41,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def image() -> Path:
-    """The folder of kernel, initial disk and disk; made where it is not there."""
-    made = subprocess.run([ROOT / "scripts" / "machine.sh"], capture_output=True, text=True, check=True)
+    """The folder of kernel, initial disk and disk; made where it is not there, by the first of several workers."""
+    _BOOK.parent.mkdir(parents=True, exist_ok=True)
+    words = ["flock", str(_BOOK.parent / "lock"), str(ROOT / "scripts" / "machine.sh")]
+    made = subprocess.run(words, capture_output=True, text=True, check=True)
     return ROOT / made.stdout.strip()
 
 
