@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import timedelta
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.api.job_files import usd_of
 from planner.cli import completion
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
 from workloads import terms
-from workloads.durations import parse_duration
 from workloads.nearest import nearest_names, same_name
-from workloads.terms import MAX_NODES, MAX_USD
+from workloads.terms import MAX_NODES
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    pass
 
 JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; plan init writes one")]
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
@@ -88,38 +87,6 @@ def settings() -> Settings:
     return load_settings(os.environ)
 
 
-def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -> TrainingJob:
-    """The job in the file, with the network of the person's own file where it names one, and the project of the
-    settings where it names none. Raises BadInputError.
-
-    `run_file`: the person has agreed on the command line that this file runs; without `may_ask` nobody is asked.
-    """
-    from planner.api.own_network import with_network
-    from workloads.jobfile import JobFileError, read_job
-
-    try:
-        job = read_job(path)
-    except JobFileError as error:
-        raise BadInputError(error.message, error.hint) from None
-    job = job if job.project else job.model_copy(update={"project": settings().project})
-    return with_network(job, may_ask=may_ask, agreed=run_file)
-
-
-def with_limits(
-    job: TrainingJob, deadline: str | None, budget: str | None, objective: terms.Objective | None
-) -> TrainingJob:
-    """The job with the limits given on the command line in the place of its own. Raises BadInputError."""
-    limits: dict[str, Any] = {}
-    if deadline is not None:
-        limits["deadline"] = _deadline(deadline)
-    if budget is not None:
-        limits["budget_usd"] = _usd("--budget", budget)
-    update: dict[str, Any] = {"constraints": job.constraints.model_copy(update=limits)}
-    if objective is not None:
-        update["objective"] = objective
-    return job.model_copy(update=update)
-
-
 def nodes(text: str | None) -> tuple[int, ...]:
     """The numbers of machines of `--nodes 1,2,4`, in order; empty where none are given. Raises BadInputError."""
     if text is None:
@@ -141,34 +108,14 @@ def markets(values: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(one_of("--market", name, ["on_demand", "spot"]) for name in values or ())
 
 
-def _deadline(text: str) -> timedelta:
-    try:
-        deadline = parse_duration(text)
-    except ValueError as error:
-        raise BadInputError(f"--deadline: {error}") from None
-    if not deadline:
-        raise BadInputError("--deadline: the time must be longer than zero")
-    return deadline
-
-
 def max_cost(text: str) -> Decimal:
     """--max-cost in USD. Raises BadInputError."""
-    return _usd("--max-cost", text)
+    return usd_of("--max-cost", text)
 
 
 def cap(option: str, text: str) -> Decimal:
     """The cap of all pilots, in USD. Raises BadInputError."""
-    return _usd(option, text)
-
-
-def _usd(option: str, text: str) -> Decimal:
-    try:
-        budget = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        budget = Decimal(-1)
-    if not budget.is_finite() or not 0 < budget <= MAX_USD:
-        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option} 20")
-    return budget
+    return usd_of(option, text)
 
 
 def is_markdown(format_name: str | None, *, as_json: bool) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from planner.api.after_run import after_run
-from planner.cli.live_view import bills_line
+from planner.api.event_lines import bills_line
 from planner.cli.person import hang_up_detaches
 from planner.cli.screen import show
 from planner.cli.typed import launch_again

@@ -5,7 +5,7 @@ This page follows one launch, call by call, from the typed command to the receip
 creates or ends something, so that the next command can continue after one that was killed at any point.
 
  1. `cli/commands/launch.py` `command` reads the job file and the options (`cli/options.py`) and creates providers,
-    clock, journal and `Runner` (`api/build.py`).
+    clock, journal and `Runner` (`api/build.py`). `api/launching.py` does what follows.
  2. `runs/proposal/make_proposal.py` `make_proposal` decides where the job may go. `planning/build_plan.py`
     `make_plan` ranks the offers; `planning/quotas.py` `within_quotas` leaves out what the account cannot rent;
     `planning/check.py` `judge` asks whether the account may launch at the first placement;
@@ -14,7 +14,7 @@ creates or ends something, so that the next command can continue after one that 
     as `runs/targets.py` `Target`.
  3. `datasets/transfer.py` `plan_transfer` computes what sending the job's data takes; `send` sends it after the
     question.
- 4. `api/living_run.py` `look` asks what to do if another run of the same job is live. `cli/commands/launch.py` shows
+ 4. `api/living_run.py` `look` asks what to do if another run of the same job is live. `api/launching.py` `begin` shows
     the proposal, the limits and the parts that others made (`runs/proposal/consent.py`), and asks.
  5. `runs/runner.py` `prepare` does the preflight; `record` makes the run. disk: the run PLANNED, its job and
     estimate, within the month's budget (`runs/money/spending.py` `launching`) and under its lock

@@ -13,6 +13,7 @@ import typer
 
 from planner.api.ask import confirm
 from planner.api.data_steps import checked, progress, provider_settings
+from planner.api.job_files import read_job_file
 from planner.cli import completion, options
 from planner.cli.screen import show
 from planner.datasets.pack import DataSet
@@ -108,7 +109,7 @@ def _check(
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="Decode only this many images")] = None,
     as_json: options.Json = False,
 ) -> None:
-    job = options.read_job_file(job_file) if job_file else None
+    job = read_job_file(job_file) if job_file else None
     report = checked(folder, sample, job)
     if as_json:
         sys.stdout.write(json.dumps(data_json(report)) + "\n")

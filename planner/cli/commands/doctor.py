@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from planner.api import build
+from planner.api.job_files import read_job_file
 from planner.cli import completion, job_options, options
 from planner.cli.screen import show
 from planner.errors import NothingLeftError, from_provider
@@ -50,7 +51,7 @@ def command(
 ) -> None:
     """Look at the account, then at its cheapest offers, until one is let in. Creates nothing."""
     provider, job_file = _told_apart(provider, job_file)
-    job = options.read_job_file(job_file) if job_file else None
+    job = read_job_file(job_file) if job_file else None
     settings = options.settings()
     examinations = [
         _examined(name, job, settings, asked_for=provider is not None) for name in _provider_names(provider)

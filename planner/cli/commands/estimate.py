@@ -13,6 +13,7 @@ import typer
 
 from planner.api import planning
 from planner.api.counted_images import with_counted_images
+from planner.api.job_files import with_limits
 from planner.cli import job_options, options
 from planner.cli.document_form import DocumentForm
 from planner.cli.job_options import AskedJob
@@ -108,7 +109,7 @@ def command(
     }
     asked_job = job_options.job_of(job_file, values, data, run_file=run_file)
     asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
-    job = options.with_limits(asked_job.job, deadline, budget, objective)
+    job = with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
     form = _Form(limit, explain_row, every, check, notes, wide, document, plot)
     query = PlanQuery(
@@ -133,7 +134,7 @@ def command(
         other = compare.second_job(asked_job, comparison, values)
         if other.job.data.images is None:  # A number that was typed to compare with need not be that of the folder.
             other = other._replace(job=with_counted_images(other.job))
-        other = other._replace(job=options.with_limits(other.job, deadline, budget, objective))
+        other = other._replace(job=with_limits(other.job, deadline, budget, objective))
         compare.print_comparison((asked_job._replace(job=job), other), query, settings, document)
         return
     plan = _answered(

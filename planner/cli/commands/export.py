@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from planner.api.job_files import read_job_file
 from planner.cli import completion, options
 from planner.errors import BadInputError
 from planner.export.engine_files import Accelerators, Engine, engine_files
@@ -65,7 +66,7 @@ def command(
     Deadline, teardown and bill are theirs then. The model of a finished run in another format is plan convert, or
     export: in the job file.
     """
-    job = options.read_job_file(job_file)
+    job = read_job_file(job_file)
     folder = out.absolute()
     if to.value in {engine.value for engine in Engine}:
         export = _for_engine(job, Engine(to), folder, device, count, image)

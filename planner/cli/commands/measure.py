@@ -12,6 +12,7 @@ import typer
 
 from planner.api import build
 from planner.api.ask import confirm
+from planner.api.job_files import read_job_file
 from planner.cli import options
 from planner.cli.live_view import LiveView
 from planner.cli.person import hang_up_detaches
@@ -56,7 +57,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Train a few steps, keep the rate as a measurement, leave no model behind."""
-    job = options.read_job_file(job_file, may_ask=not yes)
+    job = read_job_file(job_file, may_ask=not yes)
     _refuse_other_work(job)
     if export is not None:
         _check_export(export, job)

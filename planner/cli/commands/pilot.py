@@ -11,6 +11,7 @@ import typer
 
 from planner.api import build
 from planner.api.data_steps import check_at_launch
+from planner.api.job_files import read_job_file, with_limits
 from planner.cli import options
 from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
 from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
@@ -51,7 +52,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Measure machines in short runs, where that is expected to save more than it costs."""
-    job = check_at_launch(options.with_limits(options.read_job_file(job_file, may_ask=not yes), deadline, None, None))
+    job = check_at_launch(with_limits(read_job_file(job_file, may_ask=not yes), deadline, None, None))
     cap_usd = options.cap("--budget", budget)
     query = PlanQuery(
         tuple(provider or ()), tuple(region or ()), tuple(device or ()), options.markets(market)

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -14,23 +13,21 @@ from typing import Annotated, NamedTuple
 import typer
 
 from planner.api import build
+from planner.api.event_lines import bills_line
+from planner.api.standing import Standing, standing_of
 from planner.cli import completion, options
 from planner.cli.foreign_runs import others_line
-from planner.cli.live_view import bills_line
 from planner.cli.screen import render, screen_of, show
 from planner.cli.streams import unfiltered
-from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
+from planner.errors import ThisMachineError
 from planner.home.client import Client
 from planner.report.page import Column, Page, Table
-from planner.runs.directory.progress import story_of, unreadable_text
 from planner.runs.journal.journal import Journal
 from planner.runs.money.spending import spending
-from planner.runs.run import Phase, Run
 from planner.runs.sweeping.last_sweep import last_sweep, no_run_text
 from planner.settings import Settings
 from pricing.money import format_usd, format_usd_per_hour
 from providers.base import Provider
-from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
 from providers.registry import is_here, is_simulated
 
 WATCH_SECONDS = 2.0
@@ -39,16 +36,6 @@ _COLUMNS = (
     Column("progress", shrinks=True), Column("so far", right=True), Column("costs", right=True, rank_of_need=1),
     Column("ends by"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunStatus:
-    """A run as it stands, and why it could not be brought further (None: it could)."""
-
-    run: Run
-    progress: str
-    usd: float
-    error: PlanError | None
 
 
 class _Desk(NamedTuple):
@@ -81,32 +68,32 @@ def command(
         budgets = spending(journal, settings).budgets()
         others = [run for run in journal.live(desk.unreadable.add) if not desk.client.owns(run)]
     if as_json:
-        sys.stdout.write(json.dumps([_json(run_status) for run_status in standings]) + "\n")
+        sys.stdout.write(json.dumps([_json(standing) for standing in standings]) + "\n")
     elif standings or not desk.unreadable:
         show(_page(standings, settings.home), wide=wide)
     if budgets and not as_json:
         show([budget.text for budget in budgets])
     if others:
         sys.stderr.write(f"{others_line(others, desk.client)}\n")
-    for run_status in standings:
+    for standing in standings:
         # Raised below the table: one run's trouble does not keep the others from being shown.
-        if run_status.error is not None:
-            raise run_status.error
+        if standing.error is not None:
+            raise standing.error
     if desk.unreadable:
         hint = "it may be running and billing; plan sweep lists what exists"
         raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
 
 
-def _standings(name: str | None, desk: _Desk) -> list[RunStatus]:
+def _standings(name: str | None, desk: _Desk) -> list[Standing]:
     runs = (
         [desk.journal.run(name)]
         if name
         else [run for run in desk.journal.live(desk.unreadable.add) if desk.client.owns(run)]
     )
-    return [_brought_up(run, desk) for run in runs]
+    return [standing_of(run, desk.journal, desk.settings, desk.client, desk.make_provider) for run in runs]
 
 
-def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunStatus]:
+def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standing]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -114,11 +101,11 @@ def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunSta
     standings = first
     console = Console(file=unfiltered(sys.stdout))
 
-    def drawn(standings: list[RunStatus]) -> Text:
+    def drawn(standings: list[Standing]) -> Text:
         return Text.from_ansi(render(_page(standings, desk.settings.home), screen_of(sys.stdout, os.environ)))
 
     with Live(drawn(first), console=console, auto_refresh=False) as live:
-        while any(run_status.run.live for run_status in standings):
+        while any(standing.run.live for standing in standings):
             build.clock().sleep(WATCH_SECONDS)
             standings = _standings(name, desk)
             live.update(drawn(standings), refresh=True)
@@ -126,70 +113,34 @@ def _watch(name: str | None, desk: _Desk, first: list[RunStatus]) -> list[RunSta
     return standings
 
 
-def _brought_up(run: Run, desk: _Desk) -> RunStatus:
-    """Bring one run up to date. An error is kept in the result, so that the other runs are still read."""
-    error: PlanError | None = None
-    journal = desk.journal
-    if desk.client.owns(run) and (run.live or journal.owes_receipt(run)):
-        runner = build.runner(journal, desk.settings, lambda _: None, run.provider, make_provider=desk.make_provider)
-        try:
-            run = runner.settle(run)
-        except PlanError as trouble:
-            error, run = trouble, runner.with_end(journal.run(run.run_id))
-    receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
-    now = build.clock_of(desk.make_provider(run.provider)).now() if run.live else None
-    usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
-    progress, blind = _progress(run, desk.make_provider)
-    return RunStatus(run=run, progress=progress, usd=usd, error=error or blind)
-
-
-def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[str, PlanError | None]:
-    """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
-    if not run.attempts:
-        return run.outcome or "-", None
-    if run.live and run.attempts[-1].queued:
-        return "waits for a machine", None
-    try:
-        story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
-    except (CredentialsError, PermissionDeniedError) as error:
-        text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
-        return run.outcome or "no answer", TeardownUnverifiedError(text, error.hint) if run.live else None
-    except ProviderError:
-        return run.outcome or "no answer", None
-    steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
-    if story.unreadable:
-        steps += f", {unreadable_text(story.unreadable)}"
-    return f"{run.outcome}, {steps}" if run.outcome else steps, None
-
-
-def _page(standings: list[RunStatus], home: Path) -> Page:
+def _page(standings: list[Standing], home: Path) -> Page:
     if not standings:
         return [no_run_text(last_sweep(home))]
-    lines: list[str | Table] = [Table(_COLUMNS, [_row(run_status) for run_status in standings])]
-    for run_status in standings:
-        if run_status.run.unverified is not None:
-            lines.append(run_status.run.unverified)
-        elif run_status.run.live or len(standings) == 1:
-            lines.append(bills_line(run_status.run))
-        if run_status.run.message and not run_status.run.live:
-            lines.append(f"run {run_status.run.run_id}: {run_status.run.message}")
+    lines: list[str | Table] = [Table(_COLUMNS, [_row(standing) for standing in standings])]
+    for standing in standings:
+        if standing.run.unverified is not None:
+            lines.append(standing.run.unverified)
+        elif standing.run.live or len(standings) == 1:
+            lines.append(bills_line(standing.run))
+        if standing.run.message and not standing.run.live:
+            lines.append(f"run {standing.run.run_id}: {standing.run.message}")
     return lines
 
 
-def _row(run_status: RunStatus) -> tuple[str, ...]:
-    run = run_status.run
+def _row(standing: Standing) -> tuple[str, ...]:
+    run = standing.run
     ends = f"{run.deadline.astimezone():%Y-%m-%d %H:%M}" if run.live else "-"
     target = run.attempt.target if run.attempt else None
     where = target.where if target and not is_here(run.provider) else run.provider
     if is_simulated(run.provider):
         where += " (simulated)"
     costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
-    so_far = format_usd(Decimal(str(run_status.usd)))
-    return (run.run_id, run.job_name, where, run.phase, run_status.progress, so_far, costs, ends)
+    so_far = format_usd(Decimal(str(standing.usd)))
+    return (run.run_id, run.job_name, where, run.phase, standing.progress.text, so_far, costs, ends)
 
 
-def _json(run_status: RunStatus) -> dict[str, object]:
-    run = run_status.run
+def _json(standing: Standing) -> dict[str, object]:
+    run = standing.run
     return {
         "run_id": run.run_id,
         "job_name": run.job_name,
@@ -197,10 +148,10 @@ def _json(run_status: RunStatus) -> dict[str, object]:
         "phase": run.phase,
         "outcome": run.outcome,
         "message": run.message,
-        "progress": run_status.progress,
+        "progress": standing.progress.text,
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
-        "usd_so_far": run_status.usd,
+        "usd_so_far": standing.usd,
         "bills_usd_per_hour": float(run.bills_usd_per_hour),
         "unverified": run.unverified,
     }

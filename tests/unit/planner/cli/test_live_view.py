@@ -10,7 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from planner.cli.live_view import LiveView, progress_line
+from planner.api.event_lines import progress_line
+from planner.cli.live_view import LiveView
 from planner.runs.events import Message, Progressed
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -12,7 +12,8 @@ from datetime import timedelta
 import pytest
 
 from planner.api.ask import Reply
-from planner.cli.live_view import LiveView, bills_line
+from planner.api.event_lines import bills_line
+from planner.cli.live_view import LiveView
 from planner.cli.person import AtTerminal, hang_up_detaches
 from planner.errors import HungUp
 from planner.runs.execution.executor import CtrlC, Detached

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from planner.cli.live_view import bills_line
+from planner.api.event_lines import bills_line
 from planner.errors import TeardownUnverifiedError
 from planner.runs.directory.run_directory import LAST_WORDS
 from planner.runs.events import Progressed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.options import read_job_file
+from planner.api.job_files import read_job_file
 from planner.errors import BadInputError, RefusedError
 from planner.runs.journal.journal import Journal
 from planner.runs.journal.locks import RunLocks

@@ -1,0 +1,72 @@
+"""A job from its file, and the limits that are given beside it. What reads a job is imported when one is read."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+from planner.errors import BadInputError
+from planner.settings import load_settings
+from workloads.durations import parse_duration
+from workloads.terms import MAX_USD
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from workloads import terms
+    from workloads.job import TrainingJob
+
+
+def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -> TrainingJob:
+    """The job in the file, with the network of the person's own file where it names one, and the project of the
+    settings where it names none. Raises BadInputError.
+
+    `run_file`: the person has agreed that this file runs; without `may_ask` nobody is asked.
+    """
+    from planner.api.own_network import with_network
+    from workloads.jobfile import JobFileError, read_job
+
+    try:
+        job = read_job(path)
+    except JobFileError as error:
+        raise BadInputError(error.message, error.hint) from None
+    job = job if job.project else job.model_copy(update={"project": load_settings(os.environ).project})
+    return with_network(job, may_ask=may_ask, agreed=run_file)
+
+
+def with_limits(
+    job: TrainingJob, deadline: str | timedelta | None, budget: str | None, objective: terms.Objective | None
+) -> TrainingJob:
+    """The job with these limits in the place of its own. Raises BadInputError."""
+    limits: dict[str, Any] = {}
+    if deadline is not None:
+        limits["deadline"] = _deadline(deadline)
+    if budget is not None:
+        limits["budget_usd"] = usd_of("--budget", budget)
+    update: dict[str, Any] = {"constraints": job.constraints.model_copy(update=limits)}
+    if objective is not None:
+        update["objective"] = objective
+    return job.model_copy(update=update)
+
+
+def _deadline(written: str | timedelta) -> timedelta:
+    try:
+        deadline = parse_duration(written) if isinstance(written, str) else written
+    except ValueError as error:
+        raise BadInputError(f"--deadline: {error}") from None
+    if deadline <= timedelta(0):
+        raise BadInputError("--deadline: the time must be longer than zero")
+    return deadline
+
+
+def usd_of(option: str, text: str) -> Decimal:
+    """An amount of dollars above zero. Raises BadInputError, which names the option."""
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or not 0 < amount <= MAX_USD:
+        raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option} 20")
+    return amount

@@ -1,0 +1,235 @@
+"""A launch, from a job to the run that is to be followed: proposed, shown, agreed to, recorded. `plan launch` and
+`trainplan.launch` are both this."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.api import build
+from planner.api.ask import confirm
+from planner.api.data_steps import bring, send_brought
+from planner.api.living_run import Beside, Joined
+from planner.api.view import View
+from planner.datasets.transfer import DataTransfer
+from planner.errors import RefusedError
+from planner.runs.directory.run_keys import RunKeys
+from planner.runs.execution.create import MakeRequest
+from planner.runs.execution.executor import Person
+from planner.runs.journal.journal import Journal
+from planner.runs.proposal.consent import brought_lines, foreign_parts, readers
+from planner.runs.proposal.live_prices import Watchful
+from planner.runs.proposal.make_proposal import Surroundings, at_current_prices, limit_lines, make_proposal_with_data
+from planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
+from planner.runs.run import Phase, Run
+from planner.runs.runner import Runner, request_for
+from workloads.job import TrainingJob
+
+if TYPE_CHECKING:
+    from planner.planning.build_plan import PlanQuery
+    from planner.runs.proposal.agreed import Agreed
+
+
+class Limits(NamedTuple):
+    """What the person has agreed to before the launch asks: --max-cost, and whether anything is asked at all.
+
+    `agreed` are the limits of the run that were agreed to with its pilots, and `measures` whether it measures its own
+    speed.
+    """
+
+    max_cost_usd: Decimal | None
+    is_agreed: bool
+    agreed: Agreed | None = None
+    measures: bool = False
+
+    def of(self, proposal: Proposal) -> Limits:
+        """The same for a proposal: whoever agreed to pilots and run is asked again where the job turned out dearer."""
+        if self.agreed is None or not (self.is_agreed or self.agreed.covers(proposal)):
+            return self._replace(agreed=None)
+        return self._replace(is_agreed=True)
+
+    def most_usd(self, proposal: Proposal) -> Decimal | None:
+        """What the job may be planned to cost at a placement that the run takes; None: a person agrees to each."""
+        if self.agreed is not None and self.max_cost_usd is None:
+            return self.agreed.ceiling_usd(proposal)
+        return most_usd(proposal, self.max_cost_usd, assume_yes=self.is_agreed)
+
+    def draft(self, draft: Run) -> Run:
+        """The draft within these limits."""
+        draft = replace(draft, measures_first=self.measures)
+        return self.agreed.limited(draft) if self.agreed else draft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offered:
+    """What a launch proposes: where, within which limits, what the data takes to get there, and the job's parts that
+    others made. `job` is as it is trained: a folder that is sent to our own storage has an address there. `most_usd` is
+    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each)."""
+
+    job: TrainingJob
+    proposal: Proposal
+    transfer: DataTransfer
+    limits: Limits
+    most_usd: Decimal | None
+    foreign: tuple[str, ...]
+
+    @property
+    def providers(self) -> list[str]:
+        """Those of its placements, each once, in their order."""
+        return list(dict.fromkeys(target.offer.provider for target in self.proposal.targets))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a person chose beside the limits: `fresh` starts again although a checkpoint waits, `another` launches
+    beside a run of the job that lives, `output` is the folder for the model (None: one is made)."""
+
+    fresh: bool = False
+    another: bool = False
+    output: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What a launch acts with. `show` shows lines to the person before the question."""
+
+    around: Surroundings
+    journal: Journal
+    view: View
+    person: Person
+    show: Callable[[Sequence[str]], None]
+
+    def runner(self, where: str) -> Runner:
+        """Acts on runs at a provider."""
+        around = self.around
+        return build.runner(self.journal, around.settings, self.view.show, where, self.person, around.provider_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that is recorded, or one of the same job that it was attached to, and what follows it. `images` are the
+    job's own, where they were sent to a bucket. `has_ended`: it had, and nobody had asked for it."""
+
+    runner: Runner
+    run: Run
+    make_request: MakeRequest
+    images: Path | None
+    has_ended: bool = False
+
+
+def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Limits) -> Offered:
+    """What would be launched; nothing is asked, sent or recorded. Raises PlanError."""
+    proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, around.settings))
+    limits = limits.of(proposal)
+    proposal = within(proposal, most := limits.most_usd(proposal))
+    # Of the job as it was written.
+    foreign = (*foreign_parts(job), *readers(job, proposal.offers))
+    return Offered(
+        job=transfer.job, proposal=proposal, transfer=transfer, limits=limits, most_usd=most, foreign=foreign
+    )
+
+
+def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
+    """The run, once somebody has agreed to it: its data is sent, and it is in the journal. Nothing is created yet.
+
+    Raises DeclinedError where somebody says no, BadInputError where nobody can be asked, PlanError.
+    """
+    runner = desk.runner(offer.proposal.targets[0].offer.provider)
+    beside = Beside(runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another)
+    try:
+        beside.look()
+        run, make_request = _begun(offer, choices, desk, runner, beside)
+    except Joined as joined:
+        run, around = joined.run, desk.around
+        runner = desk.runner(run.provider)
+        make_request = build.further_requests(runner, run, around.provider_of, around.settings)
+        return Begun(
+            runner=runner,
+            run=run,
+            make_request=make_request,
+            images=offer.transfer.folder,
+            has_ended=run.phase is Phase.DONE,
+        )
+    return Begun(runner=runner, run=run, make_request=make_request, images=offer.transfer.folder)
+
+
+def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside: Beside) -> tuple[Run, MakeRequest]:
+    around, job, proposal, limits = desk.around, offer.job, offer.proposal, offer.limits
+    factory, view, transfer = around.provider_of, desk.view, offer.transfer
+    first_at = factory(proposal.targets[0].offer.provider)
+    clock = build.clock_of(first_at)
+    draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
+    earlier = None if choices.fresh else runner.resumable(job, offer.providers)
+    key, client_id = RunKeys(around.settings.home).key, build.client(around.settings).id
+    request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
+    watchful = Watchful(factory, clock.now, proposal.offers)
+    lines = (*brought_lines(job), *transfer.lines, *limit_lines(draft, request, first_at, clock.now()))
+    lines += _beginning(runner, job, offer.providers, earlier, fresh=choices.fresh)
+    view.pause_for(lambda: _ask(offer, lines, desk.show))
+    if transfer.is_missing:  # the time of the run begins with its data
+        view.pause_for(lambda: send_brought(transfer, first_at))
+        draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
+    if watchful.is_stale() and proposal.plan is not None:
+        proposal = _agreed_again(at_current_prices(proposal.plan, around), offer, view)
+        draft = limits.draft(replace(draft, targets=proposal.targets))
+        watchful = Watchful(factory, clock.now, proposal.offers)
+    runner.prepare(request(draft, 1, draft.targets[0]))
+    run = beside.begin(
+        lambda: runner.again(earlier, draft, choices.output) if earlier else runner.record(draft, job, proposal.record)
+    )
+    return run, watchful.over(request)
+
+
+def _beginning(
+    runner: Runner, job: TrainingJob, providers: Sequence[str], earlier: Run | None, *, fresh: bool
+) -> tuple[str, ...]:
+    """What the run begins with: the checkpoint of an earlier one, or nothing although one waits."""
+    if earlier is not None:
+        return (f"continuing run {earlier.run_id} from its newest checkpoint (--fresh starts again)",)
+    waiting = "" if fresh else runner.waiting(job, providers)
+    return (waiting,) if waiting else ()
+
+
+def _ask(offer: Offered, limits: Sequence[str], show: Callable[[Sequence[str]], None]) -> None:
+    """Show what would be launched, and return where somebody agrees."""
+    proposal, foreign = offer.proposal, offer.foreign
+    lines = [
+        f"{offer.job.name} on {proposal.text}",
+        *filter(None, (further_text(proposal), proposal.left_out)),
+        *limits,
+    ]
+    show([*lines, *foreign])
+    if proposal.dearer:
+        _ask_price(proposal.dearer)
+        return
+    if proposal.late:
+        show([proposal.late])
+    if offer.limits.is_agreed:
+        return
+    question = "launch with the image, data and secrets above?" if foreign else "launch?"
+    question = "launch it all the same?" if proposal.late and not foreign else question
+    hint = "--yes launches without asking"
+    # Enter alone agrees neither to parts that others made nor to a run that will not get to its end.
+    confirm(question, default=not (foreign or proposal.late), hint=hint, left_alone="nothing was launched")
+
+
+def _agreed_again(proposal: Proposal, offer: Offered, view: View) -> Proposal:
+    """The proposal at the prices of now, since the answer took its time; what is dearer is asked about again.
+
+    Whoever agrees to a dearer first placement agrees to what --yes covers around it.
+    """
+    if proposal.dearer:
+        view.pause_for(lambda: _ask_price(proposal.dearer))
+        return within(proposal, offer.limits.most_usd(proposal))
+    return within(proposal, offer.most_usd)
+
+
+def _ask_price(dearer: str) -> None:
+    """A price that is well above the one that was shown is agreed to by a person, whatever was typed."""
+    hint = "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
+    question = f"{dearer}. Launch at this price?"
+    nobody = RefusedError(dearer, hint)
+    confirm(question, default=False, hint=hint, left_alone="nothing was launched", nobody=nobody)

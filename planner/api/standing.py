@@ -1,0 +1,76 @@
+"""How a run stands: brought up to date, with how far it has come and what it has cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from planner.api import build
+from planner.errors import PlanError, TeardownUnverifiedError
+from planner.runs.directory.progress import story_of, unreadable_text
+from planner.runs.run import Phase, Run
+from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+
+if TYPE_CHECKING:
+    from planner.home.client import Client
+    from planner.runs.journal.journal import Journal
+    from planner.settings import Settings
+    from providers.base import Provider
+
+
+class Progress(NamedTuple):
+    """How far a run has come: in words, and in optimizer steps (None: not known)."""
+
+    text: str
+    step: int | None = None
+    total_steps: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """A run as it stands, and why it could not be brought further (None: it could)."""
+
+    run: Run
+    progress: Progress
+    usd: float
+    error: PlanError | None
+
+
+def standing_of(
+    run: Run, journal: Journal, settings: Settings, client: Client, make_provider: Callable[[str], Provider]
+) -> Standing:
+    """Bring a run up to date. An error is kept in the result, so that other runs are still read."""
+    error: PlanError | None = None
+    if client.owns(run) and (run.live or journal.owes_receipt(run)):
+        runner = build.runner(journal, settings, lambda _: None, run.provider, make_provider=make_provider)
+        try:
+            run = runner.settle(run)
+        except PlanError as trouble:
+            error, run = trouble, runner.with_end(journal.run(run.run_id))
+    receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
+    now = build.clock_of(make_provider(run.provider)).now() if run.live else None
+    usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
+    progress, blind = _progress(run, make_provider)
+    return Standing(run=run, progress=progress, usd=usd, error=error or blind)
+
+
+def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, PlanError | None]:
+    """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
+    if not run.attempts:
+        return Progress(run.outcome or "-"), None
+    if run.live and run.attempts[-1].queued:
+        return Progress("waits for a machine"), None
+    try:
+        story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
+    except (CredentialsError, PermissionDeniedError) as error:
+        text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
+        blind = TeardownUnverifiedError(text, error.hint) if run.live else None
+        return Progress(run.outcome or "no answer"), blind
+    except ProviderError:
+        return Progress(run.outcome or "no answer"), None
+    steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
+    if story.unreadable:
+        steps += f", {unreadable_text(story.unreadable)}"
+    text = f"{run.outcome}, {steps}" if run.outcome else steps
+    return Progress(text, story.step, story.total_steps), None
