@@ -58,6 +58,10 @@ class PlanError(Exception):
         self.hint = hint
 
 
+TrainplanError = PlanError
+"""Its name in the Python API."""
+
+
 class BadInputError(PlanError):
     """A job file, an option or a value is wrong."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from workloads.job import TrainingJob
 
-__all__ = ["MAX_BYTES", "JobFileError", "parse_job", "parse_value", "read_job"]
+__all__ = ["MAX_BYTES", "JobFileError", "parse_job", "parse_value", "read_job", "with_paths"]
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 50
@@ -57,7 +57,12 @@ def read_job(path: Path) -> TrainingJob:
     if path.suffix == ".py":
         return _job_of_script(path)
     text = _text(path)
-    job = parse_job(text, str(path), path)
+    return with_paths(parse_job(text, str(path), path), path)
+
+
+def with_paths(job: TrainingJob, path: Path) -> TrainingJob:
+    """The job with whole paths, which are written as from the folder of its file `path`. Raises JobFileError where
+    nothing is there."""
     if job.script is not None:
         return job
     job = _with_network_found(_with_weights_found(job, path), path)

@@ -81,6 +81,37 @@ class StandardTerminal:
             return ""
 
 
+class Notebook:
+    """A cell of a notebook: its kernel (IPython's) shows a field for the answer, where the front end has one. `read`
+    waits for a whole answer: a question has no limit there."""
+
+    def __init__(self, kernel: object, read_line: Callable[[str], str]) -> None:
+        self._kernel = kernel
+        self._read_line = read_line
+        self._question = ""
+
+    def is_there(self) -> bool:
+        # What is executed without a person (nbclient, nbconvert) is told to ask nobody.
+        return bool(getattr(self._kernel, "_allow_stdin", False))
+
+    def write(self, text: str) -> None:
+        self._question += text
+
+    def read(self, seconds: float) -> str | None:  # noqa: ARG002  the kernel knows no limit
+        question, self._question = self._question, ""
+        try:
+            return f"{self._read_line(question)}\n"
+        except EOFError:
+            return ""
+
+
+def terminal_here() -> Terminal:
+    """Where somebody may sit: a notebook, where this is one, else standard input."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    kernel = getattr(shell, "kernel", None)
+    return StandardTerminal() if kernel is None else Notebook(kernel, input)
+
+
 def _has_text(number: int, seconds: float) -> bool:
     """Whether the descriptor can be read within that time. `select` takes no descriptor above 1,023, and `poll` knows
     no terminals on macOS."""
@@ -157,7 +188,7 @@ def confirm(
     Raises BadInputError with `hint` where nobody answers; `left_alone` says what was therefore not done. `nobody` is
     raised instead where there is no terminal at all.
     """
-    reply = ask(question, terminal or StandardTerminal(), SystemClock(), default=default)
+    reply = ask(question, terminal or terminal_here(), SystemClock(), default=default)
     if reply is Reply.YES:
         return
     if reply is Reply.NO:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from planner.errors import BadInputError
@@ -13,7 +14,7 @@ from workloads.durations import parse_duration
 from workloads.terms import MAX_USD
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from workloads import terms
     from workloads.job import TrainingJob
@@ -25,13 +26,33 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
 
     `run_file`: the person has agreed that this file runs; without `may_ask` nobody is asked.
     """
-    from planner.api.own_network import with_network
     from workloads.jobfile import JobFileError, read_job
 
     try:
         job = read_job(path)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
+    return _whole(job, may_ask=may_ask, run_file=run_file)
+
+
+def job_of_keys(keys: Mapping[str, Any], *, run_file: bool = False) -> TrainingJob:
+    """The same of the keys of a job file; paths are taken from the current folder. Raises BadInputError."""
+    from workloads.job_mistakes import validated_job
+    from workloads.jobfile import JobFileError, with_paths
+
+    source = Path("the job")
+    if keys.get("script") is not None:
+        raise BadInputError(f"{source}: a script is read with its job file", "read the file in place of its keys")
+    try:
+        job = with_paths(validated_job(keys, str(source)), source)
+    except JobFileError as error:
+        raise BadInputError(error.message, error.hint) from None
+    return _whole(job, may_ask=True, run_file=run_file)
+
+
+def _whole(job: TrainingJob, *, may_ask: bool, run_file: bool) -> TrainingJob:
+    from planner.api.own_network import with_network
+
     job = job if job.project else job.model_copy(update={"project": load_settings(os.environ).project})
     return with_network(job, may_ask=may_ask, agreed=run_file)
 

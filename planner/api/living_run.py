@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.api.ask import Reply, StandardTerminal, Terminal, ask, confirm, unanswered
+from planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
 from planner.clock import Clock, SystemClock
 from planner.errors import BadInputError
 from planner.runs.run import Phase, Run
@@ -79,7 +79,7 @@ class Beside:
         if self._assume_yes:
             sys.stderr.write(f"{living_text(living)}: attaching to it (--another launches another)\n")
             raise Joined(living)
-        self._view.pause_for(lambda: ask_about(living, StandardTerminal(), SystemClock()))
+        self._view.pause_for(lambda: ask_about(living, terminal_here(), SystemClock()))
         self._agreed.add(living.run_id)
 
 

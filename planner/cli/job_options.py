@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from planner.api.job_files import read_job_file
+from planner.api.names import one_of
 from planner.api.own_network import with_network
 from planner.cli import completion
-from planner.cli.options import one_of
 from planner.errors import BadInputError
 from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from planner.api.job_files import usd_of
+from planner.api.names import one_of
 from planner.cli import completion
 from planner.errors import BadInputError
 from planner.settings import Settings, load_settings
 from providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
 from workloads import terms
-from workloads.nearest import nearest_names, same_name
 from workloads.terms import MAX_NODES
 
 if TYPE_CHECKING:
@@ -131,12 +131,3 @@ def any_client(value: str | None) -> bool:
     if value is not None:
         one_of("--client", value, ["any"])
     return value is not None
-
-
-def one_of(option: str, value: str, names: Sequence[str]) -> str:
-    """The one of the names that is the value, capitals and dashes aside. Raises BadInputError with the nearest one."""
-    if same := same_name(value, names):
-        return same
-    near = nearest_names(value, names)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names)}"
-    raise BadInputError(f"{option}: there is no {value!r}", hint)

@@ -82,6 +82,7 @@ class PlanQuery(NamedTuple):
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
     `explain_row` is the row whose operators are timed (None: no row's).
+    `instance_types` are those that a launch may take (empty: any); an estimate shows all.
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
@@ -91,6 +92,7 @@ class PlanQuery(NamedTuple):
     regions: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     markets: tuple[str, ...] = ()
+    instance_types: tuple[str, ...] = ()
     include_retired: bool = False
     assume_available: bool = False
     every_placement: bool = False

@@ -16,7 +16,19 @@ from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.forecast.script_work import NOT_MEASURED
 from planner.report.estimate_chart import Kind, cost_chart, kind_of
 from planner.report.estimate_columns import market_cell, rounded
-from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
+from planner.report.html import (
+    Content,
+    Markup,
+    asset,
+    bullets,
+    document,
+    joined,
+    pairs,
+    paragraphs,
+    section,
+    table,
+    tag,
+)
 from planner.report.levers import levers_table
 from planner.report.page import Cell, Column, Table, Tone
 from planner.throughput.values import Basis
@@ -56,6 +68,25 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
         section("How this page was made", _made(estimate)),
     ]
     return document(title, blocks, scripts=["rows.js", "chart.js"] if rows else [])
+
+
+def estimate_cell(estimate: Mapping[str, Any], most_rows: int) -> str:
+    """The first blocks of the page for the cell of a notebook, with the style of the page for these alone: the answer,
+    the chart, the best placement of each of the first kinds of offers, and the advice. It runs no script."""
+    rows = estimate["candidates"]
+    best = list({kind_of(row): row for row in reversed(rows)}.values())[::-1][:most_rows]
+    grounds = _Grounds.of(rows)
+    blocks: list[Content] = [
+        tag("p", answer(estimate), class_="answer"),
+        tag("p", _job_line(estimate["job"]), class_="muted"),
+        cost_chart(rows),
+        _offers(best, grounds) if best else None,
+        _advice(estimate),
+    ]
+    screen, _, _ = asset("page.css").partition("@media print")
+    style = screen.replace(":root", ":scope").replace("\nbody {", "\n:scope {")
+    scoped = Markup(f"<style>@scope {{\n{style}}}</style>")
+    return tag("div", scoped, tag("div", *blocks, style="padding: .75rem"), class_="trainplan")
 
 
 def answer(estimate: Mapping[str, Any]) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from planner.api import build
+from planner.api.following import to_follow
 from planner.cli import options
 from planner.cli.foreign_runs import take_over
 from planner.cli.live_view import LiveView
 from planner.cli.person import person
 from planner.cli.run_end import follow, print_ended_receipt
-from planner.runs.run import Outcome, Phase
 from planner.runs.telling.news import News
 
 
@@ -29,14 +29,9 @@ def command(
         runner = build.runner(journal, settings, view.show, run.provider, other_client, factory)
         if anyone:
             run = take_over(runner, run)
-        # A run that was taken away with nobody there goes on; any other end stands, and its receipt is shown.
-        if run.phase is Phase.DONE and run.outcome is not Outcome.INTERRUPTED:
-            if journal.owes_receipt(run):
-                runner.settle(run)
-            print_ended_receipt(run, journal, as_json)
-            return
         request = build.further_requests(runner, run, factory, settings)
-        if run.phase is Phase.DONE:
-            # Under its own limits and in its own places: these are what somebody has agreed to.
-            run = runner.again(run, run, None)
-        follow(runner, run, request, as_json)
+        ready = to_follow(run, runner, journal)
+        if ready is None:
+            print_ended_receipt(journal.run(run.run_id), journal, as_json)
+            return
+        follow(runner, ready, request, as_json)

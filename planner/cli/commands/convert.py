@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from planner.api.exports import MOST_LOSS_POINTS, ExportChoice, export_named
+from planner.api.names import one_of
 from planner.cli import completion, options
 from planner.cli.exports import print_exports
 from planner.runs.exports import IMAGES
@@ -47,4 +48,4 @@ def command(
 
 def _formats(text: str) -> tuple[ExportFormat, ...]:
     names = [*ExportFormat] if text == "all" else [name.strip() for name in text.split(",")]
-    return tuple(dict.fromkeys(ExportFormat(options.one_of("--to", name, [*ExportFormat])) for name in names))
+    return tuple(dict.fromkeys(ExportFormat(one_of("--to", name, [*ExportFormat])) for name in names))

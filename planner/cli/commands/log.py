@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from planner.api import build
+from planner.api.names import one_of
 from planner.cli import options
 from planner.errors import BadInputError
 from planner.runs.journal.reader import recorded_job
@@ -30,7 +31,7 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Write a run that has ended to trackers, from this computer, signed in as their own libraries are here."""
-    trackers = [Tracker(options.one_of("--to", one.strip(), [*Tracker])) for one in to.split(",")]
+    trackers = [Tracker(one_of("--to", one.strip(), [*Tracker])) for one in to.split(",")]
     with build.journal(options.settings()) as journal:
         run = journal.run(name)
         receipt = journal.receipt(run.run_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from planner.api import build
+from planner.api.following import stopped
 from planner.cli import options
 from planner.cli.foreign_runs import take_over
 from planner.cli.live_view import LiveView
@@ -60,17 +61,15 @@ def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None
         runner = build.runner(journal, settings, view.show, run.provider)
         if anyone:
             run = take_over(runner, run)
-        # It may have ended since anybody looked: then there is nothing left to ask.
-        run = runner.settle(run)
-        if run.phase is Phase.DONE:
-            print_ended(run, as_json, f"run {run.run_id} had ended: {run.outcome}")
-            return
         try:
             with hang_up_detaches():
-                run, receipt = runner.stop(run)
+                run, receipt = stopped(run, runner)
         except Detached as left:
             print_left(left.run, as_json)
             return
+    if receipt is None:
+        print_ended(run, as_json, f"run {run.run_id} had ended: {run.outcome}")
+        return
     print_receipt(receipt, as_json)
 
 

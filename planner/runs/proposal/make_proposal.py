@@ -105,6 +105,9 @@ def ranked_placements(
     plan, _ = with_queue(plan, everywhere, around.settings, now, (around.provider_of, around.say))
     for line in plan.own_notes:
         around.say(line)
+    if query.instance_types:
+        these = (ranked for ranked in plan.candidates if ranked.offer.instance_type in query.instance_types)
+        plan = plan._replace(candidates=tuple(these))
     if not plan.candidates:
         raise nothing_left(plan)
     # Before live prices are asked for: they are read for the first placements alone, which have to be usable ones.

@@ -1,0 +1,59 @@
+"""What each call of the Python API is made in: the home's files private, and errors in words of Python."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from planner.errors import PlanError, from_provider
+from planner.home.files import private_files
+from providers.errors import ProviderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IN_PYTHON = (
+    (r"--yes\b", "yes=True"),
+    (r"--(fresh|another)\b", r"\1=True"),
+    (r"--run-file\b", "Job.read(..., run_file=True)"),
+    (r"--max-cost\b", "max_cost_usd"),
+    (r"--provider ([a-z]+)", r"providers=['\1']"),
+    (r"--(provider|region|device|market)\b", r"\1s"),
+    (r"--output\b", "model_folder"),
+    (r"--(deadline|objective|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
+)
+"""What messages call the options of the command, and what the arguments of a function are called."""
+
+
+@contextmanager
+def library_call(budget: str = "budget_usd") -> Iterator[None]:
+    """Raises every error as a PlanError that a traceback shows with its hint. Calls do not lie in each other: what the
+    providers hold open is closed behind each. `budget` is the argument that is the run's budget."""
+    from planner.api import build
+
+    try:
+        with private_files():
+            yield
+    except ProviderError as error:
+        raise _in_words_of_python(from_provider(error), budget) from error
+    except PlanError as error:
+        raise _in_words_of_python(error, budget) from error.__cause__
+    finally:
+        build.let_go()
+
+
+def _in_words_of_python(error: PlanError, budget: str) -> PlanError:
+    error.message, error.hint = in_python(error.message, budget), in_python(error.hint, budget)
+    error.args = (error.message,)
+    if error.hint:
+        error.add_note(f"hint: {error.hint}")
+    return error
+
+
+def in_python(text: str, budget: str = "budget_usd") -> str:
+    """A message of the command with its options as the arguments that they are in Python."""
+    text = re.sub(r"--budget\b", budget, text)
+    for option, argument in _IN_PYTHON:
+        text = re.sub(option, argument, text)
+    return text

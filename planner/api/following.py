@@ -1,0 +1,39 @@
+"""A run that is in the journal, followed again or ended: `plan attach` and `stop`, and the same from Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from planner.runs.run import Outcome, Phase
+
+if TYPE_CHECKING:
+    from planner.runs.journal.journal import Journal
+    from planner.runs.receipt.receipt import Receipt
+    from planner.runs.run import Run
+    from planner.runs.runner import Runner
+
+
+def to_follow(run: Run, runner: Runner, journal: Journal) -> Run | None:
+    """The run made ready to be followed; None where its end stands, whose receipt is in the journal then.
+
+    One that was taken away with nobody there goes on, under its own limits and in its own places: these are what
+    somebody has agreed to. Raises RefusedError for another client's.
+    """
+    if run.phase is not Phase.DONE:
+        return run
+    if run.outcome is Outcome.INTERRUPTED:
+        return runner.again(run, run, None)
+    if journal.owes_receipt(run):
+        runner.settle(run)
+    return None
+
+
+def stopped(run: Run, runner: Runner) -> tuple[Run, Receipt | None]:
+    """The run, seen to its end with its newest checkpoint kept, and its receipt; None where it had ended by itself.
+
+    Raises what `Runner.stop` raises.
+    """
+    run = runner.settle(run)
+    if run.phase is Phase.DONE:
+        return run, None
+    return runner.stop(run)

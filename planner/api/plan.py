@@ -1,0 +1,390 @@
+"""The plan of the Python API: offers in order, and what there is to say about them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, overload
+
+from planner.api import planning
+from planner.api.calls import library_call
+from planner.api.counted_images import with_counted_images
+from planner.api.job import Job
+from planner.api.job_files import with_limits
+from planner.api.names import one_of
+from planner.errors import BadInputError
+from planner.planning.build_plan import PlanQuery, nothing_left
+from planner.settings import load_settings
+from planner.throughput.values import Basis
+from pricing.money import format_usd
+from pricing.offers import Market
+from providers.registry import THIS_MACHINE, is_estimated_only
+from workloads.durations import format_duration
+from workloads.terms import Objective
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from planner.forecast.plan import MachineEstimate, RankedOffer
+    from planner.forecast.plan import Plan as ForecastPlan
+    from planner.settings import Settings
+    from planner.throughput.values import Throughput
+    from workloads.job import TrainingJob
+
+_SHOWN = 15
+"""Rows of a plan in a shell or a notebook."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """One machine type of one provider in one region and market, with what the whole job would take and cost there.
+
+    `rank` counts from 1, 0 for this computer beside a ranking. `seconds` and `usd` are expected for the whole run,
+    prices before tax; the intervals are those from which the true value is missing two times of ten, as (low, high).
+    `images_per_second` is of all devices together, None for a script that nobody has measured, and `basis` what it
+    rests on: measured, scaled, anchored, modelled or unmeasured. `can_launch`: trainplan rents there; elsewhere it
+    only estimates.
+    """
+
+    rank: int
+    provider: str
+    region: str
+    zones: tuple[str, ...]
+    instance_type: str
+    device: str
+    device_count: int
+    machines: int
+    market: str
+    seconds: float
+    seconds_interval: tuple[float, float]
+    usd: float
+    usd_interval: tuple[float, float]
+    usd_per_hour: float
+    images_per_second: float | None
+    images_per_second_interval: tuple[float, float] | None
+    basis: str
+    can_launch: bool
+    _plan: Plan = field(repr=False, compare=False)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that it is of."""
+        return self._plan
+
+    def explain(self) -> str:
+        """Where its figures come from, one paragraph each."""
+        return self._plan.explain(self.rank)
+
+    def __repr__(self) -> str:
+        low, high = (format_duration(timedelta(seconds=end)) for end in self.seconds_interval)
+        cheap, dear = (format_usd(Decimal(str(end))) for end in self.usd_interval)
+        time, cost = format_duration(timedelta(seconds=self.seconds)), format_usd(Decimal(str(self.usd)))
+        market = self.market.replace("_", " ")
+        return (
+            f"<Offer {self.rank}: {_device(self)} {market}, {self.provider} {self.region} "
+            f"{self.instance_type}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
+        )
+
+
+class Lever(NamedTuple):
+    """What one change of the job, or of the offer that is taken, would save.
+
+    `offer` names the machine that then comes first; with it time in seconds and cost in USD, as they would be and by
+    how much they differ. All are None where nothing fits then, and `reason` says why. `is_same_work`: the same model
+    comes out. `is_within_noise`: neither difference is beyond the 80 % intervals.
+    """
+
+    name: str
+    before: str
+    after: str
+    is_same_work: bool
+    offer: str | None
+    seconds: float | None
+    usd: float | None
+    seconds_difference: float | None
+    usd_difference: float | None
+    is_within_noise: bool | None
+    reason: str | None
+
+
+class Plan(Sequence[Offer]):
+    """The offers of a job, the best first: `plan[0]` is row 1 of its table. `estimate` makes it.
+
+    It shows as a table in a shell and in a notebook. `to_dict` has every placement of every offer.
+    """
+
+    def __init__(self, job: Job, forecast: ForecastPlan, asked: _Asked) -> None:
+        """Only for this package: `estimate` makes plans."""
+        self._job = job
+        self._forecast = forecast
+        self._asked = asked
+        self._offers = tuple(_offer(ranked, self) for ranked in forecast.candidates)
+        machine = forecast.this_machine
+        self._this_machine = _machine_offer(machine, self) if machine is not None and machine.time is not None else None
+        if not self._offers and self._this_machine is not None and asked.query.providers == (THIS_MACHINE,):
+            self._offers = (self._this_machine,)
+
+    @overload
+    def __getitem__(self, index: int) -> Offer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Offer]: ...
+    def __getitem__(self, index: int | slice) -> Offer | Sequence[Offer]:
+        return self._offers[index]
+
+    def __len__(self) -> int:
+        return len(self._offers)
+
+    @property
+    def job(self) -> Job:
+        """The job with the limits that it was estimated with."""
+        return self._job
+
+    @property
+    def made_at(self) -> datetime:
+        """When it was made: prices are those of then."""
+        return self._forecast.made_at
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What would make the job faster or cheaper, or what is to be known, in sentences."""
+        return self._forecast.advice
+
+    @property
+    def this_machine(self) -> Offer | None:
+        """What the job takes on this computer; None where it does not fit it or nothing can be estimated."""
+        return self._this_machine
+
+    @property
+    def front(self) -> tuple[Offer, ...]:
+        """The offers that can be launched and that no other beats in both time and cost, the fastest first."""
+        best: list[Offer] = []
+        launchable = (offer for offer in self._offers if offer.can_launch)
+        for offer in sorted(launchable, key=lambda offer: (offer.seconds, offer.usd)):
+            if not best or offer.usd < best[-1].usd:
+                best.append(offer)
+        return tuple(best)
+
+    def explain(self, rank: int = 1) -> str:
+        """Where the figures of a row come from, one paragraph each: row 1 is `plan[0]`. Raises BadInputError."""
+        from planner.report.estimate_page import machine_line
+        from planner.report.explain import explain
+
+        machine = self._forecast.this_machine
+        if self._this_machine is not None and machine is not None and (rank == 0 or not self._forecast.candidates):
+            return f"this machine: {machine_line(machine)}"
+        with library_call():
+            if not 1 <= rank <= len(self._forecast.candidates):
+                raise BadInputError(f"there is no row {rank}: the plan has {len(self)}", "rows count from 1")
+            timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=rank))
+        return explain(timed, timed.candidates[rank - 1])
+
+    def levers(self) -> list[Lever]:
+        """What one change of the job or of the offer would save, same work first. Takes a plan for each change."""
+        return [_lever(row) for row in self._lever_rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `plan estimate --json` prints (docs/output.md): every placement of every offer."""
+        return {**self._document}
+
+    @cached_property
+    def _in_detail(self) -> ForecastPlan:
+        with library_call():
+            return self._asked.planned(self._asked.query._replace(every_placement=True, limit=0, prices=True))
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        from planner.report.estimate_json import Beside, estimate_document
+        from planner.throughput.table import cited
+
+        return estimate_document(self._in_detail, Beside(command="trainplan.estimate", cited=cited))
+
+    @cached_property
+    def _lever_rows(self) -> list[dict[str, Any]]:
+        from planner.report.levers import lever_rows
+
+        query = self._asked.query._replace(every_placement=True, limit=0, prices=True)
+
+        def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> ForecastPlan:
+            return self._asked.planned(query._replace(nodes=tuple(nodes)), changed)
+
+        detailed = self._in_detail
+        with library_call():
+            return lever_rows(detailed, plan_of)
+
+    def __repr__(self) -> str:
+        from planner.report.estimate_page import job_line, ranking_table
+        from planner.report.plain_text import plain_text
+
+        head = job_line(self._forecast.job)
+        if not self._forecast.candidates:
+            return f"{head}\n{self.explain()}" if self._this_machine else f"{head}\nno offer fits"
+        few = self._forecast._replace(candidates=self._forecast.candidates[:_SHOWN])
+        more = len(self) - len(few.candidates)
+        return plain_text([head, ranking_table(few, None), *([f"and {more} more"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        from planner.report.estimate_html import estimate_cell
+
+        return estimate_cell(self._document, _SHOWN)
+
+
+class _Asked(NamedTuple):
+    """What a plan was asked for, completed with what this home knows, and when."""
+
+    training_job: TrainingJob
+    query: PlanQuery
+    settings: Settings
+    now: datetime
+
+    def planned(self, query: PlanQuery, training_job: TrainingJob | None = None) -> ForecastPlan:
+        """The answer to another query of the same time, or for a changed job."""
+        return planning.planned(training_job or self.training_job, query, self.settings, self.now)[0]
+
+
+def estimate(  # noqa: PLR0913  a search has as many limits as people have
+    job: Job,
+    *,
+    deadline: str | timedelta | None = None,
+    budget_usd: float | Decimal | None = None,
+    objective: str | None = None,
+    providers: Sequence[str] = (),
+    regions: Sequence[str] = (),
+    devices: Sequence[str] = (),
+    markets: Sequence[str] = (),
+    include_retired: bool = False,
+    assume_available: bool = False,
+    every_placement: bool = False,
+) -> Plan:
+    """What a job takes and costs everywhere that it could run; nothing is rented, and no account is asked.
+
+    `deadline` (`"8h"`) and `budget_usd` are limits of the whole run, `objective` is `cost`, `time` or `balanced`: what
+    is given stands in the place of what the job says. `providers`, `regions`, `devices` and `markets` (`on_demand`,
+    `spot`) narrow the search; empty means any. `providers=["local"]` estimates this computer.
+    `assume_available` uses spot prices as listed, even far below those of other regions; `every_placement` has a row
+    for each region and zone.
+
+    Raises BadInputError for a limit or a name that nothing has, NothingLeftError where no offer is left.
+    """
+    with library_call():
+        settings = load_settings(os.environ)
+        budget = None if budget_usd is None else str(budget_usd)
+        wanted = None if objective is None else Objective(one_of("--objective", objective, list(Objective)))
+        training_job = with_limits(with_counted_images(job._training_job), deadline, budget, wanted)
+        query = PlanQuery(
+            providers=tuple(name.strip().lower() for name in _several("--provider", providers)),
+            regions=tuple(_several("--region", regions)),
+            devices=tuple(_several("--device", devices)),
+            markets=tuple(one_of("--market", name, list(Market)) for name in _several("--market", markets)),
+            include_retired=include_retired,
+            assume_available=assume_available,
+            every_placement=every_placement,
+        )
+        query, now = planning.completed(query, settings)
+        forecast, query = planning.planned(training_job, query, settings, now)
+        if not forecast.ranking and not planning.is_answered_here(forecast, query):
+            raise nothing_left(forecast)
+    return Plan(Job(training_job), forecast, _Asked(training_job, query, settings, now))
+
+
+def _several(name: str, values: Sequence[str]) -> Sequence[str]:
+    """The names. Raises BadInputError for one text, which is a sequence of letters."""
+    if isinstance(values, str):
+        message = f"{name}: {values!r} is one text, and a list of names is expected"
+        raise BadInputError(message, f"write [{values!r}]")
+    return values
+
+
+def _offer(ranked: RankedOffer, plan: Plan) -> Offer:
+    estimate, offer = ranked.candidate.estimate, ranked.offer
+    speed = estimate.throughput
+    return Offer(
+        rank=ranked.rank,
+        provider=offer.provider,
+        region=offer.region,
+        zones=tuple(offer.zones),
+        instance_type=offer.instance_type,
+        device=offer.device,
+        device_count=offer.device_count,
+        machines=estimate.machines,
+        market=str(offer.market),
+        seconds=estimate.time.total.total_seconds(),
+        seconds_interval=(estimate.time.low.total_seconds(), estimate.time.high.total_seconds()),
+        usd=float(ranked.cost_usd),
+        usd_interval=(float(ranked.cost_low_usd), float(ranked.cost_high_usd)),
+        usd_per_hour=float(offer.planning_usd_per_hour or offer.usd_per_hour),
+        **_speed(speed),
+        can_launch=not is_estimated_only(offer.provider),
+        _plan=plan,
+    )
+
+
+def _machine_offer(machine: MachineEstimate, plan: Plan) -> Offer:
+    """This computer as an offer: what an hour of it costs is what the settings say."""
+    time = machine.time
+    assert time is not None
+    usd_per_hour = float(machine.usd_per_hour)
+    low_seconds, high_seconds = time.low.total_seconds(), time.high.total_seconds()
+    return Offer(
+        rank=0 if plan._forecast.candidates else 1,
+        provider=THIS_MACHINE,
+        region=THIS_MACHINE,
+        zones=(),
+        instance_type=machine.name,
+        device=machine.device,
+        device_count=machine.device_count,
+        machines=1,
+        market=str(Market.ON_DEMAND),
+        seconds=time.total.total_seconds(),
+        seconds_interval=(low_seconds, high_seconds),
+        usd=float(machine.cost_usd or 0),
+        usd_interval=(usd_per_hour * low_seconds / 3600, usd_per_hour * high_seconds / 3600),
+        usd_per_hour=usd_per_hour,
+        **_speed(machine.throughput),
+        can_launch=machine.fits,
+        _plan=plan,
+    )
+
+
+def _speed(speed: Throughput | None) -> _Speed:
+    if speed is None or speed.basis is Basis.UNMEASURED:
+        return _Speed(images_per_second=None, images_per_second_interval=None, basis=str(Basis.UNMEASURED))
+    return _Speed(
+        images_per_second=speed.images_per_second,
+        images_per_second_interval=(speed.low, speed.high),
+        basis=str(speed.basis),
+    )
+
+
+class _Speed(TypedDict):
+    images_per_second: float | None
+    images_per_second_interval: tuple[float, float] | None
+    basis: str
+
+
+def _lever(row: Mapping[str, Any]) -> Lever:
+    after, difference, noise = row["after"], row["difference"], row["within_noise"]
+    offer = None
+    if after is not None:
+        offer = f"{after['device_count']} x {after['device']}, {after['provider']} {after['region']}"
+    return Lever(
+        name=row["lever"],
+        before=row["from"],
+        after=row["to"],
+        is_same_work=row["same_work"],
+        offer=offer,
+        seconds=after and after["total_seconds"],
+        usd=after and after["cost_usd"],
+        seconds_difference=difference and difference["total_seconds"]["absolute"],
+        usd_difference=difference and difference["cost_usd"]["absolute"],
+        is_within_noise=None if noise is None else all(noise.values()),
+        reason=row["reason"],
+    )
+
+
+def _device(offer: Offer) -> str:
+    return offer.device if offer.device_count == 1 else f"{offer.device_count} x {offer.device}"

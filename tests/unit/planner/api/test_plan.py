@@ -1,0 +1,136 @@
+"""A plan from Python: offers in order, and the documents of the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from planner.api.job import Job
+from planner.api.plan import Plan, estimate
+from planner.errors import BadInputError, NothingLeftError, TrainplanError
+from workloads.jobfile import read_job
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+SCHEMA = Path(__file__).parents[4] / "planner" / "report" / "schemas" / "estimate.schema.json"
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plan]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PLAN_HOME", str(tmp_path_factory.mktemp("home")))
+        yield estimate(Job.read(EXAMPLES / "vgg16-cifar10.yaml"), deadline="8h", devices=["T4", "V100"])
+
+
+def test_offers_are_ranked_and_within_the_limits(plan: Plan) -> None:
+    assert len(plan) > 2
+    assert [offer.rank for offer in plan] == list(range(1, len(plan) + 1))
+    assert {offer.device for offer in plan} == {"T4", "V100", "V100-32GB"}
+    for offer in plan:
+        assert offer.seconds <= timedelta(hours=8).total_seconds()
+        assert offer.seconds_interval[0] <= offer.seconds <= offer.seconds_interval[1]
+        assert offer.usd_interval[0] <= offer.usd <= offer.usd_interval[1]
+        assert offer.plan is plan
+    assert plan[0].usd == min(offer.usd for offer in plan if offer.can_launch)
+    assert list(plan[1:3]) == [plan[1], plan[2]]
+
+
+def test_nothing_beats_the_front_and_everything_else_is_beaten(plan: Plan) -> None:
+    for offer in (one for one in plan if one.can_launch):
+        beaten = any(
+            other.seconds <= offer.seconds and other.usd <= offer.usd and other != offer
+            for other in plan
+            if other.can_launch
+        )
+        assert (offer in plan.front) is not beaten or any(
+            (other.seconds, other.usd) == (offer.seconds, offer.usd) for other in plan.front
+        )
+
+
+def test_the_document_is_that_of_the_command(plan: Plan) -> None:
+    document = plan.to_dict()
+    jsonschema.validate(json.loads(json.dumps(document)), json.loads(SCHEMA.read_text(encoding="utf-8")))
+    first = document["candidates"][0]
+    assert (first["provider"], first["region"], first["total_seconds"]) == (
+        plan[0].provider,
+        plan[0].region,
+        pytest.approx(plan[0].seconds),
+    )
+    assert first["cost_usd"] == pytest.approx(plan[0].usd)
+    assert first["cost_high_usd"] == pytest.approx(plan[0].usd_interval[1], rel=1e-4)
+    assert len(document["candidates"]) >= len(plan)
+
+
+def test_a_row_is_explained(plan: Plan) -> None:
+    assert plan.explain(2).startswith(f"row 2: {plan[1].provider} {plan[1].region}")
+    assert plan[1].explain() == plan.explain(2)
+    with pytest.raises(BadInputError, match="there is no row"):
+        plan.explain(len(plan) + 1)
+
+
+def test_levers_say_what_a_change_saves(plan: Plan) -> None:
+    levers = plan.levers()
+    assert levers == sorted(levers, key=lambda lever: not lever.is_same_work)
+    fitting = [lever for lever in levers if lever.usd is not None]
+    assert fitting
+    for lever in fitting:
+        assert lever.usd_difference == pytest.approx((lever.usd or 0) - plan[0].usd, abs=0.01)
+
+
+def test_a_shell_and_a_notebook_show_its_table(plan: Plan) -> None:
+    shown = repr(plan).splitlines()
+    assert shown[0].startswith("vgg16-cifar10: vgg16_bn on cifar10")
+    assert shown[1].split()[:2] == ["#", "where"]
+    assert f"{plan[0].provider} {plan[0].region}" in shown[2]
+    cell = plan._repr_html_()
+    assert plan[0].instance_type in cell
+    assert "<script" not in cell
+    assert "<svg" in cell
+    assert plan[0].region in repr(plan[0])
+
+
+def test_wrong_names_and_limits_are_said_in_words_of_python() -> None:
+    job = Job.read(EXAMPLES / "digits-vgg.yaml")
+    with pytest.raises(BadInputError) as caught:
+        estimate(job, deadline="soon")
+    assert caught.value.message.startswith("deadline: ")
+    with pytest.raises(BadInputError, match="providers: 'aws' is one text"):
+        estimate(job, providers="aws")
+    with pytest.raises(BadInputError, match="markets: there is no 'sport'") as caught:
+        estimate(job, markets=["sport"])
+    assert caught.value.__notes__ == ["hint: did you mean spot?"]
+    with pytest.raises(NothingLeftError):
+        estimate(job, deadline="1s", providers=["aws"])
+    with pytest.raises(TrainplanError, match="there is no file"):
+        Job.read("nothing.yaml")
+
+
+def test_a_job_of_keys_is_that_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = {
+        "name": "own",
+        "model": {"preset": "vgg16", "image_size": 32, "classes": 2},
+        "data": {"path": "images"},
+        "epochs": 2,
+        "global_batch_size": 8,
+    }
+    for kind in ("cat", "dog"):
+        (tmp_path / "images" / kind).mkdir(parents=True)
+    file = tmp_path / "job.yaml"
+    file.write_text(json.dumps(keys), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert Job.from_dict(keys) == Job.read(file)
+    assert hash(Job.from_dict(keys)) == hash(Job.read(file))
+    assert Job.read(file).to_dict()["data"]["path"] == str(read_job(file).data.path)
+    with pytest.raises(BadInputError, match="there is no folder"):
+        Job.from_dict({**keys, "data": {"path": "elsewhere"}})
+    with pytest.raises(BadInputError, match="epochs"):
+        Job.from_dict({**keys, "epochs": 0})

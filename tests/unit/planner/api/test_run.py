@@ -1,0 +1,126 @@
+"""A run from Python: launched on the simulated cloud, followed, looked at, stopped."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from planner.api.ask import Notebook, Reply, ask
+from planner.api.job import Job
+from planner.api.plan import Plan, estimate
+from planner.api.run import Run, launch, runs
+from planner.clock import SystemClock
+from planner.errors import BadInputError, NothingLeftError, TrainplanError, UnknownRunError
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), providers=["sim"])
+
+
+def test_a_run_is_launched_followed_and_found_again(plan: Plan, tmp_path: Path) -> None:
+    offer = plan[1]
+    run = launch(offer, max_cost_usd=3, yes=True, model_folder=tmp_path / "model", quiet=True)
+    assert run.status().phase in ("booting", "running")
+    assert run.folder == tmp_path / "model"
+    assert run.model_path is None
+    assert run.receipt() is None
+    status = run.wait(quiet=True)
+    assert (status.outcome, status.is_done, status.usd_per_hour) == ("succeeded", True, 0)
+    assert status.step == status.total_steps
+    assert 0 < status.usd <= 3
+    receipt = run.receipt()
+    assert receipt is not None
+    (placement,) = receipt["placements"]
+    assert offer.instance_type in placement["where"]
+    assert offer.region in placement["where"]
+    assert runs() == [run]
+    assert Run(run.id[:10]) == run
+    assert "succeeded" in repr(run)
+    assert run.wait(quiet=True) == status, "what has ended is not launched once more"
+
+
+def test_columns_of_the_history_are_equally_long(plan: Plan) -> None:
+    run = launch(plan, max_cost_usd=3, yes=True, quiet=True)
+    run.wait(quiet=True)
+    history = run.history()
+    assert set(history) >= {"epoch", "loss", "accuracy", "validation_accuracy", "seconds"}
+    assert len({len(column) for column in history.values()}) == 1
+
+
+def test_a_run_is_stopped(plan: Plan) -> None:
+    run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
+    assert run.stop(quiet=True).outcome == "stopped"
+    assert run.wait(quiet=True).outcome == "stopped"
+    assert run.stop(quiet=True).outcome == "stopped"
+
+
+def test_where_nobody_can_be_asked_nothing_is_launched(plan: Plan) -> None:
+    with pytest.raises(BadInputError) as caught:
+        launch(plan[0], max_cost_usd=3)
+    assert caught.value.hint == "yes=True launches without asking"
+    assert runs() == []
+
+
+def test_the_cap_has_no_default_and_holds(plan: Plan) -> None:
+    with pytest.raises(TypeError, match="max_cost_usd"):
+        launch(plan[0], yes=True)  # type: ignore[call-arg]
+    with pytest.raises(NothingLeftError, match="max_cost_usd"):
+        launch(plan[0], max_cost_usd=0.001, yes=True)
+    with pytest.raises(NothingLeftError):
+        launch(plan[0], max_cost_usd=0, yes=True)
+    for wrong in (-1, "much", float("nan"), float("inf")):
+        with pytest.raises(BadInputError, match="max_cost_usd"):
+            launch(plan[0], max_cost_usd=wrong, yes=True)  # type: ignore[arg-type]
+    assert runs() == []
+    run = launch(plan[0], max_cost_usd=Decimal("0.5"), yes=True, quiet=True)
+    from planner.api.run import _journal
+
+    with _journal() as (journal, _):
+        assert journal.run(run.id).budget_usd == Decimal("0.5")
+    run.stop(quiet=True)
+
+
+def test_a_run_that_lives_is_attached_to(plan: Plan) -> None:
+    run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
+    assert launch(plan[0], max_cost_usd=3, yes=True, quiet=True) == run
+    other = launch(plan[0], max_cost_usd=3, yes=True, another=True, quiet=True)
+    assert set(runs()) == {run, other}
+    for one in (run, other):
+        assert one.stop(quiet=True).is_done
+
+
+def test_an_unknown_run_is_refused(plan: Plan) -> None:
+    with pytest.raises(UnknownRunError):
+        Run("990101-00000000")
+    with pytest.raises(TrainplanError):
+        Run("")
+
+
+class _Kernel:
+    _allow_stdin = True
+
+
+@pytest.mark.parametrize(("typed", "reply"), [("y", Reply.YES), ("no", Reply.NO), ("", Reply.YES)])
+def test_a_notebook_shows_a_field_for_the_answer(typed: str, reply: Reply) -> None:
+    questions: list[str] = []
+
+    def read_line(question: str) -> str:
+        questions.append(question)
+        return typed
+
+    assert ask("launch?", Notebook(_Kernel(), read_line), SystemClock(), default=True) is reply
+    assert questions == ["launch? [Y/n]: "]
+
+
+def test_a_notebook_without_a_person_asks_nobody() -> None:
+    def refuse(question: str) -> str:
+        raise AssertionError(question)
+
+    assert ask("launch?", Notebook(object(), refuse), SystemClock()) is Reply.NOBODY
