@@ -38,7 +38,8 @@ def _of_members(members: list[tuple[str, Any]], fields: list[str]) -> list[str]:
         if any(line.startswith(f"  {name}:") for line in fields):
             continue
         if isinstance(member, property):
-            lines.append(f"  {name} -> {member.fget.__annotations__["return"]}")
+            returned = member.fget.__annotations__["return"]
+            lines.append(f"  {name} -> {returned}")
         elif isinstance(member, classmethod):
             lines.append(f"  classmethod {name}{inspect.signature(member.__func__)}")
         elif inspect.isfunction(member):
