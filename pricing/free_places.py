@@ -50,6 +50,11 @@ class FreePlace(NamedTuple):
         return self.planned_hours < self.session_hours
 
     @property
+    def has_one_store(self) -> bool:
+        """Whether images and checkpoints share what is kept: on Drive they do; Kaggle keeps images as data sets."""
+        return self.provider == "colab"
+
+    @property
     def week(self) -> timedelta:
         """What a week has of sessions."""
         return timedelta(hours=self.weekly_hours)
@@ -85,6 +90,12 @@ def free_place(provider: str, instance_type: str) -> FreePlace | None:
     """The limits of a machine; None for one that costs money. Raises OSError or ValueError where the shipped table is
     none."""
     return _places().get((provider, instance_type))
+
+
+def roomiest(provider: str) -> FreePlace | None:
+    """The machine of a provider beside which most can be kept; None where its machines cost money."""
+    machines = [place for place in _places().values() if place.provider == provider]
+    return max(machines, key=lambda place: (place.data_gb, place.storage_gb), default=None)
 
 
 @cache

@@ -16,12 +16,19 @@ from planner.export.hugging_face import hugging_face_files
 from planner.export.ibm import ibm_files
 from planner.export.kaggle import kaggle_files
 from planner.export.machine_job import MachineJob
-from planner.export.session_plan import MachineTime, check_job, local_images, session_plan
+from planner.export.session_plan import (
+    MachineTime,
+    check_data,
+    check_job,
+    check_storage,
+    local_images,
+    session_plan,
+)
 from planner.forecast.plan import REASON_TEXTS, Reason
 from planner.planning.build_plan import PlanQuery, nothing_left
 from pricing.catalog import find_device
 from pricing.devices import CPU_DEVICE, Architecture, UnknownDeviceError
-from pricing.free_places import free_place
+from pricing.free_places import free_place, roomiest
 from providers.cloud.images import table
 
 if TYPE_CHECKING:
@@ -48,7 +55,12 @@ class PlaceOptions(NamedTuple):
 def for_place(job: TrainingJob, name: str, folder: Path, typed: PlaceOptions) -> ExportFiles:
     """The files of a job for the place `name`. Raises PlanError, before anything is written."""
     check_job(job, name)
+    most = roomiest(name)
+    if most is not None:  # by sizes alone: images that no machine there has room for are not read
+        check_data(job, most, local_images(job))
     job = check_at_launch(job)
+    if most is not None:
+        check_storage(job, most, local_images(job))
     ranked = _estimated(job, _PROVIDERS.get(name, name), typed.device)
     estimate = ranked.estimate
     if estimate.software is not None:  # where the person wrote none, what trains on that machine

@@ -12,20 +12,17 @@ from planner.datasets.pack import scan
 from planner.datasets.storage_costs import format_bytes
 from planner.errors import BadInputError
 from planner.export.export_files import Images
-from planner.forecast.estimate import more_weights
+from planner.forecast.free_sessions import checkpoint_bytes, kept_bytes
 from planner.planning.own_networks import check_exported
 from pricing.free_places import FreePlace
 from providers.cloud.trainer_wheel import WHEEL
 from workloads.job import Framework, TrainingJob
-from workloads.memory import optimizer_slots
 from workloads.pretrained import weights_address, weights_file
 from workloads.sessions.needed import SessionRules, sessions_needed
 from workloads.sessions.session import JOB
 from workloads.terms import DataName
 
 _GB = 10**9
-_KEPT_CHECKPOINTS = 3
-"""Two, and one that is being written."""
 _HOUR = 3600.0
 _PACKAGES = {Framework.TENSORFLOW: "tensorflow", Framework.JAX: "jax", Framework.TORCH: "torch"}
 
@@ -106,7 +103,7 @@ def session_plan(job: TrainingJob, limits: FreePlace, time: MachineTime, weeks: 
     Raises BadInputError for data or checkpoints that the place cannot keep, and for more hours than the weeks have.
     """
     images = local_images(job)
-    _check_sizes(job, limits, images)
+    check_storage(job, limits, images)
     rules = session_rules(job, limits, time)
     try:
         sessions = sessions_needed(time.train_seconds, rules)
@@ -142,13 +139,6 @@ def exported_job(job: TrainingJob) -> bytes:
     return job.to_json().encode()
 
 
-def checkpoint_bytes(job: TrainingJob) -> int:
-    """Of one checkpoint: the weights, the optimizer's copies of them, and those kept beside, in 32 bits each."""
-    graph = job.graph()
-    copies = 1 + optimizer_slots(job.optimizer.name) + more_weights(job)
-    return 4 * (copies * graph.parameters + graph.statistics)
-
-
 def check_job(job: TrainingJob, name: str) -> None:
     """Raises BadInputError for what no machine of the place `name` can be given."""
     check_exported(job)
@@ -181,24 +171,31 @@ def local_images(job: TrainingJob) -> Images | None:
     return None if job.data.path is None else Images(source=Path(job.data.path), items=scan(Path(job.data.path)).items)
 
 
-def _check_sizes(job: TrainingJob, limits: FreePlace, images: Images | None) -> None:
-    """Data beside checkpoints where one store keeps both (Drive); apart where the place has two (Kaggle)."""
+def check_data(job: TrainingJob, limits: FreePlace, images: Images | None) -> int:
+    """The bytes of the data. Raises BadInputError where the place cannot keep them."""
     data = images.size_bytes if images is not None else job.data_bytes or 0
-    checkpoint = checkpoint_bytes(job)
-    kept = _KEPT_CHECKPOINTS * checkpoint + job.graph().parameters * 4
-    room, data_room = limits.storage_gb * _GB, limits.data_gb * _GB
-    if data > data_room:
+    if data > limits.data_gb * _GB:
         raise BadInputError(
             f"{limits.provider} keeps {limits.data_gb} GB, and the data of {job.name} are {format_bytes(data)}",
             "train on a part of the images, or rent a machine: plan estimate",
         )
+    return data
+
+
+def check_storage(job: TrainingJob, limits: FreePlace, images: Images | None) -> None:
+    """Data beside checkpoints where one store keeps both (Drive); apart where the place has two (Kaggle). Raises
+    BadInputError where there is no room for them."""
+    data = check_data(job, limits, images)
+    checkpoint = checkpoint_bytes(job)
+    kept = kept_bytes(job)
+    room = limits.storage_gb * _GB
     if kept > room:
         raise BadInputError(
             f"{limits.provider} keeps {limits.storage_gb} GB, and a checkpoint of {job.name} is "
             f"{format_bytes(checkpoint)}: two, one that is being written, and the model are {format_bytes(kept)}",
             "train a smaller network, or rent a machine: plan estimate",
         )
-    if limits.provider == "colab" and data + kept > room:
+    if limits.has_one_store and data + kept > room:
         raise BadInputError(
             f"Drive keeps {limits.storage_gb} GB, and {job.name} needs {format_bytes(data + kept)} there: "
             f"{format_bytes(data)} of data and {format_bytes(kept)} of checkpoints and model",

@@ -261,10 +261,14 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.CANNOT_ACCUMULATE
     if not fits(work, rental, world, software):
         return Reason.FRACTION_TOO_SMALL if rental.device_fraction < 1 else Reason.OUT_OF_MEMORY
+    return _no_room(work, rental)
+
+
+def _no_room(work: Workload, rental: Rental) -> Reason | None:
     disk_gib = data_disk_gib(rental.device, work.least_disk_bytes, work.job.data_bytes or 0)
-    if disk_gib > MOST_DATA_DISK_GIB or lacks_room(work, rental):
+    if disk_gib > MOST_DATA_DISK_GIB:
         return Reason.DISK_TOO_SMALL
-    return None
+    return Reason.STORAGE_TOO_SMALL if lacks_room(work, rental) else None
 
 
 def software_of(job: TrainingJob, rental: Rental, world: World) -> ChosenSoftware | None:

@@ -11,10 +11,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import device_kind
+from planner.forecast.estimate import device_kind, more_weights
 from planner.forecast.plan import Estimate, Reason, Sessions
 from pricing.free_places import free_place
 from workloads.durations import format_duration
+from workloads.memory import optimizer_slots
 from workloads.sessions.needed import SessionRules, sessions_needed
 
 if TYPE_CHECKING:
@@ -25,11 +26,26 @@ if TYPE_CHECKING:
     from planner.forecast.times import RunTime
     from pricing.free_places import FreePlace
     from pricing.offers import Rental
+    from workloads.job import TrainingJob
 
 MOST_ADVISED = 3
 """Somebody who starts a notebook more often than that has a job for a rented machine."""
+KEPT_CHECKPOINTS = 3
+"""Two, and one that is being written."""
 _WEEK = timedelta(days=7)
 _GB = 1_000_000_000
+
+
+def checkpoint_bytes(job: TrainingJob) -> int:
+    """Of one checkpoint: the weights, the optimizer's copies of them, and those kept beside, in 32 bits each."""
+    graph = job.graph()
+    copies = 1 + optimizer_slots(job.optimizer.name) + more_weights(job)
+    return 4 * (copies * graph.parameters + graph.statistics)
+
+
+def kept_bytes(job: TrainingJob) -> int:
+    """What is kept from one session to the next: two checkpoints, one that is being written, and the model."""
+    return KEPT_CHECKPOINTS * checkpoint_bytes(job) + 4 * job.graph().parameters
 
 
 def lacks_room(work: Workload, rental: Rental) -> bool:
@@ -37,8 +53,9 @@ def lacks_room(work: Workload, rental: Rental) -> bool:
     place = free_place(rental.provider, rental.instance_type)
     if place is None:
         return False
-    checkpoints = work.least_disk_bytes - (work.job.data_bytes or 0)
-    return work.least_disk_bytes > place.data_gb * _GB or checkpoints > place.storage_gb * _GB
+    job, data = work.job, work.job.data_bytes or 0
+    kept = kept_bytes(job) if job.script is None else work.least_disk_bytes - data
+    return data > place.data_gb * _GB or kept + (data if place.has_one_store else 0) > place.storage_gb * _GB
 
 
 def in_sessions(estimated: Estimate, checkpoint_every: timedelta) -> Estimate | Reason:

@@ -129,6 +129,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     FRACTION_TOO_SMALL = "fraction_too_small"
     DISK_TOO_SMALL = "disk_too_small"
+    STORAGE_TOO_SMALL = "storage_too_small"
     SESSION_TOO_SHORT = "session_too_short"
     NO_THROUGHPUT = "no_throughput"
     NO_PRICE = "no_planning_price"
@@ -153,7 +154,8 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_ACCUMULATE: "only TensorFlow 2.16 or newer trains a batch in parts (accumulate)",
     Reason.OUT_OF_MEMORY: "the batch does not fit its memory",
     Reason.FRACTION_TOO_SMALL: "the fraction of a device it holds is too small for the batch",
-    Reason.DISK_TOO_SMALL: "the data needs a larger disk than can be attached to it (64 TiB; less where it is free)",
+    Reason.DISK_TOO_SMALL: "the data needs a larger disk than can be attached to it (64 TiB)",
+    Reason.STORAGE_TOO_SMALL: "the data or checkpoints take more than this free place keeps (docs/free-places.md)",
     Reason.SESSION_TOO_SHORT: "a session there ends before the first step",
     Reason.NO_THROUGHPUT: "no throughput can be predicted for it",
     Reason.NO_PRICE: "no price to plan with",

@@ -140,7 +140,7 @@ def test_every_place_that_is_gone_is_none_of_the_known_ones() -> None:
 def test_data_that_do_not_fit() -> None:
     refused = plan("estimate", *ON_IMAGENET, "--provider", "colab")
     assert refused.code != ExitCode.OK
-    assert "the data needs a larger disk" in refused.out + refused.err
+    assert "take more than this free place keeps" in refused.error
 
 
 def test_where_the_sessions_come_from_is_explained() -> None:

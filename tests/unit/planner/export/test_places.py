@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from planner.errors import BadInputError
-from planner.export.session_plan import MachineTime, checkpoint_bytes, session_plan
+from planner.export.session_plan import MachineTime, session_plan
+from planner.forecast.free_sessions import checkpoint_bytes
 from pricing.free_places import FreePlace, free_place
 from providers.cloud.trainer_wheel import WHEEL
 from tests.builders import a_job
@@ -166,6 +167,31 @@ class TestWhatIsRefused:
         assert made.code in (2, 3), made.err
         assert error in made.error
         assert made.hint
+        assert not (tmp_path / "out").exists()
+
+    @pytest.mark.parametrize(
+        ("place", "error"),
+        [
+            (("colab",), "colab keeps 15 GB, and a checkpoint of two_cats is"),
+            (("kaggle", "--user", "ada"), "kaggle keeps 20 GB, and a checkpoint of two_cats is"),
+        ],
+    )
+    def test_a_checkpoint_larger_than_what_is_kept(self, tmp_path: Path, place: tuple[str, ...], error: str) -> None:
+        wide = "{layers: [8, M], dense: [25000, 25000], image_size: 32, classes: 10}"
+        text = JOB.replace("{preset: vgg11, classes: 10, image_size: 32}", wide) + "optimizer: {name: adam}\n"
+        made = exported(tmp_path, text, "--to", *place)
+        assert (made.code, made.error.startswith(error)) == (2, True), made.error
+        assert not (tmp_path / "out").exists()
+
+    def test_images_that_do_not_fit_are_not_read(self, tmp_path: Path) -> None:
+        """They are told by their sizes: the files have none of the bytes that they say they have."""
+        for label in ("cats", "dogs"):
+            (tmp_path / "pets" / label).mkdir(parents=True)
+            with (tmp_path / "pets" / label / "1.png").open("wb") as file:
+                file.truncate(8 * 10**9)
+        text = JOB.replace("{name: cifar10}", "{path: pets}").replace("classes: 10", "classes: 2")
+        made = exported(tmp_path, text, "--to", "colab")
+        assert (made.code, made.error) == (2, "colab keeps 15 GB, and the data of two_cats are 16 GB")
         assert not (tmp_path / "out").exists()
 
     def test_more_weeks_may_be_allowed(self, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ LARGE = {"path": "images", "images": 1000, "size_bytes": 80_000_000_000}
 HUGE = {**LARGE, "size_bytes": 34 * 10**12}
 """Twice as much and what a file system takes are more than 64 TiB."""
 NET = {"preset": "vgg16", "image_size": 64, "classes": 10}
+COLAB = {"provider": "colab", "instance_type": "T4", "device": "T4"}
 REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     # reason, of the rental, of the filters, of the job
     (Reason.RETIRED, {"lifecycle": RETIRED}, {}, {}),
@@ -89,6 +90,7 @@ REFUSED: list[tuple[Reason, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     (Reason.OUT_OF_MEMORY, {"device": "cpu", "device_memory_gib": None, "memory_gib": 1.0}, {}, {}),
     (Reason.FRACTION_TOO_SMALL, {"device_memory_gib": 0.5, "device_fraction": HALF}, {}, {}),
     (Reason.DISK_TOO_SMALL, {"device": "TPU v2"}, {}, {"data": HUGE, "model": NET}),
+    (Reason.STORAGE_TOO_SMALL, COLAB, {}, {"data": LARGE, "model": NET}),
     (Reason.TOO_SLOW, {}, {}, {"epochs": 100_000}),
     (Reason.OVER_DEADLINE, {}, {"deadline": timedelta(minutes=10)}, {}),
     (Reason.OVER_BUDGET, {}, {"budget_usd": Decimal("0.01")}, {}),
