@@ -243,7 +243,7 @@ def _mark_lines(plan: Plan) -> list[str]:
 
 def _tax_line(plan: Plan) -> list[str]:
     """What the first row costs with tax, where the settings have one: the table is before tax."""
-    if not plan.tax_percent or not plan.candidates:
+    if not plan.tax_percent or not plan.candidates or not plan.candidates[0].cost_high_usd:
         return []
     first, factor = plan.candidates[0], 1 + plan.tax_percent / 100
     costs = (first.cost_usd * factor, first.cost_low_usd * factor, first.cost_high_usd * factor)

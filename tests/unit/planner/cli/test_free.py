@@ -156,6 +156,7 @@ def test_a_tax_is_told_beside_the_table(home: Path) -> None:
     answer = plan("estimate", *LONGER, "--provider", "aws", "--market", "on_demand", "--json").json
     assert answer["tax_percent"] == 19
     assert "tax: $" not in plan("estimate", *LONGER, "--provider", "mars").out
+    assert "tax: $" not in plan("estimate", *LONGER, "--free").out, "there is none on nothing"
 
 
 @pytest.mark.parametrize("text", ["-1", "101", "nan", "much", "1e9"])
