@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from workloads.addresses import shown_values
 from workloads.job import TrainingJob
-from workloads.job_mistakes import validated_job
+from workloads.job_mistakes import JobFileError, validated_job
 from workloads.key_changes import with_changes
 
 if TYPE_CHECKING:
@@ -37,8 +37,21 @@ def changed_job(job: TrainingJob, changes: Sequence[Change], source: str) -> Tra
     """
     if not changes:
         return job
+    _refuse_swept(job, changes)
     changed = with_changes(json.loads(job.to_json()), changes)
     return validated_job(changed, f"{source} with {' '.join(change.text for change in changes if change.text)}")
+
+
+def _refuse_swept(job: TrainingJob, changes: Sequence[Change]) -> None:
+    """Raises JobFileError for a key of which each trial of the sweep has a value of its own: the change would do
+    nothing."""
+    swept = job.sweep.values if job.sweep is not None else {}
+    for change in changes:
+        key = ".".join(change.where)
+        if key in swept:
+            raise JobFileError(
+                f"{change.text or key}: {key} is swept, and each trial has its own", "change its values under sweep"
+            )
 
 
 def differences(before: TrainingJob, after: TrainingJob) -> tuple[Difference, ...]:

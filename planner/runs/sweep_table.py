@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planner.runs.run import Run
     from providers.base import RunStore
     from workloads.job import TrainingJob
+    from workloads.sweep import Trial
 
 _MOST_BYTES = 4 * 1024 * 1024
 _CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")
@@ -59,10 +60,21 @@ def early_text(folder: Path) -> str:
     if table is None or not table.ended_early or best is None:
         return ""
     newest = max((result.epochs for result in best.results), default=0)
+    what = "part" if table.is_of_script else "epoch"
     return (
-        f"the last rung of the sweep: the model is that of trial {best.trial}, the best so far, tested after epoch "
+        f"the last rung of the sweep: the model is that of trial {best.trial}, the best so far, tested after {what} "
         f"{newest} of {table.rungs[-1].epochs}"
     )
+
+
+def best_trial(folder: Path, job: TrainingJob) -> Trial | None:
+    """The trial of the job's sweep whose model is in this folder; None without a sweep, or where nothing says it."""
+    raw = _read(folder / STATE) if job.sweep is not None else None
+    try:
+        best = SweepTable.model_validate_json(raw).best if raw is not None else None
+    except ValueError:
+        return None
+    return next((trial for trial in job.trials if trial.number == best), None)
 
 
 def _read(file: Path) -> bytes | None:

@@ -8,9 +8,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from planner.runs.sweep_table import best_trial
+
 if TYPE_CHECKING:
     from planner.runs.receipt.receipt import Receipt
     from workloads.job import TrainingJob
+    from workloads.sweep import Trial
 
 FIGURES = {
     "hold_out_accuracy": "accuracy",
@@ -35,11 +38,12 @@ _MOST_ROWS = 100_000
 def run_record(job: TrainingJob, receipt: Receipt) -> dict[str, Any]:
     """What planner/trackers/write.py takes, without tracker and project. Figures that nobody knows are left out."""
     folder = Path(receipt.model_folder) if receipt.model_folder else None
+    best = best_trial(folder, job) if folder is not None else None
     figures = {name: getattr(receipt, field) for name, field in FIGURES.items()}
     return {
         "run_id": receipt.run_id,
         "job_name": receipt.job_name,
-        "params": _params(job, receipt),
+        "params": _params(job, receipt, best),
         "curves": _curves(folder / _CURVES) if folder else [],
         "figures": {name: float(value) for name, value in figures.items() if value is not None},
         "files": [str(folder / name) for name in _FILES if (folder / name).is_file()] if folder else [],
@@ -51,8 +55,11 @@ def _model_name(job: TrainingJob) -> str:
     return str(job.model.preset or ("layers" if file is None else Path(file).name))
 
 
-def _params(job: TrainingJob, receipt: Receipt) -> dict[str, str]:
-    """Settings as texts. What names data or secrets is left out: an address may be nobody else's business."""
+def _params(job: TrainingJob, receipt: Receipt, best: Trial | None) -> dict[str, str]:
+    """Settings as texts, of a sweep those of its best trial. What names data or secrets is left out: an address may be
+    nobody else's business."""
+    digest, job = job.digest(), job if best is None else best.job
+    of_trial = {} if best is None else {"trial": best.number, **best.values}
     values = {
         "model": _model_name(job),
         "epochs": job.epochs,
@@ -62,13 +69,14 @@ def _params(job: TrainingJob, receipt: Receipt) -> dict[str, str]:
         "optimizer": job.optimizer.name,
         "learning_rate": job.optimizer.learning_rate,
         "seed": job.seed,
-        "job_digest": job.digest(),
+        "job_digest": digest,
         "device": receipt.device,
         "where": ", ".join(dict.fromkeys(str(one["where"]) for one in receipt.placements)),
         "outcome": receipt.outcome,
         "estimate_basis": receipt.basis,
         "simulated": receipt.simulated,
         "usd_by_resource": json.dumps(receipt.usd_by_resource),
+        **of_trial,
     }
     return {name: str(value) for name, value in values.items() if value not in (None, "")}
 

@@ -111,3 +111,10 @@ def test_no_value_of_secrets_is_told() -> None:
 def test_a_long_list_is_cut() -> None:
     rows = differences(a_job(), changed_job(a_job(), [change("model.layers", [8] * 40 + ["M"])], "a"))
     assert differences_text(rows).endswith(", 8, 8,...")
+
+
+def test_a_key_that_is_swept_is_not_changed_beside_its_values() -> None:
+    job = a_job(sweep={"global_batch_size": [64, 128]})
+    with pytest.raises(JobFileError, match="--batch 32: global_batch_size is swept, and each trial has its own"):
+        changed_job(job, [Change(("global_batch_size",), 32, "--batch 32")], "job.yaml")
+    assert changed_job(job, [Change(("epochs",), 2, "--epochs 2")], "job.yaml").epochs == 2

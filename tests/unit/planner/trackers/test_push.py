@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from planner.runs.receipt.receipt import Receipt
 from planner.trackers.push import write_run
 from planner.trackers.run_record import FIGURES, run_record
 from workloads.job import TrainingJob
+from workloads.sweep import Result, table_of
 from workloads.terms import Tracker
 
 if TYPE_CHECKING:
@@ -115,3 +117,15 @@ def test_a_library_that_is_not_there_is_named() -> None:
     with pytest.raises(ThisMachineError, match="the library of trackio is not installed") as refused:
         write_run(Tracker.TRACKIO, RECORD)
     assert "[trackio]" in refused.value.hint
+
+
+def test_a_sweep_is_recorded_with_the_settings_of_its_best_trial(tmp_path: Path) -> None:
+    values = {"optimizer.learning_rate": [0.1, 0.03], "global_batch_size": [64, 128]}
+    job = TrainingJob.model_validate({**json.loads(JOB.to_json()), "sweep": values})
+    results = [Result(trial=number, epochs=job.epochs, accuracy=number / 10) for number in (1, 2, 3)]
+    (tmp_path / "sweep.json").write_text(table_of(job, results, ended_early=True).model_dump_json(), encoding="utf-8")
+    params = run_record(job, a_receipt(tmp_path))["params"]
+    assert (params["trial"], params["learning_rate"], params["global_batch_size"]) == ("3", "0.1", "128")
+    assert params["job_digest"] == job.digest()
+    (tmp_path / "sweep.json").write_text("{}", encoding="utf-8")
+    assert "trial" not in run_record(job, a_receipt(tmp_path))["params"]
