@@ -236,7 +236,6 @@ _OF_THE_NET = ("model", "data", "epochs", "global_batch_size")
 """Keys that a job needs, and that a script says by itself."""
 _OF_OUR_TRAINER = (
     "accumulate", "precision", "xla", "optimizer", "augment", "validation", "nodes", "container", "export", "track",
-    "sweep",
 )  # fmt: skip
 """Keys that tell our trainer what to do, which a script does not ask."""
 _OF_A_SCRIPT = ("args", "requirements", "checkpoints", "read_script")
@@ -322,7 +321,7 @@ class TrainingJob(Value):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.script is not None:
-            refuse_all((*self._contradictions(), *secrets_in(self.args)))
+            refuse_all((*self._contradictions(), *secrets_in(self.args), *sweep_problems(self)))
             return self
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
@@ -544,6 +543,8 @@ class TrainingJob(Value):
     def _digest_of_script(self, read: ReadScript) -> str:
         """Of what runs: the script by what is in it, wherever it lies."""
         parts = [read.sha256, argument_words(self.args), read.dependencies, self.framework, self.seed]
+        if self.sweep is not None:
+            parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
     def with_work(self, images: int) -> TrainingJob:

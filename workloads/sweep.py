@@ -59,6 +59,9 @@ _FIXED = {
 """Keys that have one value for all trials, and why; those within them too."""
 
 
+FigureName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w./-]{0,99}$")]
+
+
 class SweepSpec(Value):
     """The keys that a sweep tries, with their values: `optimizer.learning_rate: [0.1, 0.01]`; a trial is one value of
     each. Without `trials` every combination is a trial."""
@@ -71,6 +74,12 @@ class SweepSpec(Value):
     )
     budget_usd: Budget | None = Field(
         default=None, description="the most that the whole sweep may cost; the lower of it and constraints.budget_usd"
+    )
+    maximize: FigureName | None = Field(
+        default=None, description="of a script: the figure that it reports and of which more is better"
+    )
+    minimize: FigureName | None = Field(
+        default=None, description="of a script: the figure that it reports and of which less is better"
     )
 
     @model_validator(mode="after")
@@ -89,6 +98,8 @@ class SweepSpec(Value):
         return math.prod(map(len, self.values.values()))
 
     def _contradictions(self) -> Iterator[str]:
+        if self.maximize is not None and self.minimize is not None:
+            yield "maximize and minimize name what trials are ranked by; write one of them"
         if not self.values:
             yield "name at least one key with its values, such as optimizer.learning_rate: [0.1, 0.01]"
             return
@@ -145,6 +156,7 @@ def _trials(text: str, kind: type[TrainingJob]) -> tuple[Trial, ...]:
     numbers: Sequence[int] = range(count)
     if spec.trials is not None and spec.trials < count:
         numbers = sorted(random.Random(values.get("seed", 0)).sample(range(count), spec.trials))
+    values["args"] = values.get("args") or {}
     plain = json.dumps(values)
     return tuple(
         _trial(number, _combination(spec, index), plain, kind) for number, index in enumerate(numbers, start=1)
@@ -155,17 +167,37 @@ def sweep_problems(job: TrainingJob) -> Iterator[str]:
     """How the sweep does not go with the rest of its job, and the first combination that is no job."""
     if job.sweep is None:
         return
+    yield from _script_problems(job, job.sweep)
     if job.container is not None:
         yield "sweep: a container of your own trains one job; leave out container or sweep"
     elif job.nodes > 1:
         yield "sweep: trials are trained on one machine; leave out nodes or sweep"
     elif job.model.file is not None and any(key.startswith("model.") for key in job.sweep.values):
         yield "sweep: a network in a file is read once, for all trials; sweep keys outside model"
-    else:
+    elif job.script is None or not [*_script_problems(job, job.sweep)]:
         try:
             trials_of(job)
         except ValueError as error:
             yield f"sweep: {error}"
+
+
+def _script_problems(job: TrainingJob, spec: SweepSpec) -> Iterator[str]:
+    """What a sweep over arguments of a script lacks, and what one of our trainer has too much."""
+    goals = [name for name in ("maximize", "minimize") if getattr(spec, name) is not None]
+    if job.script is None:
+        yield from (f"sweep.{name} is for a script; validation.measure says what ranks trials" for name in goals)
+        return
+    if not goals:
+        yield (
+            "sweep: nobody but you knows which figure of a script counts; write maximize: NAME or minimize: NAME, as "
+            "the script reports it (trainplan_run.figures)"
+        )
+    if not job.checkpoints:
+        yield "sweep: trials of a script pause and go on from their checkpoints; checkpoints: true says that it does"
+    others = [key for key in spec.values if not key.startswith("args.")]
+    yield from (f"sweep: {key} is not swept with a script; sweep its arguments, such as args.lr" for key in others)
+    if job.args and not isinstance(job.args, dict):
+        yield "sweep: args is a list of words; write keys and values ({lr: 0.1}), so that one of them can be swept"
 
 
 def _refuse_unknown(key: str, kind: type[TrainingJob]) -> None:
@@ -233,6 +265,18 @@ def rungs_of(epochs: int, trials: int) -> tuple[Rung, ...]:
     return tuple(map(Rung, lengths, counts))
 
 
+def rungs_for(job: TrainingJob) -> tuple[Rung, ...]:
+    """The rungs of a job's sweep. A script has no epochs that anybody knows: it is trained in parts, of which the first
+    rung trains one."""
+    count = len(trials_of(job))
+    if job.script is None:
+        return rungs_of(job.epochs, count)
+    halvings, left = 0, count
+    while left > 1:
+        halvings, left = halvings + 1, -(-left // SURVIVING_SHARE)
+    return rungs_of(SURVIVING_SHARE**halvings, count)
+
+
 def planned_epochs(rungs: Sequence[Rung]) -> int:
     """The epochs that all trials of the rungs are trained for together."""
     return sum(rung.trials * new for rung, new in zip(rungs, new_epochs(rungs), strict=True))
@@ -252,7 +296,7 @@ def planned_images(job: TrainingJob, images: int) -> list[list[int]]:
     """Of each rung the images of each of its trials, of a data set of so many; the most where batches differ, since
     nobody knows which trials go on."""
     trials = trials_of(job)
-    rungs = rungs_of(job.epochs, len(trials))
+    rungs = rungs_for(job)
     of_an_epoch = sorted((images_of_an_epoch(trial.job, images) for trial in trials), reverse=True)
     return [
         [new * of_an_epoch[place] for place in range(rung.trials)]
@@ -260,21 +304,48 @@ def planned_images(job: TrainingJob, images: int) -> list[list[int]]:
     ]
 
 
+class Goal(NamedTuple):
+    """What trials are ranked by: the name of a figure, and whether more of it is better."""
+
+    name: str
+    is_more_better: bool
+
+
+ACCURACY, LOSS = Goal(Measure.ACCURACY.value, is_more_better=True), Goal(Measure.LOSS.value, is_more_better=False)
+
+
+def goal_of(job: TrainingJob) -> Goal:
+    """What ranks the trials of a job: of a script what its sweep names, else what its validation measures."""
+    if job.script is not None and job.sweep is not None:
+        return Goal(job.sweep.maximize or job.sweep.minimize or "", job.sweep.maximize is not None)
+    return ACCURACY if job.validation.measure is Measure.ACCURACY else LOSS
+
+
 class Result(Value):
-    """What a trial was worth on the held-out images after so many epochs; `failure` says why it has no figures."""
+    """What a trial was worth after so many epochs, or parts of a script: on the held-out images, or by the `figure`
+    that the script reported. `reached` is the share of all its steps that a script had done by then, 1 where it has
+    ended. `failure` says why it has no figures."""
 
     trial: Annotated[int, Field(ge=1, le=MOST_TRIALS)]
     epochs: Annotated[int, Field(ge=1, le=1_000_000)]
     accuracy: float | None = None
     loss: float | None = None
+    figure: float | None = None
+    reached: Annotated[float, Field(ge=0, le=1)] = 0.0
     failure: Annotated[str, Field(max_length=MOST_FAILURE)] = ""
 
-    def order(self, measure: Measure) -> tuple[float, ...]:
-        """Sorts the best first; of equals the one with the lower number."""
-        accuracy = -math.inf if self.accuracy is None else self.accuracy
-        loss = math.inf if self.loss is None else self.loss
-        first = (-accuracy, loss) if measure is Measure.ACCURACY else (loss, -accuracy)
-        return (*first, self.trial)
+    def value(self, goal: Goal) -> float | None:
+        """What ranks it; None where it has none."""
+        if self.figure is not None:
+            return self.figure
+        return self.accuracy if goal == ACCURACY else self.loss if goal == LOSS else None
+
+    def order(self, goal: Goal) -> tuple[float, ...]:
+        """Sorts the best first; of equals the one with the better other figure, then that with the lower number."""
+        beside = self.loss if goal.is_more_better else None if self.accuracy is None else -self.accuracy
+        value = self.value(goal)
+        signed = None if value is None else -value if goal.is_more_better else value
+        return (*(math.inf if one is None else one for one in (signed, beside)), self.trial)
 
 
 class Task(NamedTuple):
@@ -288,15 +359,19 @@ class Task(NamedTuple):
 class Standing:
     """How a sweep stands: everything follows from the results so far, so that it goes on wherever it was left."""
 
-    def __init__(self, rungs: Sequence[Rung], trials: int, measure: Measure, results: Sequence[Result] = ()) -> None:
+    def __init__(self, rungs: Sequence[Rung], trials: int, goal: Goal, results: Sequence[Result] = ()) -> None:
         self.results = tuple(results)
         self._rungs = tuple(rungs)
         self._all = tuple(range(1, trials + 1))
-        self._measure = measure
+        self._goal = goal
+
+    def of(self, trial: int) -> list[Result]:
+        """The results of a trial."""
+        return [result for result in self.results if result.trial == trial]
 
     def with_result(self, result: Result) -> Standing:
         """The same after one more result."""
-        return Standing(self._rungs, len(self._all), self._measure, (*self.results, result))
+        return Standing(self._rungs, len(self._all), self._goal, (*self.results, result))
 
     def next_task(self) -> Task | None:
         """The next trial to train; None: all rungs are done, or no trial that is left has figures."""
@@ -347,7 +422,7 @@ class Standing:
         return sorted(self._best_of(before, self._rungs[number].trials))
 
     def _best_of(self, results: Sequence[Result], count: int) -> list[int]:
-        ranked = sorted((result for result in results if not result.failure), key=lambda one: one.order(self._measure))
+        ranked = sorted((result for result in results if not result.failure), key=lambda one: one.order(self._goal))
         return [result.trial for result in ranked[:count]]
 
 
@@ -360,27 +435,30 @@ class TableRow(Value):
 
 
 class SweepTable(Value):
-    """What a sweep has come to, as `sweep.json` has it. `best` is None while nobody knows it. `ended_early`: its time
-    or money ended before its last rung, and `best` is the best trial until then."""
+    """What a sweep has come to, as `sweep.json` has it. `measure` is what ranks trials; `best` is None while nobody
+    knows it. `ended_early`: its time or money ended before its last rung, and `best` is the best trial until then."""
 
     job_digest: str
-    measure: Measure
+    measure: FigureName
+    more_is_better: bool
     rungs: tuple[Rung, ...]
     trials: Annotated[tuple[TableRow, ...], Field(max_length=MOST_TRIALS)]
     best: int | None = None
     epochs: int
     grid_epochs: int
     ended_early: bool = False
+    is_of_script: bool = False
 
 
 def table_of(job: TrainingJob, results: Sequence[Result], *, ended_early: bool = False) -> SweepTable:
     """The table of a sweep after these results; `ended_early`: nothing more is trained."""
     trials = trials_of(job)
-    rungs = rungs_of(job.epochs, len(trials))
-    standing = Standing(rungs, len(trials), job.validation.measure, results)
+    rungs, goal = rungs_for(job), goal_of(job)
+    standing = Standing(rungs, len(trials), goal, results)
     return SweepTable(
         job_digest=job.digest(),
-        measure=job.validation.measure,
+        measure=goal.name,
+        more_is_better=goal.is_more_better,
         rungs=rungs,
         trials=tuple(
             TableRow(
@@ -392,6 +470,7 @@ def table_of(job: TrainingJob, results: Sequence[Result], *, ended_early: bool =
         ),
         best=standing.best_so_far if ended_early else standing.best if standing.next_task() is None else None,
         epochs=planned_epochs(rungs),
-        grid_epochs=job.epochs * len(trials),
+        grid_epochs=rungs[-1].epochs * len(trials),
         ended_early=ended_early,
+        is_of_script=job.script is not None,
     )

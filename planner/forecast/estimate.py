@@ -82,7 +82,9 @@ class Workload:
         self.job = job
         self.around = around
         self.graph = job.graph()
-        self.sweep = SweepWork(job, is_grid=is_grid) if job.sweep is not None else None
+        # Of a sweep over a script nothing is known, as of the script: it takes until its deadline, at the most.
+        has_trials = job.sweep is not None and job.script is None
+        self.sweep = SweepWork(job, is_grid=is_grid) if has_trials else None
         self.kinds = tuple(map(Workload, self.sweep.kinds)) if self.sweep is not None else (self,)
         """The job, or its trials that differ in their speed."""
         self.images = trained_images(job) if self.sweep is None else self.sweep.images

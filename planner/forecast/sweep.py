@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.throughput.values import Throughput
-from workloads.sweep import Rung, images_of_an_epoch, new_epochs, planned_epochs, rungs_of
+from workloads.sweep import Rung, images_of_an_epoch, new_epochs, planned_epochs, rungs_for
 
 if TYPE_CHECKING:
     from planner.forecast.plan import Reason
@@ -31,7 +31,8 @@ class SweepWork:
         if job.train_images is None:
             raise ValueError("the number of images in the data set is not known: set data.images")
         count = len(trials)
-        self.rungs = (Rung(job.epochs, count),) if is_grid else rungs_of(job.epochs, count)
+        rungs = rungs_for(job)
+        self.rungs = (Rung(rungs[-1].epochs, count),) if is_grid else rungs
         self.epochs = planned_epochs(self.rungs)
         self.tests = sum(rung.trials for rung in self.rungs)
         """Tests of the held-out images, one at the end of each trial's rung."""

@@ -145,7 +145,7 @@ _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
 def _heading(plan: Plan) -> list[str]:
     job = plan.job
     if job.script is not None:
-        return [job_line(job), _limits(job)]
+        return [job_line(job), *sweep_lines(plan), _limits(job)]
     graph = job.graph()
     is_frozen = graph.trained_parameters < graph.parameters
     trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from planner.forecast.sweep import SweepWork
 from pricing.money import format_usd, from_micro
 from workloads.durations import format_duration
-from workloads.sweep import planned_epochs, rungs_of
+from workloads.sweep import planned_epochs, rungs_for
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from planner.forecast.plan import Plan
     from workloads.job import TrainingJob
     from workloads.sweep import Rung
@@ -22,11 +24,7 @@ def sweep_lines(plan: Plan) -> list[str]:
         return []
     rungs, trials = _rungs(job), len(job.trials)
     drawn = "" if trials == job.sweep.combinations else f", drawn of {job.sweep.combinations:,}"
-    steps = ", ".join(f"{rung.trials} to epoch {rung.epochs}" for rung in rungs)
-    lines = [
-        f"sweep of {', '.join(sorted(job.sweep.values))}: {trials} trials{drawn}; {steps}: "
-        f"{planned_epochs(rungs):,} epochs of the {trials * job.epochs:,} of all trials"
-    ]
+    lines = [f"sweep of {', '.join(sorted(job.sweep.values))}: {trials} trials{drawn}; {_steps_text(job, rungs)}"]
     if plan.grid is not None:
         first = plan.ranking[0]
         kinds = len(SweepWork(job).kinds)
@@ -38,6 +36,17 @@ def sweep_lines(plan: Plan) -> list[str]:
     return lines
 
 
+def _steps_text(job: TrainingJob, rungs: Sequence[Rung]) -> str:
+    if job.script is None:
+        steps = ", ".join(f"{rung.trials} to epoch {rung.epochs}" for rung in rungs)
+        return f"{steps}: {planned_epochs(rungs):,} epochs of the {len(job.trials) * job.epochs:,} of all trials"
+    whole = rungs[-1].epochs
+    parts = ", ".join(f"{rung.trials} to {rung.epochs}/{whole}" for rung in rungs[:-1])
+    trainings = planned_epochs(rungs) / whole
+    of_all = f"{trainings:.3g} whole trainings of the {len(job.trials)} of all trials"
+    return f"{parts}, {rungs[-1].trials} to the end: {of_all}"
+
+
 def sweep_json(plan: Plan) -> dict[str, Any]:
     """The same for programs; the grid's figures are null where no row says them."""
     job, rungs = plan.job, _rungs(plan.job)
@@ -46,11 +55,11 @@ def sweep_json(plan: Plan) -> dict[str, Any]:
         "trials": len(job.trials),
         "rungs": [rung._asdict() for rung in rungs],
         "epochs": planned_epochs(rungs),
-        "grid_epochs": len(job.trials) * job.epochs,
+        "grid_epochs": len(job.trials) * rungs[-1].epochs,
         "grid_cost_usd": None if grid is None else float(from_micro(grid.cost_micro_usd)),
         "grid_seconds": None if grid is None else grid.estimate.time.total.total_seconds(),
     }
 
 
 def _rungs(job: TrainingJob) -> tuple[Rung, ...]:
-    return rungs_of(job.epochs, len(job.trials))
+    return rungs_for(job)

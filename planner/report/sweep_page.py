@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from planner.report.page import Column, Page, Table
-from workloads.terms import Measure
+from workloads.sweep import ACCURACY, Goal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic import JsonValue
 
-    from workloads.sweep import Result, SweepTable, TableRow
+    from workloads.sweep import Result, Rung, SweepTable, TableRow
 
 
 def sweep_page(table: SweepTable, title: str) -> Page:
@@ -22,7 +22,7 @@ def sweep_page(table: SweepTable, title: str) -> Page:
     columns = [
         Column("trial", right=True),
         *(Column(key.rpartition(".")[2], right=True, shrinks=True) for key in keys),
-        *(Column(f"epoch {rung.epochs}", right=True, rank_of_need=len(table.rungs) - place)
+        *(Column(_rung_text(rung, table), right=True, rank_of_need=len(table.rungs) - place)
           for place, rung in enumerate(table.rungs)),
         Column("end"),
     ]  # fmt: skip
@@ -30,7 +30,7 @@ def sweep_page(table: SweepTable, title: str) -> Page:
         [
             str(row.trial),
             *(_value(row.values.get(key)) for key in keys),
-            *(_figure(_at(row, rung.epochs), table.measure) for rung in table.rungs),
+            *(_figure(_at(row, rung.epochs), _goal(table)) for rung in table.rungs),
             _end(row, table),
         ]
         for row in ranked(table)
@@ -46,17 +46,17 @@ def ranked(table: SweepTable) -> Sequence[TableRow]:
         if not good:
             return (0.0, float(row.trial))
         newest = max(good, key=lambda result: result.epochs)
-        return (-float(newest.epochs), *newest.order(table.measure))
+        return (-float(newest.epochs), *newest.order(_goal(table)))
 
     return sorted(table.trials, key=order)
 
 
 def sweep_json(table: SweepTable, run_id: str) -> dict[str, Any]:
     """The table for programs, with the trials in the order of the page."""
-    values = table.model_dump(mode="json")
     return {
         "run_id": run_id,
-        "measure": values["measure"],
+        "measure": table.measure,
+        "more_is_better": table.more_is_better,
         "rungs": [rung._asdict() for rung in table.rungs],
         "epochs": table.epochs,
         "grid_epochs": table.grid_epochs,
@@ -67,7 +67,7 @@ def sweep_json(table: SweepTable, run_id: str) -> dict[str, Any]:
                 "trial": row.trial,
                 "values": row.values,
                 "results": [
-                    {**result.model_dump(exclude={"trial", "failure"}), "failure": result.failure or None}
+                    {**result.model_dump(exclude={"trial", "reached", "failure"}), "failure": result.failure or None}
                     for result in row.results
                 ],
             }
@@ -76,10 +76,29 @@ def sweep_json(table: SweepTable, run_id: str) -> dict[str, Any]:
     }
 
 
+def _goal(table: SweepTable) -> Goal:
+    return Goal(table.measure, table.more_is_better)
+
+
+def _rung_text(rung: Rung, table: SweepTable) -> str:
+    """`epoch 3`; of a script, whose epochs nobody knows, `1/9`, and `whole` for the last."""
+    if not table.is_of_script:
+        return f"epoch {rung.epochs}"
+    return f"{rung.epochs}/{table.rungs[-1].epochs}" if rung is not table.rungs[-1] else "whole"
+
+
 def _below(table: SweepTable) -> list[str]:
-    what = "accuracy on the held-out images" if table.measure is Measure.ACCURACY else "loss on the held-out images"
     done = sum(len(row.results) for row in table.trials)
-    lines = [f"{what} after each rung; {table.epochs:,} epochs are planned, the full grid has {table.grid_epochs:,}"]
+    if table.is_of_script:
+        most = "most" if table.more_is_better else "least"
+        trainings = table.epochs / table.rungs[-1].epochs
+        lines = [
+            f"{table.measure} as the script reported it after each rung, the {most} is the best; {trainings:.2g} whole "
+            f"trainings are planned, the full grid has {len(table.trials)}"
+        ]
+    else:
+        planned = f"{table.epochs:,} epochs are planned, the full grid has {table.grid_epochs:,}"
+        lines = [f"{table.measure} on the held-out images after each rung; {planned}"]
     if table.best is not None and table.ended_early:
         lines.append(f"best so far: trial {table.best}, whose model is the run's; it ended before its last rung")
     elif table.best is not None:
@@ -95,13 +114,15 @@ def _at(row: TableRow, epochs: int) -> Result | None:
     return next((result for result in row.results if result.epochs == epochs), None)
 
 
-def _figure(result: Result | None, measure: Measure) -> str:
+def _figure(result: Result | None, goal: Goal) -> str:
     if result is None:
         return ""
-    value = result.accuracy if measure is Measure.ACCURACY else result.loss
+    value = result.value(goal)
     if value is None:
         return "failed" if result.failure else "-"
-    return f"{value:.2%}" if measure is Measure.ACCURACY else f"{value:.4f}"
+    if result.figure is not None:
+        return f"{value:.6g}"
+    return f"{value:.2%}" if goal == ACCURACY else f"{value:.4f}"
 
 
 def _end(row: TableRow, table: SweepTable) -> str:

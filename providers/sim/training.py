@@ -15,7 +15,17 @@ from providers.sim.catalogue import TYPES
 from providers.sim.values import Course, Ending
 from workloads.job import Precision, TrainingJob, job_from_json
 from workloads.memory import GIB, footprint
-from workloads.sweep import STATE, Result, Standing, SweepTable, planned_epochs, planned_images, rungs_of, table_of
+from workloads.sweep import (
+    STATE,
+    Result,
+    Standing,
+    SweepTable,
+    goal_of,
+    planned_epochs,
+    planned_images,
+    rungs_for,
+    table_of,
+)
 from workloads.tries import TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 if TYPE_CHECKING:
@@ -107,6 +117,8 @@ def evaluate_seconds(job_json: str, seconds_after_setup: float, images_per_secon
     job = _job(job_json)
     epoch, batch = _images_and_batch(job)
     images = max(1, epoch // batch) * batch * job.epochs
+    if job.sweep is not None:
+        images = sum(map(sum, _planned(job, epoch)))
     left = seconds_after_setup - images / images_per_second - _SAVE_SECONDS - _END_SECONDS
     return round(max(EVALUATE_SECONDS, left), 3)
 
@@ -190,10 +202,15 @@ class _Schedule:
         self.epochs_of_all = self.job.epochs
         self.total_steps = self.steps_per_epoch * self.job.epochs
         if self.job.sweep is not None:  # told as one training, as the trainer does
-            self.epochs_of_all = planned_epochs(rungs_of(self.job.epochs, len(self.job.trials)))
-            self.total_steps = sum(map(sum, planned_images(self.job, self.images))) // self.batch
+            self.epochs_of_all = planned_epochs(rungs_for(self.job))
+            self.total_steps = sum(map(sum, self.planned)) // self.batch
         self.step_seconds = self.batch / course.images_per_second
         self.first_step_at = course.began_at + timedelta(seconds=START_SECONDS)
+
+    @property
+    def planned(self) -> list[list[int]]:
+        """Of each rung of its sweep the images of each of its trials."""
+        return _planned(self.job, self.images)
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -440,6 +457,12 @@ def _images_and_batch(job: TrainingJob) -> tuple[int, int]:
     return job.train_images or _UNKNOWN_IMAGES, job.global_batch_size
 
 
+def _planned(job: TrainingJob, images: int) -> list[list[int]]:
+    """Of each rung of a sweep the images of each of its trials; a script is trained in parts."""
+    parts = rungs_for(job)[-1].epochs if job.script is not None else 1
+    return planned_images(job, images // parts)
+
+
 def newest_checkpoint(marks: Iterable[bytes], job_json: str) -> int:
     """The step to go on from: that of the newest whole checkpoint of this job, 0 where there is none.
 
@@ -509,9 +532,8 @@ def _output(at: datetime, schedule: _Schedule, step: int) -> Iterator[Write]:
 def _results_by(schedule: _Schedule, at: datetime) -> Sequence[Result]:
     """Of the trials that the rungs ask for, those that are trained by then, without figures: no net was trained."""
     job, step = schedule.job, schedule.step_at(at)
-    rungs = rungs_of(job.epochs, len(job.trials))
-    planned = [images for rung in planned_images(job, schedule.images) for images in rung]
-    standing, images = Standing(rungs, len(job.trials), job.validation.measure), 0
+    planned = [images for rung in schedule.planned for images in rung]
+    standing, images = Standing(rungs_for(job), len(job.trials), goal_of(job)), 0
     while (task := standing.next_task()) is not None:
         images += planned[len(standing.results)]
         if images // schedule.batch > step:

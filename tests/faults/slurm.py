@@ -88,6 +88,7 @@ SCENARIOS: dict[str, Rules] = {
     "left hung": Rules(trainer=Hung()),
 }
 SCENARIOS |= {
+    "sweep, reclaim": SCENARIOS["reclaim"],
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],

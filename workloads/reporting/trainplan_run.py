@@ -38,6 +38,8 @@ REPORTS_OF_A_RATE = 50
 """After so many reports the rate has an interval."""
 MOST_CHECKPOINTS = 2
 _LINE_SECONDS = 1.0
+_FIGURE_LINES = 1_000
+"""So many calls of `figures` have a line of their own, however fast they come."""
 _MOST_BLOCKS = 16
 _T90 = {2: 1.886, 3: 1.638, 4: 1.533, 5: 1.476, 6: 1.44, 7: 1.415, 8: 1.397, 9: 1.383, 10: 1.372, 15: 1.341}
 """The 0.9 quantile of Student's t, by degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2)."""
@@ -57,9 +59,12 @@ class _Rate:
         self._in_block = 0
 
     def add(self, now: float, step: int, images: float) -> None:
-        last, self._last = self._last, (now, step)
         self.reports += 1
-        if last is None or step <= last[1]:
+        last = self._last
+        if last is not None and step == last[1]:
+            return  # what lies between two reports of one step belongs to the next one
+        self._last = (now, step)
+        if last is None or step < last[1]:
             return
         seconds, trained = max(0.0, now - last[0]), (step - last[1]) * images
         self.seconds += seconds
@@ -113,6 +118,13 @@ class _Run:
         self._started: tuple[bool, int] | None = None
         self._written_at = -math.inf
         self._complained = False
+        pause_at, _, parts = environment.get("TRAINPLAN_PAUSE_AT", "").partition("/")
+        self._pause: tuple[int, int] | None = (int(pause_at), int(parts or "1")) if pause_at else None
+        self._figure = environment.get("TRAINPLAN_FIGURE", "")
+        self._total: int | None = None
+        self._untold: dict[str, Any] = {}
+        self._figure_lines = 0
+        self.is_pause_due = False
 
     def report(self, step: Any, images: Any, total_steps: Any, metrics: dict[str, Any]) -> None:
         try:
@@ -125,6 +137,7 @@ class _Run:
             self.complain("step is not negative, images and total_steps are above 0")
             return
         self.step = number
+        self._total = total or self._total
         now = self.clock()
         self.rate.add(now, number, count)
         if self.folder is None:
@@ -132,13 +145,37 @@ class _Run:
         if self._started is None or (total is not None and not self._started[0]):
             self._started = (total is not None, number)
             self.event("start", **_start(count, total, self.resumed_step))
+        self._take(metrics)
         is_due = now - self._written_at >= _LINE_SECONDS
         if is_due or self.rate.reports == REPORTS_OF_A_RATE or (total is not None and number >= total):
-            self._written_at = now
-            told = {name: _plain(value) for name, value in metrics.items() if name not in _KEPT}
-            rate, width = self.rate.images_per_second, self.rate.half_width
-            rates = {"images_per_second": rate, "half_width": width, "reports": self.rate.reports}
-            self.event("step", step=number, **told, **{name: value for name, value in rates.items() if value})
+            self._tell(now)
+
+    def figures(self, metrics: dict[str, Any]) -> None:
+        """Of the model as it is after the newest step."""
+        if self.folder is not None:
+            self._take(metrics)
+            self._figure_lines += 1
+            now = self.clock()
+            if self._figure_lines <= _FIGURE_LINES or now - self._written_at >= _LINE_SECONDS:
+                self._tell(now)
+
+    def tell_rest(self) -> None:
+        """Write what was reported since the newest line."""
+        if self.folder is not None and self._untold:
+            self._tell(self.clock())
+
+    def _take(self, metrics: dict[str, Any]) -> None:
+        self._untold.update({name: _plain(value) for name, value in metrics.items() if name not in _KEPT})
+        if self._pause is not None and self._total is not None and self._figure in metrics:
+            part, parts = self._pause
+            self.is_pause_due = self.is_pause_due or self.step * parts >= self._total * part
+
+    def _tell(self, now: float) -> None:
+        self._written_at = now
+        rate, width = self.rate.images_per_second, self.rate.half_width
+        rates = {"images_per_second": rate, "half_width": width, "reports": self.rate.reports}
+        told, self._untold = self._untold, {}
+        self.event("step", step=self.step, **told, **{name: value for name, value in rates.items() if value})
 
     def event(self, name: str, **fields: Any) -> None:
         if self.folder is None:
@@ -196,13 +233,30 @@ def report(step: int, images: float, total_steps: int | None = None, **metrics: 
     _here().report(step, images, total_steps, metrics)
 
 
+def figures(**metrics: Any) -> None:
+    """Tell figures of the model as it is after the step last reported: `figures(accuracy=0.9)`, after a test."""
+    _here().figures(metrics)
+
+
 def should_stop() -> bool:
-    """Whether the run has to end now: at its deadline, for whoever stopped it, or since the machine is taken back.
+    """Whether the run has to end now: at its deadline, for whoever stopped it, since the machine is taken back, or as
+    a trial of a sweep that pauses here.
 
     Write a checkpoint, and end with exit code 75 (`EXIT_STOPPED`). A script that never asks is ended by SIGTERM.
     """
+    return _is_asked() or _is_to_pause()
+
+
+def _is_asked() -> bool:
     _here().listen()
     return _here().is_asked
+
+
+def _is_to_pause() -> bool:
+    """Whether a trial of a sweep is to pause; what it has reported by then is told."""
+    if _here().is_pause_due:
+        _here().tell_rest()
+    return _here().is_pause_due
 
 
 @contextlib.contextmanager
@@ -373,10 +427,14 @@ class _TorchLoop:
     def __iter__(self) -> Iterator[int]:
         global _loop
         _loop = self
-        should_stop()
+        _is_asked()
         while self.place < len(self.epochs):
             yield self.epochs[self.place]
             self.place, self.batch, self.epoch_state = self.place + 1, 0, None
+            if _is_to_pause():
+                self.epoch_state = _random_state()
+                self.save()
+                raise SystemExit(EXIT_STOPPED)
 
     def batches(self, loader: Any) -> Iterator[Any]:
         done, state = self.batch, self.state
@@ -386,14 +444,14 @@ class _TorchLoop:
         iterator = iter(loader)
         for _ in range(done):
             next(iterator, None)
-        if state is not None:
+        if state is not None and done:
             _set_random_state(state)
         for batch in iterator:
             yield batch
             self.batch, self.step = self.batch + 1, self.step + 1
             total = len(self.epochs) * len(loader) if hasattr(loader, "__len__") else None
             report(self.step, _images_of(batch), total, epoch=self.place + 1)
-            if should_stop():
+            if _is_asked():
                 self.save()
                 raise SystemExit(EXIT_STOPPED)
             if _here().is_due():
@@ -487,7 +545,7 @@ def keras_callback(images: float) -> Any:
     class Reports(keras.callbacks.Callback):  # type: ignore[misc]
         def on_train_begin(self, logs: Any = None) -> None:
             del logs
-            should_stop()
+            _is_asked()
             self.step, self.save_seconds = _here().resumed_step, 0.0
 
         def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -499,19 +557,23 @@ def keras_callback(images: float) -> Any:
             steps = self.params.get("steps")
             total = steps * self.params["epochs"] if steps else None
             report(self.step, images, total, epoch=self.epoch + 1, **(logs or {}))
-            if should_stop():
+            if _is_asked():
                 raise SystemExit(EXIT_STOPPED)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-            del logs
+            figures(**(logs or {}))
+            pauses = _is_to_pause()
             # Often enough to lose little, and never more than a twentieth of the time.
-            if _here().clock() - _here().saved_at >= min(_here().checkpoint_seconds, 20 * self.save_seconds):
+            since = _here().clock() - _here().saved_at
+            if pauses or since >= min(_here().checkpoint_seconds, 20 * self.save_seconds):
                 began = _here().clock()
                 arrays = [*self.model.get_weights(), *(one.numpy() for one in self.model.optimizer.variables)]
                 named = {f"array_{place}": array for place, array in enumerate(arrays)}
                 with checkpoint_folder() as folder:
                     numpy.savez(folder / "state.npz", epoch=epoch + 1, **named)
                 self.save_seconds = _here().clock() - began
+            if pauses:
+                raise SystemExit(EXIT_STOPPED)
 
     return Reports()
 
@@ -573,8 +635,13 @@ def lightning_callback(images: float) -> Any:
     class Reports(Callback):  # type: ignore[misc]
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             del trainer, pl_module
-            should_stop()
+            _is_asked()
             self.step = _here().resumed_step
+
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            del pl_module
+            if not trainer.sanity_checking:
+                figures(**{name: float(value) for name, value in trainer.callback_metrics.items()})
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
             del pl_module, outputs, batch

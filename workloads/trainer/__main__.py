@@ -8,6 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from types import FrameType
 
@@ -87,6 +88,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--as-try", choices=TRY_KINDS, help="be one of these, which ends when its standard input does")
     parser.add_argument("--until-epoch", type=_positive, help="pause after this epoch: a trial of a sweep")
     parser.add_argument(
+        "--until-share",
+        type=_share,
+        help="of a script that is a trial: pause after this share of its steps (1/9); 1 runs it to its end",
+    )
+    parser.add_argument("--figure", default="", help="of such a script: the figure that ranks it, which it reports")
+    parser.add_argument(
         "--write-now",
         action="store_true",
         help="train no further: test the newest checkpoint and write the output of it, as a sweep does that ends early",
@@ -103,6 +110,13 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError("must be at least 1")
     return number
+
+
+def _share(text: str) -> Fraction:
+    share = Fraction(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError("must be above 0 and at most 1")
+    return share
 
 
 def _asks(stop: StopRequest) -> Callable[[int, FrameType | None], None]:
@@ -126,6 +140,8 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
             rate_only=options.as_try == RATE_ONLY,
             until_epoch=options.until_epoch,
             writes_now=options.write_now,
+            until_share=options.until_share,
+            figure=options.figure,
             stop=stop,
         )
         data_dir = options.data_dir or options.run_dir / "data"
@@ -158,10 +174,10 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
 
 
 def _train(job: TrainingJob, setting: Setting, options: argparse.Namespace) -> None:
-    if job.script is not None:
-        run_script(job, setting, options.attempt)
-    elif job.sweep is not None:
+    if job.sweep is not None:
         train_sweep(job, setting, options.attempt)
+    elif job.script is not None:
+        run_script(job, setting, options.attempt)
     elif options.try_settings:
         train_tries(job, setting)
     else:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -18,12 +19,15 @@ from pathlib import Path
 import workloads.reporting
 from workloads.job import TrainingJob
 from workloads.script import ReadScript, argument_words
+from workloads.trainer.checkpoint import Checkpoints
 from workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
 from workloads.trainer.errors import EXIT_STOPPED, BadInputError, DeadlineReached, TrainerError, TrainingStopped
 from workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
 from workloads.trainer.prepare import Setting
 from workloads.trainer.progress import State
+from workloads.trainer.rung_result import write_result
 from workloads.trainer.script_reports import Reports
+from workloads.trainer.script_trial import cannot_be_ranked, result_of
 
 GRACE_SECONDS = 45.0
 """From SIGTERM to SIGKILL where nothing presses; what asks the trainer waits longer (60 s here, 110 s in a cloud)."""
@@ -45,6 +49,7 @@ class _Asked(StrEnum):
     STOP = "stop"
     DEADLINE = "deadline"
     MEASURED = "measured"
+    UNRANKED = "unranked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ class _Attempt:
         return self.setting.limits.max_steps is not None
 
     @property
+    def is_trial(self) -> bool:
+        return self.setting.limits.until_share is not None
+
+    @property
     def work(self) -> Path:
         return self.setting.run_dir / "work"
 
@@ -75,10 +84,13 @@ def run_script(job: TrainingJob, setting: Setting, attempt_number: int) -> None:
     adopt_orphans()
     others = frozenset(descendants(os.getpid()))
     setting.progress.status(State.STARTING)
+    if setting.limits.writes_now:
+        _write_checkpoint(attempt)
+        return
     packages = _installed(attempt)
     _only_plain(attempt.folder)
     # What an earlier start of this attempt has told is over.
-    reports = Reports(attempt.folder / "progress.jsonl", skips=True)
+    reports = Reports(attempt.folder / "progress.jsonl", skips=True, figure=setting.limits.figure)
     began = setting.clock.monotonic()
     try:
         code, asked = _watched(attempt, _command(attempt), _environment(attempt, packages), reports)
@@ -115,7 +127,16 @@ def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
         "TRAINPLAN_DATA_DIR": str(setting.data_dir.absolute()),
         "TRAINPLAN_CHECKPOINT_SECONDS": f"{_checkpoint_seconds(attempt):g}",
         "TRAINPLAN_PILOT": "1" if attempt.is_pilot else "",
+        **_pause(attempt),
     }
+
+
+def _pause(attempt: _Attempt) -> dict[str, str]:
+    """Where a trial of a sweep pauses, for its script: nowhere in the last rung."""
+    share = attempt.setting.limits.until_share
+    if share is None or share == 1:
+        return {}
+    return {"TRAINPLAN_PAUSE_AT": str(share), "TRAINPLAN_FIGURE": attempt.setting.limits.figure}
 
 
 def _checkpoint_seconds(attempt: _Attempt) -> float:
@@ -173,7 +194,7 @@ def _why_end(attempt: _Attempt, reports: Reports, now: float, ask_at: float | No
         return _Asked.DEADLINE
     if limits.max_steps is not None and reports.is_enough(now, limits.max_steps):
         return _Asked.MEASURED
-    return None
+    return _Asked.UNRANKED if attempt.is_trial and cannot_be_ranked(limits, reports) else None
 
 
 def _code_within(process: subprocess.Popen[bytes], seconds: float) -> int | None:
@@ -198,6 +219,12 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
     if attempt.is_pilot and asked in (None, _Asked.MEASURED) and (code == 0 or asked):
         _write_measurement(attempt, reports)
         return
+    if attempt.is_trial and (asked is _Asked.UNRANKED or (asked is None and code in (0, EXIT_STOPPED))):
+        write_result(attempt.setting.run_dir, result_of(attempt.setting.limits, reports, has_ended=code == 0))
+        if code:
+            progress.event("end", state="done", step=reports.step, **_figures(reports))
+            progress.status(State.DONE, step=reports.step)
+            return
     if code == 0:
         _write_output(attempt, reports)
         progress.event("end", state="done", step=reports.step, **_figures(reports))
@@ -268,6 +295,27 @@ def _write_output(attempt: _Attempt, reports: Reports) -> None:
         _write_files(attempt, {"metrics.json": metrics})
     except OSError as error:
         raise TrainerError(f"the results cannot be written: {error.strerror}") from None
+
+
+def _write_checkpoint(attempt: _Attempt) -> None:
+    """Bring the newest checkpoint of a trial, as folder `checkpoint`, and what it has left in its working folder to the
+    output: of a sweep that ends early, where the script does not write its model any more. Raises TrainerError."""
+    reports = Reports(attempt.folder / "progress.jsonl")
+    folder = Checkpoints(attempt.setting.run_dir / "checkpoints").newest_folder
+    if folder is None:
+        raise TrainerError("the script left no checkpoint that could be brought home")
+    _own_folder(attempt.work)
+    target = attempt.work / "checkpoint"
+    if target.is_symlink() or target.is_file():
+        target.unlink()
+    shutil.rmtree(target, ignore_errors=True)
+    try:
+        shutil.copytree(folder, target, symlinks=True)
+    except OSError as error:
+        raise TrainerError(f"the checkpoint cannot be written: {error}") from None
+    _write_output(attempt, reports)
+    attempt.setting.progress.event("end", state="done", step=_newest(attempt))
+    attempt.setting.progress.status(State.DONE, step=_newest(attempt))
 
 
 def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> None:

@@ -11,10 +11,13 @@ _NAME = "rung.json"
 
 
 class RungResult(Value):
-    """Figures on the held-out images, the accuracy as a share of 1; `failure` says why there are none."""
+    """Figures on the held-out images, the accuracy as a share of 1, or the `figure` of a script, which had done the
+    share `reached` of its steps; `failure` says why there are none."""
 
     accuracy: float | None = None
     loss: float | None = None
+    figure: float | None = None
+    reached: float = 0.0
     failure: str = ""
 
 

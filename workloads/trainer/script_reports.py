@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 from contextlib import suppress
@@ -15,14 +14,17 @@ _MOST_LINE_BYTES = 16 * 1024
 _LEAST_SECONDS, _ENOUGH_SECONDS, _MOST_SECONDS = 16.0, 60.0, 120.0
 _LEAST_REPORTS, _ENOUGH_REPORTS = 4, 50
 _STEADY = 0.03
+_MOST_NAMES, _LARGEST = 20, 1e300
+_NO_FIGURES = frozenset({"event", "time", "step", "epoch", "reports", "images_per_second", "half_width"})
 _FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
 
 
 class Reports:
     """The newest figures of one attempt. `now` is steady, in seconds. With `skips` what is there already is passed
-    over."""
+    over. `figure` is the name of one that is looked for: `value` is its newest value (None: no number), `told_figure`
+    whether it was told at all, and `names` what else was."""
 
-    def __init__(self, path: Path, *, skips: bool = False) -> None:
+    def __init__(self, path: Path, *, skips: bool = False, figure: str = "") -> None:
         self.step = 0
         self.first_step = 0
         self.count = 0
@@ -30,7 +32,13 @@ class Reports:
         self.half_width: float | None = None
         self.checkpoint_seconds: float | None = None
         self.has_checkpoint = False
+        self.checkpoints = 0
         self.figures: dict[str, float] = {}
+        self.total_steps: int | None = None
+        self.told_figure = False
+        self.value: float | None = None
+        self.names: set[str] = set()
+        self._figure = figure
         self.first_at: float | None = None
         self._path = path
         self._offset = path.stat().st_size if skips and path.is_file() else 0
@@ -78,8 +86,12 @@ class Reports:
 
     def _add(self, line: dict[str, Any], now: float) -> None:
         event, step = line.get("event"), line.get("step")
+        if event == "start":
+            total = line.get("total_steps")
+            self.total_steps = int(total) if isinstance(total, int) and _positive(total) else self.total_steps
         if event == "checkpoint":
             self.has_checkpoint = True
+            self.checkpoints += 1
             self.checkpoint_seconds = _positive(line.get("seconds")) or self.checkpoint_seconds
         if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
             return
@@ -94,10 +106,17 @@ class Reports:
         self.count = count if isinstance(count, int) and not isinstance(count, bool) else self.count + 1
         self.images_per_second = _positive(line.get("images_per_second")) or self.images_per_second
         self.half_width = _positive(line.get("half_width")) or self.half_width
+        self.names |= {name for name in line if name not in _NO_FIGURES and len(self.names) < _MOST_NAMES}
         for name in _FIGURES:
-            value = line.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-                self.figures[name] = float(value)
+            if (number := _number(line.get(name))) is not None:
+                self.figures[name] = number
+        if self._figure in line:
+            self.told_figure, self.value = True, _number(line[self._figure])
+
+
+def _number(value: object) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < _LARGEST else None  # type: ignore[arg-type]
 
 
 def _positive(value: object) -> float | None:

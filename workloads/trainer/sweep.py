@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from workloads.sweep import (
     SweepTable,
     Task,
     Trial,
-    rungs_of,
+    goal_of,
+    rungs_for,
     table_of,
     trials_of,
     values_text,
@@ -40,9 +42,10 @@ from workloads.trainer.errors import (
     TrainerError,
     TrainingStopped,
 )
-from workloads.trainer.output import adopt_output
+from workloads.trainer.output import MANIFEST, adopt_output
 from workloads.trainer.progress import State, write_atomically
 from workloads.trainer.rung_result import forget_result, read_result
+from workloads.trainer.script_relay import ScriptRelay
 from workloads.trainer.sweep_progress import Relay
 from workloads.trainer.trial_process import ChildProcess, Start
 from workloads.trainer.watch import stop_reason
@@ -98,12 +101,13 @@ class _Sweep:
         self._job, self._setting, self._attempt, self._start = job, setting, attempt, start
         self._digest = job.digest()
         self._trials = {trial.number: trial for trial in trials_of(job)}
-        self._rungs = rungs_of(job.epochs, len(self._trials))
+        self._rungs = rungs_for(job)
         self._folder = setting.run_dir / "trials"
         self._store = Checkpoints(setting.run_dir / "checkpoints")
         self._standing = self._restored()
         self._saved_step = -1
-        self._relay = Relay(job, self._rungs, setting.progress, setting.clock)
+        make_relay = Relay if job.script is None else ScriptRelay
+        self._relay = make_relay(job, self._rungs, setting.progress, setting.clock)
 
     def run(self) -> None:
         """Train until the best trial is known, or there is no time for more, and bring out its model."""
@@ -144,8 +148,13 @@ class _Sweep:
             "trial", trial=trial.number, rung=task.rung + 1, epochs=task.epochs, values=values_text(trial.values)
         )
         folder = self._folder_of(trial.number)
+        # A script that has ended, or that paused far on, is not trained again.
+        share = Fraction(task.epochs, self._rungs[-1].epochs)
+        before = max(self._standing.of(task.trial), key=lambda one: one.epochs, default=None)
+        if before is not None and before.reached >= share:
+            return before.model_copy(update={"epochs": task.epochs})
         forget_result(self._prepared(trial))
-        self._run_process(trial, task, ("--until-epoch", str(task.epochs)))
+        self._run_process(trial, task, self._until(task))
         try:
             result = read_result(folder)
         except (OSError, ValueError) as error:
@@ -155,13 +164,21 @@ class _Sweep:
         figures = result.model_dump() | {"failure": result.failure[:MOST_FAILURE]}
         return Result(trial=trial.number, epochs=task.epochs, **figures)
 
+    def _until(self, task: Task) -> tuple[str, ...]:
+        """Where the process of a trial pauses."""
+        if self._job.script is None:
+            return ("--until-epoch", str(task.epochs))
+        share = Fraction(task.epochs, self._rungs[-1].epochs)
+        return ("--until-share", str(share), "--figure", goal_of(self._job).name)
+
     def _finish(self, best: Trial, *, ended_early: bool = False) -> None:
         """Let the best trial write its output, and make it the run's. With `ended_early` it is as it is trained by now.
 
         Raises TrainerError, and TrainingStopped or DeadlineReached where there was no time for it.
         """
         self._prepared(best)
-        self._run_process(best, None, ("--write-now",) if ended_early else ())
+        if ended_early or not self._has_output(best):
+            self._run_process(best, None, ("--write-now",) if ended_early else ())
         table = table_of(self._job, self._standing.results, ended_early=ended_early)
         output = self._setting.run_dir / "output"
         try:
@@ -170,6 +187,10 @@ class _Sweep:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
         self._relay.tell_end(State.DONE)
         shutil.rmtree(self._folder, ignore_errors=True)  # the run has the output, and nothing goes on
+
+    def _has_output(self, trial: Trial) -> bool:
+        """Whether the best trial has written its output: a script does when it ends."""
+        return self._job.script is not None and (self._folder_of(trial.number) / "output" / MANIFEST).is_file()
 
     def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
         """The trainer on one trial, to its end. Raises TrainerError, TrainingStopped or DeadlineReached."""
@@ -191,8 +212,9 @@ class _Sweep:
                 is_asked = True
                 process.stop()
         tail.look()
-        # A signal to all processes may end that of the trial before it can say so.
-        if code in (EXIT_STOPPED, EXIT_DEADLINE) or (code != EXIT_DONE and stop_reason(limits, clock) is not None):
+        # A signal, of ours or to all processes, may end that of the trial before it can say so.
+        was_told = is_asked or stop_reason(limits, clock) is not None
+        if code in (EXIT_STOPPED, EXIT_DEADLINE) or (code != EXIT_DONE and was_told):
             raise stop_reason(limits, clock, needs + _RESERVED_SECONDS) or TrainingStopped("the trial was stopped")
         if code != EXIT_DONE:
             raise _failure(code, trial, folder / "attempts" / str(self._attempt) / "status.json")
@@ -218,6 +240,8 @@ class _Sweep:
         folder = self._folder_of(trial.number)
         shutil.rmtree(folder / "attempts", ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
+        if self._job.script is not None:
+            _share_packages(self._setting.run_dir / "script", folder / "script")
         weights = self._setting.run_dir / "weights.keras"
         if weights.is_file() and not (folder / weights.name).exists():
             linked(weights, folder / weights.name)
@@ -265,6 +289,8 @@ class _Sweep:
         for trial in sorted(trials):
             newest = Checkpoints(self._folder_of(trial) / "checkpoints").newest_folder
             for file in sorted(newest.iterdir()) if newest else ():
+                if file.is_symlink() or not file.is_file():
+                    continue  # a script may have put it there, and it may lead out of the run directory
                 files[_Part(trial, file.name).text] = file
         return files
 
@@ -280,21 +306,34 @@ class _Sweep:
             except ValueError as error:
                 raise BadInputError("the checkpoint is of another version of the trainer; start afresh") from error
             results = sorted(
-                (result for row in table.trials for result in row.results), key=lambda one: (one.epochs, one.trial)
+                (result for row in table.trials for result in row.results if result.trial in self._trials),
+                key=lambda one: (one.epochs, one.trial),
             )
             self._bring_back(folder, mark.files)
-        return Standing(self._rungs, len(self._trials), self._job.validation.measure, results)
+        return Standing(self._rungs, len(self._trials), goal_of(self._job), results)
 
     def _bring_back(self, folder: Path, files: Mapping[str, str]) -> None:
         parts = {name: part for name in files if (part := _Part.of(name)) is not None}
-        steps = {
-            part.trial: int(json.loads((folder / name).read_bytes())["step"])
-            for name, part in parts.items()
-            if part.name == "complete.json"
-        }
+        try:
+            steps = {
+                part.trial: int(json.loads((folder / name).read_bytes())["step"])
+                for name, part in parts.items()
+                if part.name == "complete.json"
+            }
+        except (ValueError, KeyError, TypeError) as error:  # a script writes what it likes
+            raise BadInputError("the checkpoint of a trial cannot be read; start afresh") from error
         for name, part in parts.items():
+            if part.trial not in steps:
+                continue
             step = f"step-{steps[part.trial]:08}"
             linked(folder / name, self._folder_of(part.trial) / "checkpoints" / step / part.name)
+
+
+def _share_packages(shared: Path, own: Path) -> None:
+    """All trials use what was installed for the first of them."""
+    shared.mkdir(parents=True, exist_ok=True)
+    if not own.is_symlink():
+        own.symlink_to(shared.absolute(), target_is_directory=True)
 
 
 def _table_text(table: SweepTable) -> str:

@@ -6,6 +6,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from workloads.processor_time import ProcessorTime, others_share
@@ -45,7 +46,8 @@ class Limits:
     compiles, of a measuring run. `until_steady` ends a measuring run as soon as its rate is known well enough:
     `is_try` by shorter windows, and with `rate_only` it measures nothing beside its rate. `until_epoch`
     pauses a trial of a sweep at the end of that epoch, with a checkpoint and a test. `writes_now`: nothing more is
-    trained, and the newest checkpoint is tested and becomes the output."""
+    trained, and the newest checkpoint is tested and becomes the output. A script that is a trial pauses after
+    `until_share` of its steps (1: it runs to its end), once it has reported its `figure` there."""
 
     checkpoint_every_seconds: float
     deadline_unix: float | None = None
@@ -56,6 +58,8 @@ class Limits:
     rate_only: bool = False
     until_epoch: int | None = None
     writes_now: bool = False
+    until_share: Fraction | None = None
+    figure: str = ""
     stop: StopRequest = field(default_factory=StopRequest)
 
 

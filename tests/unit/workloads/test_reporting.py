@@ -255,3 +255,63 @@ def test_a_torch_loop_goes_on_to_the_same_weights(
     again = trained(torch_like)
     assert trainplan_run._run.resumed_step == stop_after
     assert again.value == whole.value
+
+
+PAUSE = {"TRAINPLAN_PAUSE_AT": "1/3", "TRAINPLAN_FIGURE": "score"}
+
+
+def scored(numbers: random.Random) -> Part:
+    """Three epochs of seven batches, each with a test after it."""
+    part = Part()
+    for epoch in trainplan_run.torch_epochs(3, part=part):
+        for batch in trainplan_run.torch_batches(Loader(numbers)):
+            part.value = part.value * 1.01 + batch * numbers.random() + epoch
+        trainplan_run.figures(score=part.value + numbers.random())
+    return part
+
+
+def test_a_torch_loop_pauses_between_epochs_and_goes_on_to_the_same_weights(
+    torch_like: random.Random, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainplan_run, "_run", a_run(tmp_path / "whole", clock))
+    whole = scored(torch_like)
+    torch_like.seed(3)
+    monkeypatch.setattr(trainplan_run, "_run", a_run(tmp_path / "parts", clock, **PAUSE))
+    with pytest.raises(SystemExit) as ended:
+        scored(torch_like)
+    assert ended.value.code == trainplan_run.EXIT_STOPPED
+    told = [line for line in lines(tmp_path / "parts") if "score" in line]
+    assert [line["step"] for line in told] == [7], "a third of 21 steps"
+    torch_like.seed(99)  # another process
+    monkeypatch.setattr(trainplan_run, "_run", a_run(tmp_path / "parts", clock))
+    assert scored(torch_like).value == whole.value
+    assert trainplan_run._run.resumed_step == 7
+
+
+def test_a_trial_pauses_once_it_has_told_its_figure_beyond_its_share(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainplan_run, "_run", a_run(tmp_path, clock, **PAUSE))
+    for step in range(1, 46):
+        trainplan_run.report(step, 8, 90, score=step) if step % 15 == 0 else trainplan_run.report(step, 8, 90)
+        if trainplan_run.should_stop():
+            break
+    assert step == 30
+    assert lines(tmp_path)[-1]["score"] == 30, "though a line was written a moment ago"
+
+
+def test_figures_have_their_line_and_many_of_them_few(run: Any, clock: Clock, tmp_path: Path) -> None:
+    trainplan_run.report(1, 8, 100, loss=0.5)
+    trainplan_run.figures(val_loss=0.25)
+    assert lines(tmp_path)[-1]["val_loss"] == 0.25
+    for number in range(100_000):
+        clock.now += 0.0005
+        trainplan_run.figures(val_loss=number)
+    assert len(lines(tmp_path)) < 1_100
+
+
+def test_what_lies_between_two_reports_of_one_step_is_of_the_next() -> None:
+    rate = trainplan_run._Rate()
+    for now, step in ((0.0, 1), (1.0, 2), (4.0, 2), (5.0, 3)):
+        rate.add(now, step, 8)
+    assert rate.images_per_second == pytest.approx(16 / 5)

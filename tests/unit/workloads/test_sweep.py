@@ -7,22 +7,28 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from tests.builders import a_job
-from workloads.job import job_from_json
+from workloads.job import TrainingJob, job_from_json
 from workloads.jobfile import JobFileError, parse_job
+from workloads.script import argument_words
 from workloads.sweep import (
+    ACCURACY,
+    LOSS,
     MOST_TRIALS,
+    Goal,
     Result,
     Rung,
     Standing,
+    goal_of,
     images_of_an_epoch,
     planned_epochs,
     planned_images,
+    rungs_for,
     rungs_of,
     table_of,
 )
-from workloads.terms import Measure
 
 JOB = """
 name: swept
@@ -144,7 +150,7 @@ ACCURACIES = st.lists(st.one_of(st.none(), st.floats(0, 1)), min_size=2, max_siz
 def test_a_sweep_goes_on_wherever_it_was_left(accuracies: list[float | None], epochs: int) -> None:
     """Trained through, and with every decision made anew from what was written down: the same tasks, the same best."""
     rungs = rungs_of(epochs, len(accuracies))
-    standing = Standing(rungs, len(accuracies), Measure.ACCURACY)
+    standing = Standing(rungs, len(accuracies), ACCURACY)
     tasks = []
     while (task := standing.next_task()) is not None:
         tasks.append(task)
@@ -153,7 +159,7 @@ def test_a_sweep_goes_on_wherever_it_was_left(accuracies: list[float | None], ep
         result = Result(
             trial=task.trial, epochs=task.epochs, accuracy=value, failure="" if value is not None else "NaN"
         )
-        standing = Standing(rungs, len(accuracies), Measure.ACCURACY, standing.with_result(result).results)
+        standing = Standing(rungs, len(accuracies), ACCURACY, standing.with_result(result).results)
     assert len(tasks) == len({(task.rung, task.trial) for task in tasks}) <= sum(rung.trials for rung in rungs)
     good = [value for value in accuracies if value is not None]
     assert (standing.best is None) == (not good)
@@ -163,7 +169,7 @@ def test_a_sweep_goes_on_wherever_it_was_left(accuracies: list[float | None], ep
 
 
 def test_states_are_kept_of_what_may_still_go_on() -> None:
-    standing = Standing(rungs_of(9, 9), 9, Measure.ACCURACY)
+    standing = Standing(rungs_of(9, 9), 9, ACCURACY)
     for trial, accuracy in enumerate((0.5, 0.9, 0.1, 0.7, 0.8), start=1):
         standing = standing.with_result(Result(trial=trial, epochs=1, accuracy=accuracy))
     # Three of nine go on: the best three so far, and those that are not trained yet.
@@ -172,10 +178,10 @@ def test_states_are_kept_of_what_may_still_go_on() -> None:
 
 def test_the_measure_of_the_validation_ranks() -> None:
     results = [Result(trial=1, epochs=1, accuracy=0.9, loss=0.5), Result(trial=2, epochs=1, accuracy=0.8, loss=0.4)]
-    assert Standing(rungs_of(1, 2), 2, Measure.ACCURACY, results).best == 1
-    assert Standing(rungs_of(1, 2), 2, Measure.LOSS, results).best == 2
+    assert Standing(rungs_of(1, 2), 2, ACCURACY, results).best == 1
+    assert Standing(rungs_of(1, 2), 2, LOSS, results).best == 2
     ties = [Result(trial=number, epochs=1, accuracy=0.5, loss=0.5) for number in (2, 1)]
-    assert Standing(rungs_of(1, 2), 2, Measure.ACCURACY, ties).best == 1
+    assert Standing(rungs_of(1, 2), 2, ACCURACY, ties).best == 1
 
 
 def test_a_table_says_how_each_trial_did() -> None:
@@ -192,3 +198,68 @@ def test_a_job_without_a_sweep_is_as_it_was() -> None:
     job = a_job()
     assert job.trials == ()
     assert "sweep" not in job.to_json()
+
+
+SCRIPT = {"script": "train.py", "checkpoints": True, "constraints": {"deadline": "1h"}, "args": {"lr": 0.1}}
+RATES = {"args.lr": [0.1, 0.01, 0.001]}
+
+
+def of_script(sweep: dict[str, Any], **keys: Any) -> Any:
+    values = {"name": "mine", **SCRIPT, **keys, "sweep": sweep}
+    return TrainingJob.model_validate({name: value for name, value in values.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("sweep", "keys", "message"),
+    [
+        (RATES, {}, "nobody but you knows which figure of a script counts; write maximize: NAME or minimize: NAME"),
+        ({**RATES, "maximize": "a", "minimize": "b"}, {}, "maximize and minimize name what trials are ranked by"),
+        ({**RATES, "maximize": "a b"}, {}, "maximize"),
+        ({**RATES, "maximize": "a"}, {"checkpoints": None}, "checkpoints: true says that it does"),
+        ({"seed": [1, 2], "maximize": "a"}, {}, "seed is not swept with a script; sweep its arguments"),
+        ({**RATES, "maximize": "a"}, {"args": ["--lr", "3"]}, "args is a list of words; write keys and values"),
+        ({"args.lr": [0.1, [1]], "maximize": "a"}, {}, r"args.lr \[1\] is no job: args: an argument is a text"),
+        ({"args.password": ["x", "y"], "maximize": "a"}, {}, "seems to be a secret"),
+        ({"args": [{"lr": 1}, {"lr": 2}], "maximize": "a"}, {}, "args is not swept with a script"),
+    ],
+)
+def test_a_sweep_of_a_script_says_what_it_lacks(sweep: dict[str, Any], keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        of_script(sweep, **keys)
+
+
+def test_trials_of_a_script_differ_in_their_arguments() -> None:
+    job = of_script({**RATES, "args.fast": [True, False], "maximize": "val_accuracy"})
+    words = [argument_words(trial.job.args) for trial in job.trials]
+    rates = ("0.1", "0.01", "0.001")
+    assert words == [*(("--lr", rate, "--fast") for rate in rates), *(("--lr", rate) for rate in rates)]
+    assert goal_of(job) == Goal("val_accuracy", is_more_better=True)
+    # Six trials: 6, 2 and 1 are trained to a ninth, a third and the whole.
+    assert rungs_for(job) == (Rung(1, 6), Rung(3, 2), Rung(9, 1))
+    assert job_from_json(job.to_json()) == job
+    bare = of_script({**RATES, "minimize": "loss"}, args=None)
+    assert [argument_words(trial.job.args) for trial in bare.trials] == [
+        ("--lr", value) for value in ("0.1", "0.01", "0.001")
+    ]
+    assert goal_of(bare) == Goal("loss", is_more_better=False)
+
+
+def test_the_figure_of_a_script_ranks_its_trials() -> None:
+    figures = [Result(trial=number, epochs=1, figure=value) for number, value in enumerate((2.0, 3.0, 1.0), start=1)]
+    more, less = (Goal("score", is_more_better=value) for value in (True, False))
+    assert Standing(rungs_of(1, 3), 3, more, figures).best == 2
+    assert Standing(rungs_of(1, 3), 3, less, figures).best == 3
+    equal = [Result(trial=number, epochs=1, figure=1.0) for number in (2, 1)]
+    assert Standing(rungs_of(1, 2), 2, more, equal).best == 1
+
+
+def test_only_a_script_names_the_figure() -> None:
+    with pytest.raises(JobFileError, match="maximize is for a script"):
+        swept(f"{LEARNING_RATES}\n  maximize: accuracy")
+
+
+def test_the_arguments_that_are_swept_make_another_job() -> None:
+    read = {"sha256": "0" * 64, "source": ""}
+    job = of_script({**RATES, "maximize": "a"}, read_script=read)
+    assert job.digest() != of_script({**RATES, "minimize": "a"}, read_script=read).digest()
+    assert job.digest() == of_script({**RATES, "maximize": "a", "budget_usd": 3}, read_script=read).digest()

@@ -92,6 +92,14 @@ def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
     [
         (("pilot", "job.yaml", "--budget", "1", *SIM), "a pilot measures one job, and this one has a sweep"),
         (("launch", "job.yaml", "--pilot", "1", "--yes", *SIM), "a pilot measures one job, and this one has a sweep"),
+        (
+            ("estimate", "job.yaml", "--compare", "optimizer.momentum=0.5", *SIM),
+            "--compare optimizer.momentum=0.5: optimizer.momentum is swept, and each trial has its own",
+        ),
+        (
+            ("export", "job.yaml", "--to", "kaggle", "--user", "me", "--out", "there"),
+            "sweeps values of its keys, which is not exported",
+        ),
         (("measure", "job.yaml", "--yes"), "plan measure measures one job, and this one has a sweep"),
         (("estimate", "job.yaml", "--nodes", "2", *SIM), "a sweep is trained on one machine"),
     ],
@@ -141,3 +149,36 @@ def test_a_budget_that_ends_before_the_last_rung_brings_the_best_trial_so_far_ho
     table = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
     assert not table["ended_early"]
     assert sum(len(row["results"]) for row in table["trials"]) == 13
+
+
+SCRIPT_JOB = """\
+name: mine
+script: train.py
+framework: torch
+args: {epochs: 3}
+checkpoints: true
+constraints: {deadline: 2h}
+sweep:
+  args.lr: [0.3, 0.1, 0.03]
+  maximize: val_accuracy
+"""
+
+
+def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "job.yaml").write_text(SCRIPT_JOB)
+    said = plan("estimate", "job.yaml", "--provider", "sim")
+    assert said.code == 0, said.err
+    assert "sweep of args.lr: 3 trials; 3 to 1/3, 1 to the end: 1.67 whole trainings of the 3 of all trials" in said.out
+    assert "up to 2h 00m" in said.out
+    document = json.loads(plan("estimate", "job.yaml", "--provider", "sim", "--json").out)
+    assert (document["sweep"]["trials"], document["sweep"]["grid_cost_usd"]) == (3, None)
+    assert "a sweep" in plan("pilot", "job.yaml", "--budget", "1", "--provider", "sim").err
+    launched = plan("launch", "job.yaml", "--provider", "sim", "--yes")
+    assert launched.code == 0, launched.err
+    (run,) = json.loads(plan("history", "--json").out)
+    table = plan("history", "--sweep", run["run_id"])
+    assert "val_accuracy as the script reported it after each rung, the most is the best" in table.out
+    assert table.out.splitlines()[1].split() == ["trial", "lr", "1/3", "whole", "end"]
+    assert json.loads(plan("history", "--sweep", run["run_id"], "--json").out)["measure"] == "val_accuracy"
+    assert not (tmp_path / "home" / "measurements.jsonl").exists(), "its rate is that of several jobs"

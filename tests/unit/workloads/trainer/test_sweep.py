@@ -333,6 +333,22 @@ def whole_of_timed() -> tuple[bytes, dict[str, Any]]:
         return results(Path(folder) / "run")
 
 
+def test_a_trial_that_was_asked_before_it_could_listen_ends_the_sweep_early_too(tmp_path: Path) -> None:
+    timed = Timed()
+    start, _ = timed.trials()
+    usual = start.wait
+
+    def wait(trial: FakeTrial, seconds: float) -> int | None:
+        return -15 if trial._is_asked else usual(trial, seconds)
+
+    start.wait = wait  # type: ignore[method-assign,assignment]
+    limits = Limits(checkpoint_every_seconds=600, deadline_unix=20 * LOOK_SECONDS)
+    progress = Progress(tmp_path / "attempts" / "1", timed.clock)
+    setting = Setting(run_dir=tmp_path, data_dir=tmp_path / "data", limits=limits, progress=progress, clock=timed.clock)
+    train_sweep(JOB, setting, 1, start)
+    assert results(tmp_path)[1]["ended_early"]
+
+
 def test_where_there_is_no_time_for_the_output_the_deadline_ends_it(tmp_path: Path) -> None:
     timed = Timed()
     start, _ = timed.trials()

@@ -1,0 +1,176 @@
+"""A sweep over arguments of a script: real processes of a script that needs no framework."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.doubles.own_script import command, environment, left, lines, run
+from tests.doubles.waiting import until
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="what holds a script to its end is POSIX"),
+]
+
+# Nine epochs of ten steps; its weights are a chain of all its steps, and its score follows from them and from `lr`.
+SCRIPT = """
+import argparse, hashlib, os, pathlib, sys, time
+import trainplan_run
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float)
+parser.add_argument("--epochs", type=int, default=9)
+asked = parser.parse_args()
+weights, step = f"{asked.lr}", 0
+folder = trainplan_run.resume_from()
+if folder is not None:
+    weights, text = (folder / "state").read_text().split()
+    step = int(text)
+with open(os.environ["MARK"] + "/began", "a") as file:
+    file.write(f"{asked.lr} {step}\\n")
+while step < 10 * asked.epochs:
+    step += 1
+    weights = hashlib.sha256(weights.encode()).hexdigest()
+    trainplan_run.report(step, 8, 10 * asked.epochs, loss=1 / step)
+    if step % 10 == 0:
+        FIGURES
+    if trainplan_run.should_stop():
+        with trainplan_run.checkpoint_folder() as folder:
+            (folder / "state").write_text(f"{weights} {step}")
+        sys.exit(75)
+pathlib.Path("model.txt").write_text(f"{asked.lr} {weights}")
+"""
+SCORED = SCRIPT.replace("FIGURES", "trainplan_run.figures(score=step * (1 - abs(asked.lr - 0.1)))")
+SWEEP = {"args.lr": [0.3, 0.1, 1.0], "maximize": "score"}
+
+
+def keys(**sweep: Any) -> dict[str, Any]:
+    return {"args": {"lr": 0.5}, "checkpoints": True, "constraints": {"deadline": "5m"}, "sweep": {**SWEEP, **sweep}}
+
+
+def table(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "output" / "sweep.json").read_bytes()))
+
+
+def began(folder: Path) -> list[str]:
+    return (folder / "began").read_text(encoding="utf-8").splitlines()
+
+
+def test_trials_differ_in_an_argument_and_pause_where_their_rungs_end(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    ended = run(folder, SCORED, **keys())
+    assert ended.returncode == 0, ended.stderr
+    found = table(folder)
+    assert (found["best"], found["measure"], found["more_is_better"]) == (2, "score", True)
+    assert [[one["epochs"] for one in row["results"]] for row in found["trials"]] == [[1], [1, 3], [1]]
+    assert [round(row["results"][0]["reached"], 3) for row in found["trials"]] == [0.333] * 3
+    # Three pause after three of nine epochs, and the best goes on from there.
+    assert began(folder) == ["0.3 0", "0.1 0", "1.0 0", "0.1 30"]
+    alone = tmp_path / "alone"
+    whole = {name: value for name, value in keys().items() if name != "sweep"}
+    assert run(alone, SCORED, **{**whole, "args": {"lr": 0.1}}).returncode == 0
+    model = (folder / "output" / "model.txt").read_text()
+    assert model == (alone / "output" / "model.txt").read_text(), "it is trained as if it had been trained alone"
+    steps = [line["step"] for line in lines(folder) if "step" in line]
+    assert steps == sorted(steps)
+    assert lines(folder)[-1]["event"] == "end"
+    assert not left(folder)
+
+
+def test_less_may_be_better_and_what_is_no_number_is_out(tmp_path: Path) -> None:
+    figures = "trainplan_run.figures(val_loss=float('nan') if asked.lr == 0.03 else asked.lr)"
+    folder = tmp_path / "run"
+    sweep = {"args.lr": [0.3, 0.1, 0.03], "minimize": "val_loss", "maximize": None}
+    ended = run(folder, SCRIPT.replace("FIGURES", figures), **keys() | {"sweep": sweep})
+    assert ended.returncode == 0, ended.stderr
+    found = table(folder)
+    assert found["best"] == 2
+    assert found["trials"][2]["results"][0]["failure"] == "val_loss is no number"
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ("pass", "the script never reported 'score', which ranks the trials of its sweep; it reported loss."),
+        ("trainplan_run.figures(scroe=1)", "it reported loss, scroe. Report it after each epoch"),
+    ],
+)
+def test_a_figure_that_is_never_reported_ends_the_first_trial(tmp_path: Path, figures: str, message: str) -> None:
+    folder = tmp_path / "run"
+    slow = SCRIPT.replace("FIGURES", f"{figures}; time.sleep(0.5)")
+    ended = run(folder, slow, **keys())
+    assert ended.returncode == 65, ended.stderr
+    assert message in ended.stderr
+    assert began(folder) == ["0.3 0"]
+    assert not (folder / "output").exists()
+
+
+def test_a_script_that_never_says_of_how_many_steps_is_no_trial(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    without = SCORED.replace("10 * asked.epochs, loss=1 / step", "loss=1 / step")
+    ended = run(folder, without, **keys())
+    assert ended.returncode == 65
+    assert "the script reports no total_steps" in ended.stderr
+    assert began(folder) == ["0.3 0"]
+
+
+def test_killed_anywhere_it_goes_on_at_its_rung_to_the_same_model(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run(whole, SCORED, **keys()).returncode == 0
+    slow = SCORED.replace("    step += 1\n", "    step += 1\n    time.sleep(0.02)\n")
+    for number, seconds in enumerate((4.0, 8.0), start=1):
+        process = subprocess.Popen(command(killed, slow, attempt=number, **keys()), env=environment(killed))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        os.kill(process.pid, signal.SIGKILL)  # and not its group: what it has started has to notice by itself
+        process.wait(60)
+        until(lambda: not left(killed), "the end of all that a killed sweep has started")
+    ended = subprocess.run(
+        command(killed, slow, attempt=3, **keys()), env=environment(killed), check=False, timeout=120
+    )
+    assert ended.returncode == 0
+    assert (killed / "output" / "model.txt").read_text() == (whole / "output" / "model.txt").read_text()
+    firsts = [line for line in began(killed) if line.endswith(" 0")]
+    assert len(firsts) <= 5, "a trial that has paused begins never anew"
+
+
+def test_a_deadline_before_the_last_rung_brings_the_best_checkpoint_home(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    slow = SCORED.replace("    step += 1\n", "    step += 1\n    time.sleep(0.06)\n")
+    words = command(folder, slow, "--deadline-unix", f"{time.time() + 40:.1f}", **keys())
+    ended = subprocess.run(words, env=environment(folder), capture_output=True, text=True, check=False, timeout=90)
+    assert ended.returncode == 0, ended.stderr
+    found = table(folder)
+    assert found["ended_early"]
+    assert found["best"] is not None
+    assert (folder / "output" / "checkpoint" / "state").is_file()
+
+
+@pytest.mark.train
+@pytest.mark.keras_3
+@pytest.mark.e2e
+def test_the_example_for_keras_is_swept_as_it_is(tmp_path: Path) -> None:
+    source = (ROOT / "examples" / "scripts" / "keras_images.py").read_text(encoding="utf-8")
+    args = {"epochs": 6, "images": 256}
+    sweep = {"args.images": [128, 256], "minimize": "loss"}
+    limits = {"checkpoints": True, "constraints": {"deadline": "10m"}}
+    folder, alone = tmp_path / "run", tmp_path / "alone"
+    ended = run(folder, source, args=args, sweep=sweep, **limits)
+    assert ended.returncode == 0, ended.stderr
+    found = table(folder)
+    best = sweep["args.images"][found["best"] - 1]
+    assert [one["reached"] for one in found["trials"][found["best"] - 1]["results"]] == [pytest.approx(1 / 3), 1.0]
+    assert run(alone, source, args={**args, "images": best}, **limits).returncode == 0
+    import keras
+
+    one, other = (keras.models.load_model(place / "output" / "model.keras") for place in (folder, alone))
+    for weights, same in zip(one.get_weights(), other.get_weights(), strict=True):
+        assert (weights == same).all()
