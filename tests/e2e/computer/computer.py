@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-BOOT_SECONDS = 420.0
+MOST_BOOT_SECONDS = 420.0
 """From power on to the last switch, on two cores that others use too."""
 ARMED = "the last switch is held in memory"
 """What the console says once the machine ends by itself, whatever happens to it."""
@@ -73,7 +73,7 @@ class Computer:
     _ahead: float
     _off_at: float | None = field(default=None, init=False)
 
-    def says(self, words: str, times: int = 1, within_seconds: float = BOOT_SECONDS) -> bool:
+    def says(self, words: str, times: int = 1, within_seconds: float = MOST_BOOT_SECONDS) -> bool:
         """Whether its console says so, so many times, before it is off or the time is over."""
         return self._until(lambda: self.text().count(words) >= times, within_seconds)
 

@@ -5,6 +5,7 @@ The first two are of `make check`, where MACHINE=true; the others of `make machi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from providers.cloud.bootstrap import start_up
-from tests.e2e.computer.computer import ARMED, Computer, Hardware, disc, power_on
+from tests.e2e.computer.computer import ARMED, MOST_BOOT_SECONDS, Computer, Hardware, disc, power_on
 from tests.e2e.computer.conftest import GRACE_SECONDS, SHORT_GRACE
 from tests.unit.providers.cloud.booted import boot
 
@@ -31,9 +32,9 @@ def start(image: Path, tmp_path: Path) -> Iterator[Callable[..., Computer]]:
     """Boots a machine that never trains: no store answers."""
     running: list[Computer] = []
 
-    def begin(**hardware: object) -> Computer:
+    def begin(boot_seconds: float = BOOT_SECONDS, **hardware: object) -> Computer:
         now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  it lives in the real time
-        deadlines = {"boot_deadline": now + timedelta(seconds=BOOT_SECONDS), "deadline": now + timedelta(hours=1)}
+        deadlines = {"boot_deadline": now + timedelta(seconds=boot_seconds), "deadline": now + timedelta(hours=2)}
         files = disc(start_up(boot(**deadlines, requested_at=now)))
         running.append(power_on(replace(Hardware(image=image), **hardware), tmp_path, files))  # type: ignore[arg-type]
         return running[-1]
@@ -110,3 +111,19 @@ def test_a_machine_that_stood_still_for_20_minutes(
     assert off is not None, computer.text()[-3000:]
     late("paused for 20 minutes with a dead disk, seconds after it went on", off - went_on)
     assert went_on > began + BOOT_SECONDS + SHIPPED_GRACE_SECONDS
+
+
+@pytest.mark.e2e
+def test_a_machine_that_crashes_again_and_again(
+    start: Callable[..., Computer], late: Callable[[str, float], None]
+) -> None:
+    """Four power cuts in a row end it at its fifth boot, an hour before its deadline."""
+    computer = start(boot_seconds=3600.0)
+    for boots in range(1, 5):
+        assert computer.says(ARMED, times=boots), computer.text()[-3000:]
+        time.sleep(8)  # noqa: TID251  what was written is on the disk
+        computer.power_cut()
+    cut_at = computer.clock()
+    off = computer.off_at(cut_at + MOST_BOOT_SECONDS)
+    assert off is not None, computer.text()[-3000:]
+    late("power cut four times, seconds after the fourth", off - cut_at)

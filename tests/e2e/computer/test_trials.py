@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.computer.computer import ARMED, Computer
+from tests.e2e.computer.computer import Computer
 from tests.e2e.computer.conftest import GRACE_SECONDS, Base
 from tests.e2e.computer.trials import DEFECTS, TRIALS, Defect, Trial
 
@@ -26,21 +25,6 @@ def test_it_is_off_whatever_happens(
     off = computer.off_at(base.deadline + grace + LATE_SECONDS)
     assert off is not None, computer.text()[-3000:]
     late(trial.name, off - base.deadline)
-
-
-def test_a_machine_that_crashes_again_and_again_is_ended_before_its_deadline(
-    base: Base, at: Callable[[bool], Computer], late: Callable[[str, float], None]
-) -> None:
-    computer = at(True)
-    for crash in range(1, 4):
-        time.sleep(8)  # noqa: TID251  what was written is on the disk
-        computer.power_cut()
-        assert computer.says(ARMED, times=crash), computer.text()[-3000:]
-    time.sleep(8)  # noqa: TID251
-    computer.power_cut()
-    off = computer.off_at(base.deadline)
-    assert off is not None, computer.text()[-3000:]
-    late("power cut four times", off - base.deadline)
 
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
