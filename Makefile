@@ -61,10 +61,10 @@ $(VENV)/.dev: pyproject.toml $(LOCK) | $(BIN)/python
 	@touch $@ $(VENV)/.plan
 
 pricing/data/catalog.sqlite: $(PRICE_TEXT) $(wildcard pricing/*.py) | $(VENV)/.plan
-	$(BIN)/python -m pricing.compile
+	$(BIN)/python -m trainplan.pricing.compile
 
 planner/throughput/data/measurements.sqlite: $(wildcard planner/throughput/data/*.csv) pricing/data/devices.toml planner/throughput/compile.py planner/throughput/columns.py | $(VENV)/.plan
-	$(BIN)/python -m planner.throughput.compile
+	$(BIN)/python -m trainplan.planner.throughput.compile
 
 tables: $(TABLES)
 
@@ -188,36 +188,36 @@ PROVIDER ?= sim
 SOAK_SEQUENCES ?= $(if $(filter sim,$(PROVIDER)),20000,250)
 
 faults: $(VENV)/.dev tables
-	@$(BIN)/python -P -m tests.faults --provider $(PROVIDER) --defects all
-	@$(BIN)/python -P -m tests.drill --provider $(PROVIDER)
+	@$(BIN)/python -m tests.faults --provider $(PROVIDER) --defects all
+	@$(BIN)/python -m tests.drill --provider $(PROVIDER)
 
 soak: $(VENV)/.dev tables
-	@$(BIN)/python -P -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
+	@$(BIN)/python -m tests.faults.soak --provider $(PROVIDER) --sequences $(SOAK_SEQUENCES)
 
 # Price lists; a fifth as many run directories and a twentieth as many commands. A share of each is among the tests.
 FUZZ_INPUTS ?= 100000
 
 fuzz: $(VENV)/.dev tables
-	@$(BIN)/python -P -m tests.fuzz.prices --inputs $(FUZZ_INPUTS)
-	@$(BIN)/python -P -m tests.fuzz.commands --inputs $$(($(FUZZ_INPUTS) / 20))
-	@$(BIN)/python -P -m tests.fuzz.run_directory --inputs $$(($(FUZZ_INPUTS) / 5))
+	@$(BIN)/python -m tests.fuzz.prices --inputs $(FUZZ_INPUTS)
+	@$(BIN)/python -m tests.fuzz.commands --inputs $$(($(FUZZ_INPUTS) / 20))
+	@$(BIN)/python -m tests.fuzz.run_directory --inputs $$(($(FUZZ_INPUTS) / 5))
 
 # What a rented machine installs, pinned anew with hashes (scripts/pins.py): after each change of a requirement list.
 pins: $(VENV)/.dev tables
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
-	$(BIN)/python -P -m scripts.pins
+	$(BIN)/python -m scripts.pins
 
 # What CI installs, pinned anew with hashes (scripts/lock.py): after each change of pyproject.toml, and now and then.
 lock: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet "uv>=0.9"
-	$(BIN)/python -P -m scripts.lock
+	$(BIN)/python -m scripts.lock
 
 audit: $(VENV)/.dev
 	@scripts/audit.sh $(BIN)
 
 # How large each extra is, into docs/installation.md.
 sizes: $(VENV)/.dev $(VENV)/.installers
-	$(BIN)/python -P -m scripts.extra_sizes --write
+	$(BIN)/python -m scripts.extra_sizes --write
 
 build: $(VENV)/.dev tables
 	@scripts/build.sh $(BIN)

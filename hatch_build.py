@@ -24,10 +24,10 @@ class TablesBuildHook(BuildHookInterface[Any]):
         root = Path(self.root)
         sys.path.insert(0, str(root))
         try:
-            from planner.throughput.compile import DATA, TARGET, compile_measurements
-            from pricing.catalog import SHIPPED_CATALOG
-            from pricing.compile import TEXT_DIR, compile_catalog
             from scripts.man_page import man_page
+            from trainplan.planner.throughput.compile import DATA, TARGET, compile_measurements
+            from trainplan.pricing.catalog import SHIPPED_CATALOG
+            from trainplan.pricing.compile import TEXT_DIR, compile_catalog
 
             compile_catalog(TEXT_DIR, SHIPPED_CATALOG)
             compile_measurements(DATA, TARGET)

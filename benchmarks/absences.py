@@ -19,11 +19,6 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.left_alone import RECLAIMS_PER_HOUR
-from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import NEGLIGIBLE
-from providers.sim.catalogue import INTERNET_USD_PER_GB
-from providers.sim.ledger import ledger
-from providers.sim.training import Simulated, model_bytes
 from tests.faults.all_points import ready
 from tests.faults.cases import Case, Then
 from tests.faults.clients import Desk, job_of
@@ -32,7 +27,12 @@ from tests.faults.hours import USUAL, Scene
 from tests.faults.points import Points
 from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, SimCloud
 from tests.faults.verdict import Trial, a_home
-from workloads.job import TrainingJob
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.receipt.receipt import NEGLIGIBLE
+from trainplan.providers.sim.catalogue import INTERNET_USD_PER_GB
+from trainplan.providers.sim.ledger import ledger
+from trainplan.providers.sim.training import Simulated, model_bytes
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

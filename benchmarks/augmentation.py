@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import TrainingJob
-from workloads.trainer.data import digits
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.data import digits
 
 IMAGES = 200
 SEEDS = range(5)
@@ -61,7 +61,15 @@ def trained(folder: Path, seed: int, augment: dict[str, Any]) -> float:
     run = folder / "runs" / f"{seed}-{'with' if augment else 'without'}"
     run.mkdir(parents=True)
     (run / "job.json").write_text(job(folder / "images", seed, augment).to_json(), encoding="utf-8")
-    command = [sys.executable, "-m", "workloads.trainer", "--job", str(run / "job.json"), "--run-dir", str(run)]
+    command = [
+        sys.executable,
+        "-m",
+        "trainplan.workloads.trainer",
+        "--job",
+        str(run / "job.json"),
+        "--run-dir",
+        str(run),
+    ]
     subprocess.run([*command, "--attempt", "1"], check=True)
     metrics = json.loads((run / "output" / "metrics.json").read_text(encoding="utf-8"))
     return float(metrics["hold_out_accuracy"])

@@ -16,10 +16,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from planner.cli.main import run
-from providers import registry
 from tests.contract import aws_command
 from tests.doubles.aws.remote import Double, sign_in
+from trainplan.planner.cli.main import run
+from trainplan.providers import registry
 
 JOB = """\
 name: tiny

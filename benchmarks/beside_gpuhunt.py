@@ -36,8 +36,8 @@ assert found, 'nothing was found'
 _OURS = """
 from datetime import date
 from pathlib import Path
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
 with Catalog.open(Path({path!r})) as catalog:
     devices = frozenset(device.name for device in catalog.devices.find_all('T4'))
     found = catalog.offers(OfferQuery(devices=devices, include_retired=True), date(2026, 11, 21))
@@ -95,8 +95,8 @@ def compare(regions: int, runs: int, gpuhunt: Path) -> None:
 
 def write_theirs(catalog: Path, folder: Path) -> int:
     """The rows of a catalog in gpuhunt's format, a file for each provider; returns how many there are."""
-    from pricing.catalog import Catalog
-    from pricing.offers import OfferQuery
+    from trainplan.pricing.catalog import Catalog
+    from trainplan.pricing.offers import OfferQuery
 
     folder.mkdir()
     with Catalog.open(catalog) as opened:
@@ -110,7 +110,7 @@ def write_theirs(catalog: Path, folder: Path) -> int:
 
 
 def _row(offer: object) -> dict[str, object]:
-    from pricing.offers import Offer
+    from trainplan.pricing.offers import Offer
 
     assert isinstance(offer, Offer)
     has_device = offer.device != "cpu"

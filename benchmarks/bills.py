@@ -18,22 +18,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from planner.report.bill_page import BilledRun, billed_run
-from planner.runs.journal.journal import Journal
-from planner.runs.runner import request_for
-from pricing.catalog import Catalog
-from pricing.cost import ProviderRates, RegionRates, RunUsage, attached_per_hour, run_cost
-from pricing.money import UsdPerHour, amount
-from providers.base import RunId
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
-from providers.sim.catalogue import PROVIDER, RATES
 from tests.builders import a_job
 from tests.drill.worlds import NAMES, Table, a_cloud
+from trainplan.planner.report.bill_page import BilledRun, billed_run
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.runner import request_for
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.cost import ProviderRates, RegionRates, RunUsage, attached_per_hour, run_cost
+from trainplan.pricing.money import UsdPerHour, amount
+from trainplan.providers.base import RunId
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.providers.sim.catalogue import PROVIDER, RATES
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
     from tests.faults.harness import Lived
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.runs.targets import Target
 
 ROOT = Path(__file__).parents[1]
 PAGE, BEGIN, END = ROOT / "docs" / "alarm.md", "<!-- bills: python -m benchmarks.bills --write -->\n", "<!-- /bills -->"

@@ -190,8 +190,8 @@ def count(catalog: Path) -> int:
 
 def make(target: Path, regions: int) -> None:
     """The synthetic text, compiled. The same seed and number of regions give the same text."""
-    from pricing.compile import compile_catalog
-    from pricing.tables import OFFER_COLUMNS
+    from trainplan.pricing.compile import compile_catalog
+    from trainplan.pricing.tables import OFFER_COLUMNS
 
     shipped, random = ROOT / "pricing" / "data", Random(SEED)
     with tempfile.TemporaryDirectory() as folder:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.start_up import PLAN, ROOT
-from pricing.catalog import Catalog
-from pricing.free_places import free_providers
-from providers.registry import CLOUDS, is_estimated_only
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.free_places import free_providers
+from trainplan.providers.registry import CLOUDS, is_estimated_only
 
 JOBS = sorted((ROOT / "examples").glob("*.yaml"))
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from workloads.trainer import tfdata
-from workloads.trainer.feed import Schedule
-from workloads.trainer.images import FileImages, Images, in_memory
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.feed import Schedule
+from trainplan.workloads.trainer.images import FileImages, Images, in_memory
 
 FILES = 48
 # Pixels as stored, width by height: ImageNet's mean is near 500 by 375.

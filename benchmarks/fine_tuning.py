@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from planner.throughput.host import host_step_seconds
-from workloads.job import TrainingJob
-from workloads.trainer.data import digits
+from trainplan.planner.throughput.host import host_step_seconds
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.data import digits
 
 SEEDS = range(5)
 IMAGES_OF_A_CLASS = 20
@@ -70,7 +70,15 @@ def trained(run: Path, spec: TrainingJob, *more: str) -> dict[str, Any]:
     """The metrics of a run, or of a measuring run the last event of its progress."""
     run.mkdir(parents=True)
     (run / "job.json").write_text(spec.to_json(), encoding="utf-8")
-    command = [sys.executable, "-m", "workloads.trainer", "--job", str(run / "job.json"), "--run-dir", str(run)]
+    command = [
+        sys.executable,
+        "-m",
+        "trainplan.workloads.trainer",
+        "--job",
+        str(run / "job.json"),
+        "--run-dir",
+        str(run),
+    ]
     subprocess.run([*command, "--attempt", "1", *more], check=True)
     if not more:
         return dict(json.loads((run / "output" / "metrics.json").read_text(encoding="utf-8")))

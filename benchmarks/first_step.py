@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from providers.cloud.agent_archive import agent_bytes, reading_source
-from providers.cloud.images import HostImage, Software, table
-from providers.cloud.trainer_wheel import requirements, wheel_bytes
-from workloads.datasets import DATASETS
+from trainplan.providers.cloud.agent_archive import agent_bytes, reading_source
+from trainplan.providers.cloud.images import HostImage, Software, table
+from trainplan.providers.cloud.trainer_wheel import requirements, wheel_bytes
+from trainplan.workloads.datasets import DATASETS
 
 LIMIT_MB = 4000.0
 DOCKER_MB = 65.0

@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from workloads.job import TrainingJob
-from workloads.trainer.loop import train
-from workloads.trainer.prepare import Setting
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.loop import train
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.watch import Limits
 
 SIDE = 16
 _TRAINED, _HELD_OUT = 100, 100

@@ -124,8 +124,8 @@ def one_scenario(case: Any, number: int, seed: int) -> dict[str, Any]:
 
 def a_cloud(chance: Random) -> Any:
     """A world of its own: how long boot takes, how often spot is reclaimed, what stays behind, which trainers hang."""
-    from providers.sim.training import Simulated
     from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, SimCloud
+    from trainplan.providers.sim.training import Simulated
 
     boot = chance.choice((20, 300, 1500))
     cloud = SimCloud(

@@ -19,13 +19,13 @@ import threading
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from planner.api import build
-from planner.clock import SystemClock
-from planner.errors import PlanError
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.reader import read_only
-from planner.settings import Settings, load_settings
-from providers.base import RunId
+from trainplan.planner.api import build
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.reader import read_only
+from trainplan.planner.settings import Settings, load_settings
+from trainplan.providers.base import RunId
 
 JOB = """\
 name: practice-{number}
@@ -39,7 +39,7 @@ SCENARIO = """\
 seed = 7
 reclaims_per_hour = {reclaims}
 """
-PLAN = [sys.executable, "-P", "-c", "from planner.cli.main import main; main()"]
+PLAN = [sys.executable, "-P", "-c", "from trainplan.planner.cli.main import main; main()"]
 SECONDS_OF_A_LOOK = 0.05
 
 

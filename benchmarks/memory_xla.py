@@ -22,8 +22,8 @@ import jaxlib
 from jax.experimental.topologies import get_topology_desc
 from jax.sharding import SingleDeviceSharding
 
-from workloads.graph import Graph, Kind, Operator, OperatorFigures
-from workloads.job import TrainingJob
+from trainplan.workloads.graph import Graph, Kind, Operator, OperatorFigures
+from trainplan.workloads.job import TrainingJob
 
 # The CPU compiler's own scheduler orders a step for concurrency, at up to twice the memory; without it, it orders
 # for memory as the compilers for accelerators do. Only the environment reaches it: as an option of `compile` it is

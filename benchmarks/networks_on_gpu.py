@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import torch
 import torchvision
 
-from planner.throughput.columns import COLUMNS
-from planner.throughput.names import finder
-from pricing.catalog import Catalog
-from providers.hardware import canonical_device, driver_version
+from trainplan.planner.throughput.columns import COLUMNS
+from trainplan.planner.throughput.names import finder
+from trainplan.pricing.catalog import Catalog
+from trainplan.providers.hardware import canonical_device, driver_version
 
 WINDOWS = 5
 LEAST_WINDOW_SECONDS = 0.3

@@ -17,9 +17,6 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.allowances import allowances
-from planner.forecast.pilots import LEFT_FACTOR, TRAIN_SECONDS, Choice, next_pilot, worthwhile
-from planner.throughput.model import load_model
 from scripts.fit import folds as names
 from scripts.fit.decision import EC2_TYPES, list_prices
 from scripts.fit.evaluate import run_folds
@@ -27,6 +24,9 @@ from scripts.fit.folds import folds
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
 from scripts.fit.rows import arithmetic, read_rows
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.pilots import LEFT_FACTOR, TRAIN_SECONDS, Choice, next_pilot, worthwhile
+from trainplan.planner.throughput.model import load_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

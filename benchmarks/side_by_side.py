@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import TrainingJob
-from workloads.layers import Conv, Dense, Flatten, Net
-from workloads.trainer.data import digits, synthetic
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.layers import Conv, Dense, Flatten, Net
+from trainplan.workloads.trainer.data import digits, synthetic
 
 SEEDS = range(5)
 REPEATS = 5
@@ -82,7 +82,15 @@ def by_trainer(kind: str, seed: int, folder: Path) -> dict[str, float]:
         run = run.with_name(run.name + "-again")
     run.mkdir(parents=True)
     (run / "job.json").write_text(JOBS[kind](seed, folder).to_json(), encoding="utf-8")
-    command = [sys.executable, "-m", "workloads.trainer", "--job", str(run / "job.json"), "--run-dir", str(run)]
+    command = [
+        sys.executable,
+        "-m",
+        "trainplan.workloads.trainer",
+        "--job",
+        str(run / "job.json"),
+        "--run-dir",
+        str(run),
+    ]
     subprocess.run([*command, "--attempt", "1"], check=True, capture_output=True)
     metrics = json.loads((run / "output" / "metrics.json").read_text(encoding="utf-8"))
     return {"accuracy": metrics["hold_out_accuracy"], "images_per_second": metrics["images_per_second"]}

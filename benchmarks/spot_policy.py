@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.spot_replay import Trace, load
-from planner.runs.decision.spot_policy import (
+from trainplan.planner.runs.decision.spot_policy import (
     TUNED,
     Action,
     Outages,

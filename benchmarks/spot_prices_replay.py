@@ -19,12 +19,12 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from planner.throughput.nets import net_of
-from planner.throughput.predict import Predictor
-from planner.throughput.values import Question, Throughput
-from pricing.device_text import read_devices
-from pricing.planning import AS_LISTED, Drift, Ground, PriceSpread, planning_micro, spread
 from scripts.spot_drift import HISTORY, Series, fitted
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.values import Question, Throughput
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.planning import AS_LISTED, Drift, Ground, PriceSpread, planning_micro, spread
 
 AGES_DAYS = (30, 60, 90)
 WITHIN = 1.10

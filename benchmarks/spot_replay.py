@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement, expected_run
-from planner.forecast.simulate import OneRun, Spell, go_through, simulate, spread
+from trainplan.planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement, expected_run
+from trainplan.planner.forecast.simulate import OneRun, Spell, go_through, simulate, spread
 
 TRACES = Path(__file__).parents[1] / "tests" / "data" / "spot_spells.csv"
 JOB_HOURS = (4, 12, 48)
@@ -35,8 +35,8 @@ COVERAGE = (0.80, 0.97)
 MOST_REPLAY_SPELLS = 100_000
 
 HEADER = f"""\
-Compared: the expectation of planner.forecast.interruption.expected_run, and the P90 of
-planner.forecast.simulate.simulate, with replays of the same job over the whole recorded trace: wrapped at its end,
+Compared: the expectation of trainplan.planner.forecast.interruption.expected_run, and the P90 of
+trainplan.planner.forecast.simulate.simulate, with replays of the same job over the whole recorded trace: wrapped at its end,
 started at seeded random moments (up or down),
 waiting in the zone while it is down. The job checkpoints every {INTERVAL_SECONDS:.0f} s ({CHECKPOINT_SECONDS:.0f} s \
 each) and needs {RESTART_SECONDS:.0f} s to restart;
@@ -320,7 +320,7 @@ def print_summary(title: str, cases: Sequence[Case]) -> None:
 
 
 def print_pooled(traces: Sequence[Trace]) -> None:
-    """Where the rate of V100s in planner.forecast.spot comes from."""
+    """Where the rate of V100s in trainplan.planner.forecast.spot comes from."""
     selected = [one for one in traces if "v100_1" in one.name and "avail" in one.name and one.availability >= 0.6]
     for state, name in ((True, "up"), (False, "down")):
         spells = fit_two(

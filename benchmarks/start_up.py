@@ -112,7 +112,7 @@ def report(medians: dict[str, Figures], rows: list[Case]) -> bool:
 
 def make_ten_times(target: Path) -> None:
     """The shipped text with every region nine times more under other names, compiled."""
-    from pricing.compile import compile_catalog
+    from trainplan.pricing.compile import compile_catalog
 
     shipped = ROOT / "pricing" / "data"
     with tempfile.TemporaryDirectory() as folder:

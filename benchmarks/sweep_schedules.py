@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 
-from workloads.job import TrainingJob
-from workloads.sweep import rungs_of
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sweep import rungs_of
 
 SEEDS, EPOCHS = range(4), (9, 18, 27)
 HELD_OUT = 360
@@ -44,7 +44,7 @@ def job(seed: int, epochs: int) -> TrainingJob:
 
 def train(folder: Path) -> None:
     """Write curves.json, a set after the other; sets that are there are not trained again."""
-    from workloads.trainer.__main__ import main
+    from trainplan.workloads.trainer.__main__ import main
 
     for epochs in EPOCHS:
         for seed in SEEDS:

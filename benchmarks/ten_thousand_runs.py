@@ -19,14 +19,14 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.records import request_record
-from planner.runs.proposal.proposal import MOST_TARGETS, rented
-from planner.runs.run import Attempt, Outcome, Phase, Run
-from planner.settings import Settings
-from providers.base import EndKind, InstanceRef, LaunchRequest, RunId, VendorRequest
-from workloads.jobfile import read_job
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.records import request_record
+from trainplan.planner.runs.proposal.proposal import MOST_TARGETS, rented
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import EndKind, InstanceRef, LaunchRequest, RunId, VendorRequest
+from trainplan.workloads.jobfile import read_job
 
 ROOT = Path(__file__).parent.parent
 PLAN = Path(sys.executable).parent / "plan"
@@ -109,7 +109,7 @@ def write_one(settings: Settings) -> RunId:
 
 
 def receipt(run: Run) -> dict[str, object]:
-    """A receipt with the fields of `planner.runs.receipt.receipt.Receipt`."""
+    """A receipt with the fields of `trainplan.planner.runs.receipt.receipt.Receipt`."""
     return {
         "run_id": run.run_id, "job_name": run.job_name, "outcome": "succeeded", "message": None, "attempts": 1,
         "interruptions": 0, "lost_steps": 0, "estimated_seconds": 85_000.0, "actual_seconds": 86_400.0,

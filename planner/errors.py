@@ -21,7 +21,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import ClassVar
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

@@ -10,15 +10,15 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from planner.errors import BadInputError, ThisMachineError
-from planner.home.files import why_no_home
-from providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
-from providers.stores.regions import bucket_region
-from workloads.terms import PROJECT_PATTERN
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.home.files import why_no_home
+from trainplan.providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
+from trainplan.providers.stores.regions import bucket_region
+from trainplan.workloads.terms import PROJECT_PATTERN
 
 if TYPE_CHECKING:
-    from pricing.credits import Credit
-    from pricing.own_rates import OwnRate
+    from trainplan.pricing.credits import Credit
+    from trainplan.pricing.own_rates import OwnRate
 
 Engine = Literal["auto", "docker", "podman", "process"]
 _ENGINES = ("auto", "docker", "podman", "process")
@@ -87,7 +87,7 @@ class Settings:
         """What the person really pays, out of the table `prices`. Raises BadInputError naming the entry."""
         if not self.prices:
             return ()
-        from pricing.own_rates import OwnRateError, parse_own_rates
+        from trainplan.pricing.own_rates import OwnRateError, parse_own_rates
 
         try:
             return parse_own_rates(self.prices)
@@ -99,8 +99,8 @@ class Settings:
         """The person's credits, out of the table `prices`. Raises BadInputError naming the entry."""
         if not self.prices:
             return ()
-        from pricing.credits import parse_credits
-        from pricing.own_rates import OwnRateError
+        from trainplan.pricing.credits import parse_credits
+        from trainplan.pricing.own_rates import OwnRateError
 
         try:
             return parse_credits(self.prices)

@@ -1,4 +1,5 @@
-"""Take a refresh over into the shipped text, as a diff to be reviewed: `python -m pricing.adopt [STATE_FOLDER]`."""
+"""Take a refresh over into the shipped text, as a diff to be reviewed: `python -m trainplan.pricing.adopt
+[STATE_FOLDER]`."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pricing.catalog import REFRESHED, CatalogError
-from pricing.compile import TEXT_DIR
-from pricing.refresh import read_overlays
-from pricing.table_text import TableError
-from pricing.tables import SOURCE_COLUMNS, TYPE_COLUMNS, read_tables
+from trainplan.pricing.catalog import REFRESHED, CatalogError
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.refresh import read_overlays
+from trainplan.pricing.table_text import TableError
+from trainplan.pricing.tables import SOURCE_COLUMNS, TYPE_COLUMNS, read_tables
 
 if TYPE_CHECKING:
-    from pricing.overlay import Overlay
+    from trainplan.pricing.overlay import Overlay
 
 
 def adopt(overlays: Sequence[Overlay], text_dir: Path) -> list[Path]:

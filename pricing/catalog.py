@@ -11,14 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from pricing import queries, rows
-from pricing.devices import Device, DeviceTable
-from pricing.grades import OLD_AFTER, Market, PriceGrade, grade
-from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
-from pricing.side_rates import SideRate, SideRates
+from trainplan.pricing import queries, rows
+from trainplan.pricing.devices import Device, DeviceTable
+from trainplan.pricing.grades import OLD_AFTER, Market, PriceGrade, grade
+from trainplan.pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
+from trainplan.pricing.side_rates import SideRate, SideRates
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
+    from trainplan.pricing.cost import ProviderRates
 
 SCHEMA_VERSION = 6
 SHIPPED_CATALOG = Path(__file__).parent / "data" / "catalog.sqlite"
@@ -30,7 +30,7 @@ _OFFSET_MASK = (1 << queries.OFFSET_BITS) - 1
 _PRICE_SHIFT = queries.REGION_BITS + queries.OFFSET_BITS
 _ROW_IDS_AT_ONCE = 10_000
 """SQLite takes a statement of up to a million characters."""
-_HINT = "install the package again; in a checkout run `python -m pricing.compile`"
+_HINT = "install the package again; in a checkout run `python -m trainplan.pricing.compile`"
 
 
 class CatalogError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from pricing.grades import Market
+from trainplan.pricing.grades import Market
 
 # A vendor that renames a product must not empty the catalog (ADR 16).
 MOST_GONE = Decimal("0.2")

@@ -1,4 +1,5 @@
-"""Compile the text tables into the indexed catalog file: `python -m pricing.compile`, or while a wheel is built."""
+"""Compile the text tables into the indexed catalog file: `python -m trainplan.pricing.compile`, or while a wheel is
+built."""
 
 from __future__ import annotations
 
@@ -14,18 +15,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market
-from pricing.grounds import Grounds
-from pricing.list_checks import failures, listed_prices
-from pricing.money import to_micro
-from pricing.offers import Availability, LifecycleState
-from pricing.overlay import Overlay, overlaid
-from pricing.planning import NEVER, TABLE, drift_of
-from pricing.queries import MOST_MICRO_USD, MOST_PLACEMENTS, MOST_REGIONS
-from pricing.table_text import TableError
-from pricing.tables import DatedPrice, OfferRow, Tables, read_tables, text_files
+from trainplan.pricing.catalog import SCHEMA_VERSION, SHIPPED_CATALOG
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market
+from trainplan.pricing.grounds import Grounds
+from trainplan.pricing.list_checks import failures, listed_prices
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.offers import Availability, LifecycleState
+from trainplan.pricing.overlay import Overlay, overlaid
+from trainplan.pricing.planning import NEVER, TABLE, drift_of
+from trainplan.pricing.queries import MOST_MICRO_USD, MOST_PLACEMENTS, MOST_REGIONS
+from trainplan.pricing.table_text import TableError
+from trainplan.pricing.tables import DatedPrice, OfferRow, Tables, read_tables, text_files
 
 TEXT_DIR = Path(__file__).parent / "data"
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from pricing.money import HOURS_PER_MONTH, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
-from pricing.side_rates import ASSUMED, BUCKET, GB, GB_MONTH, HOUR, INTERNET, Rate, SideRates
+from trainplan.pricing.money import HOURS_PER_MONTH, ZERO_USD, Billing, Usd, UsdPerHour, amount, to_micro
+from trainplan.pricing.side_rates import ASSUMED, BUCKET, GB, GB_MONTH, HOUR, INTERNET, Rate, SideRates
 
 
 class ProviderRates(NamedTuple):

@@ -10,8 +10,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import NamedTuple
 
-from pricing.money import format_usd
-from pricing.own_rates import OwnRateError, parse_day, parse_number
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.own_rates import OwnRateError, parse_day, parse_number
 
 KEYS = ("provider", "usd_left", "as_of", "until", "account", "note")
 _MOST_USD = 100_000_000
@@ -20,7 +20,7 @@ _HINT = 'for example {provider = "gcp", usd_left = 300, as_of = 2026-11-23, unti
 
 class Credit(NamedTuple):
     """`usd_left` was left at the beginning of the day `as_of` (UTC). `until` is the last day on which it pays (None:
-    no end); `account` is the account that has it, as providers.registry.account_in_use names it ("": any)."""
+    no end); `account` is the account that has it, as trainplan.providers.registry.account_in_use names it ("": any)."""
 
     provider: str
     usd_left: Decimal

@@ -7,10 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog, CatalogError
+from trainplan.pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog, CatalogError
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
+    from trainplan.pricing.offers import Offer, OfferQuery
 
 
 def current_catalog(home: Path | None, say: Callable[[str], None] = lambda _: None) -> Path:
@@ -43,7 +43,7 @@ def damage_of(own: Path) -> str:
         fits = False
     if fits:
         return ""
-    from pricing.refresh import compile_anew  # reads every table: only after the package itself was renewed
+    from trainplan.pricing.refresh import compile_anew  # reads every table: only after the package itself was renewed
 
     try:
         compile_anew(own)

@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pricing.devices import Architecture, Device, DeviceTable, PeakTflops, Verified
-from pricing.table_text import TableError
+from trainplan.pricing.devices import Architecture, Device, DeviceTable, PeakTflops, Verified
+from trainplan.pricing.table_text import TableError
 
 Kind = TypeVar("Kind", bound=StrEnum)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from workloads.nearest import nearest_names, plain, same_name
+from trainplan.workloads.nearest import nearest_names, plain, same_name
 
 CPU_DEVICE = "cpu"
 """The device of an offer without an accelerator: the host itself."""

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.changes import Key
-from pricing.grades import Market
-from pricing.money import to_micro
+from trainplan.pricing.changes import Key
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import to_micro
 
 if TYPE_CHECKING:
-    from pricing.tables import DatedPrice, OfferRow, SpotHistory
+    from trainplan.pricing.tables import DatedPrice, OfferRow, SpotHistory
 
 
 class PriceKey(NamedTuple):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market
-from pricing.money import from_micro, to_micro
-from pricing.planning import Ground, ground, is_admitted, outlier_floors, share_ppm
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import from_micro, to_micro
+from trainplan.pricing.planning import Ground, ground, is_admitted, outlier_floors, share_ppm
 
 if TYPE_CHECKING:
-    from pricing.tables import DatedPrice, OfferRow
+    from trainplan.pricing.tables import DatedPrice, OfferRow
 
 
 class Grounds:

@@ -9,15 +9,15 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.entries import Entry, PriceKey
-from pricing.grades import Market
-from pricing.list_checks import ListedPrice, failures_against, listed_prices
-from pricing.plausible import Dated, Medians, reason_to_disbelieve, reason_to_hold
+from trainplan.pricing.entries import Entry, PriceKey
+from trainplan.pricing.grades import Market
+from trainplan.pricing.list_checks import ListedPrice, failures_against, listed_prices
+from trainplan.pricing.plausible import Dated, Medians, reason_to_disbelieve, reason_to_hold
 
 if TYPE_CHECKING:
-    from pricing.sources.reading import PriceFound
-    from pricing.table_text import Source
-    from pricing.tables import InstanceType, OfferRow
+    from trainplan.pricing.sources.reading import PriceFound
+    from trainplan.pricing.table_text import Source
+    from trainplan.pricing.tables import InstanceType, OfferRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,11 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market, PriceGrade
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market, PriceGrade
 
 if TYPE_CHECKING:
-    from pricing.tables import InstanceType, OfferRow
+    from trainplan.pricing.tables import InstanceType, OfferRow
 
 WINDOWS_USD_PER_VCPU_HOUR = 0.046
 """What Windows adds to an hour of a vCPU: on Azure (Das_v5 in karpenter-provider-azure's copy of Azure Retail Prices,

@@ -10,15 +10,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import NamedTuple
 
-from pricing.devices import CPU_DEVICE
-from pricing.entries import Entry, PriceKey, entries_of
-from pricing.grades import Market, PriceGrade, trusted_until
-from pricing.held_prices import Check, HeldPrice
-from pricing.offers import BY_LIFECYCLE, Availability
-from pricing.sources.aws import ADVISOR_ID, Advice
-from pricing.sources.reading import Count, Offered, PriceFound, PricePart, TypeSeen
-from pricing.table_text import Source
-from pricing.tables import DatedPrice, InstanceType, OfferRow
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.entries import Entry, PriceKey, entries_of
+from trainplan.pricing.grades import Market, PriceGrade, trusted_until
+from trainplan.pricing.held_prices import Check, HeldPrice
+from trainplan.pricing.offers import BY_LIFECYCLE, Availability
+from trainplan.pricing.sources.aws import ADVISOR_ID, Advice
+from trainplan.pricing.sources.reading import Count, Offered, PriceFound, PricePart, TypeSeen
+from trainplan.pricing.table_text import Source
+from trainplan.pricing.tables import DatedPrice, InstanceType, OfferRow
 
 _MICRO = Decimal("0.000001")
 NO_DATE = "the list has no date"

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pricing.grades import Market
+from trainplan.pricing.grades import Market
 
 TABLE = Path(__file__).parent / "data" / "obtainability.csv"
 NOTE_COLUMNS = ("provider", "region", "device", "market", "grade", "as_of", "ground", "source")
@@ -144,7 +144,7 @@ def had_on_spot(evidence: Sequence[Evidence], now: datetime) -> list[tuple[str, 
 
 def parse_notes(text: str, name: str) -> tuple[Note, ...]:
     """The rows of a table of notes. Raises TableError for one that cannot be."""
-    from pricing.table_text import table_rows
+    from trainplan.pricing.table_text import table_rows
 
     return tuple(table_rows(text, name, (NOTE_COLUMNS,), _note))
 

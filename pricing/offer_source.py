@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Protocol
 
-from pricing.catalog import Placements, RentalPlacements
-from pricing.money import to_micro
-from pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote, Rental
+from trainplan.pricing.catalog import Placements, RentalPlacements
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.offers import Offer, OfferQuery, Placement, PriceStamp, Quote, Rental
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from pricing.devices import DeviceTable
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.pricing.devices import DeviceTable
 
 
 class OfferSource(Protocol):

@@ -9,9 +9,9 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
-from pricing.grades import Market, PriceGrade
-from pricing.money import PER_SECOND, Billing
-from pricing.planning import AS_LISTED, PlannedAs, PriceSpread
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.money import PER_SECOND, Billing
+from trainplan.pricing.planning import AS_LISTED, PlannedAs, PriceSpread
 
 __all__ = [
     "Availability",

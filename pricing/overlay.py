@@ -10,7 +10,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.tables import (
+from trainplan.pricing.tables import (
     REFRESHED_COLUMNS,
     SOURCE_COLUMNS,
     TYPE_COLUMNS,
@@ -26,7 +26,7 @@ from pricing.tables import (
 )
 
 if TYPE_CHECKING:
-    from pricing.table_text import Source
+    from trainplan.pricing.table_text import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,13 +11,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.grades import Market
-from pricing.list_checks import Failure, ListedPrice, failures_against
-from pricing.own_rates import OwnRate, OwnRateError, parse_own_rates
-from pricing.sources.reading import usd
+from trainplan.pricing.grades import Market
+from trainplan.pricing.list_checks import Failure, ListedPrice, failures_against
+from trainplan.pricing.own_rates import OwnRate, OwnRateError, parse_own_rates
+from trainplan.pricing.sources.reading import usd
 
 if TYPE_CHECKING:
-    from pricing.tables import InstanceType
+    from trainplan.pricing.tables import InstanceType
 
 NEEDED_COLUMNS = ("provider", "region", "instance_type", "usd_per_hour")
 COLUMNS = (*NEEDED_COLUMNS, "market", "as_of")

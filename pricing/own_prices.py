@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pricing.credits import Credit
-    from pricing.own_rates import OwnRate
+    from trainplan.pricing.credits import Credit
+    from trainplan.pricing.own_rates import OwnRate
 
 
 class OwnPrices(NamedTuple):

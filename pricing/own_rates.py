@@ -8,16 +8,16 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.catalog import Placements, RentalPlacements
-from pricing.grades import Market
-from pricing.money import from_micro, to_micro
-from workloads.nearest import nearest_names
+from trainplan.pricing.catalog import Placements, RentalPlacements
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import from_micro, to_micro
+from trainplan.workloads.nearest import nearest_names
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from pricing.devices import DeviceTable
-    from pricing.offer_source import OfferSource
-    from pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.pricing.devices import DeviceTable
+    from trainplan.pricing.offer_source import OfferSource
+    from trainplan.pricing.offers import Offer, OfferQuery, Placement, Quote, Rental
 
 _TEXTS = ("region", "instance_type", "family", "account", "note")
 _KEYS = (
@@ -43,8 +43,8 @@ class OwnRate(NamedTuple):
     the planning price.
 
     Without a market it is for on demand only: discounts seldom hold for spot. `account` is the account that has the
-    rate, as providers.registry.account_in_use names it; `until` the last day on which it holds (UTC). `hours_left` are
-    the machine hours that were left of it at the beginning of the day `as_of`.
+    rate, as trainplan.providers.registry.account_in_use names it; `until` the last day on which it holds (UTC).
+    `hours_left` are the machine hours that were left of it at the beginning of the day `as_of`.
     """
 
     provider: str

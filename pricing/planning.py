@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from pricing.grades import Market, PriceGrade, percentile, trusted_until
-from pricing.money import to_micro
+from trainplan.pricing.grades import Market, PriceGrade, percentile, trusted_until
+from trainplan.pricing.money import to_micro
 
 NEVER, ALWAYS = 0, date.max.toordinal()
 """Days are proleptic Gregorian ordinals, as `date.toordinal` counts them."""

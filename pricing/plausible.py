@@ -16,11 +16,11 @@ from fractions import Fraction
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.devices import CPU_DEVICE
+from trainplan.pricing.devices import CPU_DEVICE
 
 if TYPE_CHECKING:
-    from pricing.grades import Market
-    from pricing.tables import InstanceType
+    from trainplan.pricing.grades import Market
+    from trainplan.pricing.tables import InstanceType
 
 MOST_FACTOR = Decimal(5)
 """Judgement, well above what was seen: the largest cut of an on-demand price since 2025 was by a factor of 1.8 (AWS,

@@ -6,10 +6,10 @@ import json
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pricing.planning import MOST_AGE_DAYS
+from trainplan.pricing.planning import MOST_AGE_DAYS
 
 if TYPE_CHECKING:
-    from pricing.offers import OfferQuery
+    from trainplan.pricing.offers import OfferQuery
 
 REGION_BITS = 16
 OFFSET_BITS = 16

@@ -11,20 +11,20 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import REFRESHED, CatalogError
-from pricing.changes import Changes, compare, unbelievable
-from pricing.compile import TEXT_DIR, compile_catalog, read_checked_tables
-from pricing.entries import prices_of
-from pricing.grades import Market, PriceGrade
-from pricing.held_prices import HeldPrice
-from pricing.merge import KnownPrices, Merged, News, let_through, merge
-from pricing.overlay import Overlay, overlaid, overlay_text
-from pricing.sources import aws, aws_account, azure, gcp, ibm, small_vendors
-from pricing.table_text import Source
+from trainplan.pricing.catalog import REFRESHED, CatalogError
+from trainplan.pricing.changes import Changes, compare, unbelievable
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog, read_checked_tables
+from trainplan.pricing.entries import prices_of
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.held_prices import HeldPrice
+from trainplan.pricing.merge import KnownPrices, Merged, News, let_through, merge
+from trainplan.pricing.overlay import Overlay, overlaid, overlay_text
+from trainplan.pricing.sources import aws, aws_account, azure, gcp, ibm, small_vendors
+from trainplan.pricing.table_text import Source
 
 if TYPE_CHECKING:
-    from pricing.sources.reading import PricePart
-    from pricing.tables import OfferRow, Tables
+    from trainplan.pricing.sources.reading import PricePart
+    from trainplan.pricing.tables import OfferRow, Tables
 
 _NO_PARTS = json.dumps({"format": 2, "parts": {}, "held": []})
 _HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"

@@ -10,13 +10,22 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from pricing.cost import ProviderRates
-from pricing.devices import Architecture, Device, PeakTflops, Verified
-from pricing.grades import Market, PriceGrade, grade
-from pricing.money import Billing, from_micro
-from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState, Offer, PriceStamp, Quote, Rental
-from pricing.planning import ALWAYS, AS_LISTED, Drift, Ground, PlannedAs, PriceSpread, planned_as, spread
-from pricing.side_rates import SideRate, SideRates
+from trainplan.pricing.cost import ProviderRates
+from trainplan.pricing.devices import Architecture, Device, PeakTflops, Verified
+from trainplan.pricing.grades import Market, PriceGrade, grade
+from trainplan.pricing.money import Billing, from_micro
+from trainplan.pricing.offers import (
+    BY_LIFECYCLE,
+    Availability,
+    Lifecycle,
+    LifecycleState,
+    Offer,
+    PriceStamp,
+    Quote,
+    Rental,
+)
+from trainplan.pricing.planning import ALWAYS, AS_LISTED, Drift, Ground, PlannedAs, PriceSpread, planned_as, spread
+from trainplan.pricing.side_rates import SideRate, SideRates
 
 FIRST_ROW = -2
 """Where a row of table `rental` says which row its placements begin at."""

@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import NamedTuple
 
-from pricing.grades import PriceGrade
+from trainplan.pricing.grades import PriceGrade
 
 EVERYWHERE = "*"
 """In the place of a region: every region of the vendor; in the place of a destination: any other region."""
@@ -25,8 +25,8 @@ BUCKET = "bucket"
 
 
 class Rate(NamedTuple):
-    """A rate in USD for each `per` (GB_MONTH, GB or HOUR). `grade` is how it was obtained, as in pricing.grades, or
-    ASSUMED; `source` says who has it and from when, or why it is assumed."""
+    """A rate in USD for each `per` (GB_MONTH, GB or HOUR). `grade` is how it was obtained, as in
+    trainplan.pricing.grades, or ASSUMED; `source` says who has it and from when, or why it is assumed."""
 
     usd: Decimal
     per: str

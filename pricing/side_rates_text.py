@@ -8,9 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
-from pricing.grades import PriceGrade
-from pricing.side_rates import BETWEEN_REGIONS, UNITS, WITHIN_A_REGION
-from pricing.table_text import Source, TableError, date_of, look_up, read_table, table_rows
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.side_rates import BETWEEN_REGIONS, UNITS, WITHIN_A_REGION
+from trainplan.pricing.table_text import Source, TableError, date_of, look_up, read_table, table_rows
 
 SIDE_RATES, REGION_GROUPS = "side_rates.csv", "region_groups.csv"
 SIDE_RATE_COLUMNS = ("provider", "kind", "region", "to", "usd", "per", "as_of", "source")
@@ -18,7 +18,7 @@ GROUP_COLUMNS = ("provider", "group", "regions", "source")
 
 
 class SideRateRow(NamedTuple):
-    """A rate of `provider` in all `regions`; pricing.side_rates.SideRate says the rest."""
+    """A rate of `provider` in all `regions`; trainplan.pricing.side_rates.SideRate says the rest."""
 
     provider: str
     kind: str

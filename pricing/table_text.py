@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from pricing.grades import PriceGrade
+from trainplan.pricing.grades import PriceGrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

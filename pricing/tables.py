@@ -10,14 +10,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from pricing.device_text import read_devices, required_field, toml_rows
-from pricing.devices import DeviceTable
-from pricing.free_places import FREE_PLACE_COLUMNS, FREE_PLACES, parse_free_place
-from pricing.grades import PriceGrade
-from pricing.money import Billing
-from pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
-from pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
-from pricing.table_text import (
+from trainplan.pricing.device_text import read_devices, required_field, toml_rows
+from trainplan.pricing.devices import DeviceTable
+from trainplan.pricing.free_places import FREE_PLACE_COLUMNS, FREE_PLACES, parse_free_place
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.money import Billing
+from trainplan.pricing.offers import BY_LIFECYCLE, Availability, Lifecycle, LifecycleState
+from trainplan.pricing.side_rates_text import REGION_GROUPS, SIDE_RATES, SideTables, read_side_tables
+from trainplan.pricing.table_text import (
     UNFILLED,
     Source,
     TableError,

@@ -1,6 +1,6 @@
-"""What some providers can do besides what every provider must (providers.base): a caller asks `isinstance`.
+"""What some providers can do besides what every provider must (trainplan.providers.base): a caller asks `isinstance`.
 
-What a cloud tells of money is in `providers.cloud` (bill, alarm, invoice), beside the values that it tells.
+What a cloud tells of money is in `trainplan.providers.cloud` (bill, alarm, invoice), beside the values that it tells.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from pricing.obtainability import MachinePlacement, Obtainability
-from providers.base import Check, LaunchRequest, Preflight, VendorRequest
+from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+from trainplan.providers.base import Check, LaunchRequest, Preflight, VendorRequest
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, Rental
-    from providers.values import Resolution
-    from workloads.job import TrainingJob
+    from trainplan.pricing.offers import Offer, Rental
+    from trainplan.providers.values import Resolution
+    from trainplan.workloads.job import TrainingJob
 
 
 @runtime_checkable

@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NewType, Protocol
 
-from pricing.offers import Offer, OfferQuery
-from providers.agent.spec import File
-from providers.values import OwnEnds, Resolution
-from workloads.job import TrainingJob
+from trainplan.pricing.offers import Offer, OfferQuery
+from trainplan.providers.agent.spec import File
+from trainplan.providers.values import OwnEnds, Resolution
+from trainplan.workloads.job import TrainingJob
 
 RunId = NewType("RunId", str)
 
@@ -252,7 +252,7 @@ class RunStore(Protocol):
 
 
 class Provider(Protocol):
-    """What a vendor is asked. Every call raises only providers.errors.ProviderError."""
+    """What a vendor is asked. Every call raises only trainplan.providers.errors.ProviderError."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from providers.base import OwnedResource
+    from trainplan.providers.base import OwnedResource
 
 
 class ProviderError(Exception):

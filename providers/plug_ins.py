@@ -12,7 +12,7 @@ from functools import partial
 from inspect import getattr_static
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.errors import ProviderError, UnrecognizedError
+from trainplan.providers.errors import ProviderError, UnrecognizedError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -16,13 +16,13 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from providers.errors import BadRequestError, ProviderError
-from providers.plug_ins import PlugIn, found, guarded, in_one_line
+from trainplan.providers.errors import BadRequestError, ProviderError
+from trainplan.providers.plug_ins import PlugIn, found, guarded, in_one_line
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from providers.base import Provider, ProviderSettings
-    from providers.cloud.bill import BillTeller
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.providers.base import Provider, ProviderSettings
+    from trainplan.providers.cloud.bill import BillTeller
 
 THIS_MACHINE, SIMULATED, CLUSTER = "local", "sim", "slurm"
 
@@ -104,18 +104,18 @@ class Vendor:
 
 
 VENDORS = (
-    Vendor(name=THIS_MACHINE, make="providers.local.provider:make", rents=False, is_proven=True),
+    Vendor(name=THIS_MACHINE, make="trainplan.providers.local.provider:make", rents=False, is_proven=True),
     Vendor(
         name=SIMULATED,
-        make="providers.sim.provider:make",
-        rates="providers.sim.catalogue:RATES",
+        make="trainplan.providers.sim.provider:make",
+        rates="trainplan.providers.sim.catalogue:RATES",
         rents=False,
         is_proven=True,
     ),
     Vendor(
         name=CLUSTER,
-        make="providers.slurm.provider:make",
-        rates="providers.slurm.offers:RATES",
+        make="trainplan.providers.slurm.provider:make",
+        rates="trainplan.providers.slurm.offers:RATES",
         rents=False,
         has_table=True,
         traces=Traces(variables=(), files=(), sign_in="set directory in [slurm]: docs/slurm.md"),
@@ -123,9 +123,11 @@ VENDORS = (
     ),
     Vendor(
         name="aws",
-        make="providers.aws.provider:make",
-        bill="providers.aws.bill:make",
-        storage=Storage(scheme="s3", machine_scheme="s3", make="providers.aws.store:make", default_region="us-east-1"),
+        make="trainplan.providers.aws.provider:make",
+        bill="trainplan.providers.aws.bill:make",
+        storage=Storage(
+            scheme="s3", machine_scheme="s3", make="trainplan.providers.aws.store:make", default_region="us-east-1"
+        ),
         secret_kind="aws-sm",
         # botocore's credentials guide, read 2026-11-21.
         traces=Traces(
@@ -150,10 +152,10 @@ VENDORS = (
     ),
     Vendor(
         name="gcp",
-        make="providers.gcp.provider:make",
-        bill="providers.gcp.bill:make",
+        make="trainplan.providers.gcp.provider:make",
+        bill="trainplan.providers.gcp.bill:make",
         storage=Storage(
-            scheme="gs", machine_scheme="gs", make="providers.gcp.store:make", default_region="us-central1"
+            scheme="gs", machine_scheme="gs", make="trainplan.providers.gcp.store:make", default_region="us-central1"
         ),
         secret_kind="gcp-sm",
         # google-auth's application default credentials, read 2026-11-21.
@@ -174,9 +176,11 @@ VENDORS = (
     ),
     Vendor(
         name="azure",
-        make="providers.azure.provider:make",
-        bill="providers.azure.bill:make",
-        storage=Storage(scheme="az", machine_scheme="azblob", make="providers.azure.store:make", has_account=True),
+        make="trainplan.providers.azure.provider:make",
+        bill="trainplan.providers.azure.bill:make",
+        storage=Storage(
+            scheme="az", machine_scheme="azblob", make="trainplan.providers.azure.store:make", has_account=True
+        ),
         secret_kind="akv",
         # azure-identity's DefaultAzureCredential, read 2026-11-21.
         traces=Traces(
@@ -259,7 +263,7 @@ def _checked(plug_in: PlugIn) -> PlugIn:
     if problem:
         return plug_in
     if not isinstance(row, Vendor):
-        problem = f"{plug_in.value} is not a providers.registry.Vendor"
+        problem = f"{plug_in.value} is not a trainplan.providers.registry.Vendor"
     elif row.name != plug_in.name:
         problem = f"its entry point is called {plug_in.name} and its row {row.name!r}: both must be the same"
     # The agent on a rented machine reads and writes the stores that it was built with.

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.clock import SystemClock
+from trainplan.planner.clock import SystemClock
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "installation.md"

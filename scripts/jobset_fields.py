@@ -1,7 +1,7 @@
 """Write the fields and types of JobSet's published schema that exported files use: tests/data/jobset/fields.json.
 
 git clone https://github.com/kubernetes-sigs/jobset FOLDER
-python -P -m scripts.jobset_fields FOLDER COMMIT DATE
+python -m scripts.jobset_fields FOLDER COMMIT DATE
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 
 import yaml
 
-from planner.export.engine_files import Accelerators, Engine, engine_files
-from workloads.job import TrainingJob
+from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.workloads.job import TrainingJob
 
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 TARGET = Path(__file__).parent.parent / "tests" / "data" / "jobset" / "fields.json"

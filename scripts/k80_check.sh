@@ -32,11 +32,11 @@ trap 'rm -rf "$run"' EXIT
 "$folder/venv/bin/python" -P - "$run/job.json" <<'PYTHON'
 import sys
 from pathlib import Path
-from workloads.jobfile import read_job
+from trainplan.workloads.jobfile import read_job
 job = read_job(Path("examples/digits-vgg.yaml")).model_copy(update={"epochs": 2})
 Path(sys.argv[1]).write_text(job.to_json(), encoding="utf-8")
 PYTHON
-"$folder/venv/bin/python" -P -m workloads.trainer --job "$run/job.json" --run-dir "$run" --attempt 1
+"$folder/venv/bin/python" -P -m trainplan.workloads.trainer --job "$run/job.json" --run-dir "$run" --attempt 1
 "$folder/venv/bin/python" -P - "$run/attempts/1/progress.jsonl" <<'PYTHON'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1], encoding="utf-8")]

@@ -14,9 +14,9 @@ from typing import Any
 
 import typer
 
-from planner import __version__
-from planner.cli.app import whole_app
-from planner.errors import ExitCode
+from trainplan.planner import __version__
+from trainplan.planner.cli.app import whole_app
+from trainplan.planner.errors import ExitCode
 
 COLUMNS_OF_HELP = 10_000
 """So wide that click breaks no line: roff fills lines itself."""

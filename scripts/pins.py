@@ -23,11 +23,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from pricing.catalog import Catalog
-from providers.cloud.images import Software, table
-from providers.cloud.trainer_wheel import PINNED, requirements
 from scripts.device_code import DeviceCode, DeviceCodeError, code_in_wheel, lowest_of, spelled, tenfold
-from workloads.runtimes import RUNTIMES
+from trainplan.pricing.catalog import Catalog
+from trainplan.providers.cloud.images import Software, table
+from trainplan.providers.cloud.trainer_wheel import PINNED, requirements
+from trainplan.workloads.runtimes import RUNTIMES
 
 ALSO_PYTHON = {"jax-cpu": ("3.11",)}
 """The end-to-end tests install it into a container with Debian 12's own Python (tests/e2e/yard/images/public)."""

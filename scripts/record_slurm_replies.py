@@ -3,8 +3,8 @@
 SLURM_CONF must lead to a cluster of two free nodes of one processor each, whose partition is called `two`. Takes half a
 minute; its jobs sleep and are cancelled.
 
-    python -P -m scripts.record_slurm_replies
-    python -P -m scripts.record_slurm_replies accounting
+    python -m scripts.record_slurm_replies
+    python -m scripts.record_slurm_replies accounting
 
 `accounting` writes VERSION.json below tests/data/slurm/accounting: what sacct tells. It needs a cluster that keeps an
 accounting (slurmdbd), which `make slurm` sets up none of.
@@ -17,10 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from planner.clock import SystemClock
-from providers.slurm.offers import SINFO
-from providers.slurm.queue import SACCT, TEST_ONLY
-from providers.slurm.reply import SQUEUE
+from trainplan.planner.clock import SystemClock
+from trainplan.providers.slurm.offers import SINFO
+from trainplan.providers.slurm.queue import SACCT, TEST_ONLY
+from trainplan.providers.slurm.reply import SQUEUE
 
 CLOCK = SystemClock()
 FOLDER = Path(__file__).parent.parent / "tests" / "data" / "slurm"

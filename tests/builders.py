@@ -12,20 +12,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.choose import Filters, World, choose
-from planner.forecast.plan import MachineEstimate, Plan, RankedOffer, Reason
-from planner.forecast.times import RunTime
-from planner.runs.run import Attempt, Phase, Run
-from planner.runs.targets import Target
-from planner.throughput.values import Basis, Throughput
-from pricing.catalog import Catalog, Placements, RentalPlacements
-from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.cost import ProviderRates
-from pricing.devices import Architecture, Device, PeakTflops
-from pricing.grades import PriceGrade
-from pricing.money import PER_SECOND, Billing
-from pricing.offers import ACTIVE, Market, Offer, OfferQuery, Placement, Rental
-from pricing.side_rates import (
+from tests.doubles.clock import NOON
+from trainplan.planner.forecast.choose import Filters, World, choose
+from trainplan.planner.forecast.plan import MachineEstimate, Plan, RankedOffer, Reason
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.runs.run import Attempt, Phase, Run
+from trainplan.planner.runs.targets import Target
+from trainplan.planner.throughput.values import Basis, Throughput
+from trainplan.pricing.catalog import Catalog, Placements, RentalPlacements
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog
+from trainplan.pricing.cost import ProviderRates
+from trainplan.pricing.devices import Architecture, Device, PeakTflops
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.money import PER_SECOND, Billing
+from trainplan.pricing.offers import ACTIVE, Market, Offer, OfferQuery, Placement, Rental
+from trainplan.pricing.side_rates import (
     BETWEEN_REGIONS,
     BUCKET,
     EVERYWHERE,
@@ -36,15 +37,14 @@ from pricing.side_rates import (
     WITHIN_A_REGION,
     flat_rates,
 )
-from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
-from pricing.tables import OFFER_COLUMNS, RESTRICTED_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
-from providers.base import Instance, InstanceRef, InstanceState, RunId
-from providers.registry import is_estimated_only
-from tests.doubles.clock import NOON
-from workloads.job import TrainingJob
+from trainplan.pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
+from trainplan.pricing.tables import OFFER_COLUMNS, RESTRICTED_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+from trainplan.providers.base import Instance, InstanceRef, InstanceState, RunId
+from trainplan.providers.registry import is_estimated_only
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from planner.forecast.obtainability import Obtainabilities
+    from trainplan.planner.forecast.obtainability import Obtainabilities
 
 
 TODAY = NOON.date()
@@ -390,7 +390,7 @@ def write_rows(path: Path, columns: Sequence[str], rows: list[dict[str, str]]) -
 
 def a_script(**keys: object) -> TrainingJob:
     """A job with a script of the person's own, of at most two hours."""
-    from workloads.job_mistakes import validated_job
+    from trainplan.workloads.job_mistakes import validated_job
 
     read = {"sha256": "0" * 64, "source": "print(1)\n"}
     values = {"name": "mine", "script": "/x/train.py", "read_script": read, "constraints": {"deadline": "2h"}}

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.clock import SystemClock
-from providers.registry import VENDORS
 from tests.doubles.clock import NOON
+from trainplan.planner.clock import SystemClock
+from trainplan.providers.registry import VENDORS
 
 if TYPE_CHECKING:
     import pytest

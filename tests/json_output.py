@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema.exceptions import best_match
 from referencing import Registry, Resource
 
-from planner.cli.app import whole_app
 from tests.conftest import ROOT
+from trainplan.planner.cli.app import whole_app
 
 FOLDER = ROOT / "planner" / "report" / "schemas"
 SUFFIX = ".schema.json"

@@ -1,6 +1,6 @@
 """How many placements a reader visits who follows one launch from `Executor.follow` to the call that creates a machine.
 
-`python -P -m tests.visits` launches on the fake provider and watches every call of a function of `planner/`. There are
+`python -m tests.visits` launches on the fake provider and watches every call of a function of `planner/`. There are
 two counts: every return of such a function, and those returns that lead back into another module. Clock, provider and
 store are doubles and do not count.
 """
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
-from planner.runs.execution.executor import Executor
 from tests.conftest import ROOT
 from tests.doubles.desk import Desk
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.runs.execution.executor import Executor
 
 PLANNER = f"{ROOT / 'planner'}/"
 

@@ -202,7 +202,8 @@ _BUT_NAME = tuple(field.name for field in fields(Operator) if field.name != "nam
 class Graph:
     """A network: operators in an order in which each comes after its inputs. The last one is the output.
 
-    Made by `workloads.graph_builder.GraphBuilder` or `workloads.graph_file.graph_from_json`, which check it.
+    Made by `trainplan.workloads.graph_builder.GraphBuilder` or `trainplan.workloads.graph_file.graph_from_json`, which
+    check it.
     """
 
     name: str

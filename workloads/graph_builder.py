@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from workloads.graph import Graph, GraphError, Kind, Operator, Padding, Pair, Shape
-from workloads.graph_shapes import inferred_shape
+from trainplan.workloads.graph import Graph, GraphError, Kind, Operator, Padding, Pair, Shape
+from trainplan.workloads.graph_shapes import inferred_shape
 
 Size = int | Pair
 """Of a window, in pixels: one number for both sides, or (height, width)."""

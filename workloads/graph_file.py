@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from workloads.graph import Graph, GraphError, Kind, Operator, Shape
-from workloads.graph_shapes import MAX_OPERATORS, check
+from trainplan.workloads.graph import Graph, GraphError, Kind, Operator, Shape
+from trainplan.workloads.graph_shapes import MAX_OPERATORS, check
 
 _FIELDS = tuple(field.name for field in fields(Operator))
 _USUAL = {field.name: field.default for field in fields(Operator)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workloads.graph import (
+from trainplan.workloads.graph import (
     BROADCASTS,
     GLOBAL_POOLS,
     MATRIX_KINDS,

@@ -23,12 +23,12 @@ from pydantic import (
 )
 from pydantic.json_schema import SkipJsonSchema
 
-from workloads.addresses import shown_values
-from workloads.datasets import DATASETS, DataSet
-from workloads.durations import parse_duration
-from workloads.layers import ImageTooSmallError, Net, graph_of
-from workloads.model_spec import OF_A_SCRIPT, ModelSpec
-from workloads.recipe import (
+from trainplan.workloads.addresses import shown_values
+from trainplan.workloads.datasets import DATASETS, DataSet
+from trainplan.workloads.durations import parse_duration
+from trainplan.workloads.layers import ImageTooSmallError, Net, graph_of
+from trainplan.workloads.model_spec import OF_A_SCRIPT, ModelSpec
+from trainplan.workloads.recipe import (
     _LATER_PARTS,
     _RECIPE,
     AugmentSpec,
@@ -37,10 +37,10 @@ from workloads.recipe import (
     ValidationSpec,
     without_unused,
 )
-from workloads.script import Args, ReadScript, argument_words, secrets_in, unknown_graph
-from workloads.secret_references import Secrets
-from workloads.sweep import WRITTEN_BY_PLAN, SweepSpec, sweep_problems, trials_of
-from workloads.terms import (
+from trainplan.workloads.script import Args, ReadScript, argument_words, secrets_in, unknown_graph
+from trainplan.workloads.secret_references import Secrets
+from trainplan.workloads.sweep import WRITTEN_BY_PLAN, SweepSpec, sweep_problems, trials_of
+from trainplan.workloads.terms import (
     IMAGENET,
     LAYER_LISTS,
     MAX_DATA_BYTES,
@@ -62,14 +62,14 @@ from workloads.terms import (
     ScheduleName,
     Tracker,
 )
-from workloads.values import Budget, Value, keys_of, refuse_all
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
+from trainplan.workloads.values import Budget, Value, keys_of, refuse_all
+from trainplan.workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg, with_frozen_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workloads.graph import Graph
-    from workloads.sweep import Trial
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.sweep import Trial
 
 
 def uses_recipe(job: TrainingJob) -> bool:
@@ -473,7 +473,7 @@ class TrainingJob(Value):
             return self.model.read.graph()
         if self.is_layer_list:
             return graph_of(self.net())
-        from workloads.networks.presets import preset_graph  # most jobs do without
+        from trainplan.workloads.networks.presets import preset_graph  # most jobs do without
 
         return preset_graph(Preset(str(self.model.preset)), self.image_size, self.channels, self.classes)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from workloads.addresses import shown_values
-from workloads.job import TrainingJob
-from workloads.job_mistakes import JobFileError, validated_job
-from workloads.key_changes import with_changes
+from trainplan.workloads.addresses import shown_values
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.job_mistakes import JobFileError, validated_job
+from trainplan.workloads.key_changes import with_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from workloads.key_changes import Change
+    from trainplan.workloads.key_changes import Change
 
 LEFT_OUT = ("name", "secrets")
 """Keys in which two jobs may differ without another estimate; a value of secrets is never repeated."""

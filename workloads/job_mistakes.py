@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from workloads.job import UNTOLD, TrainingJob, job_keys
-from workloads.nearest import nearest_names, other_word, same_name
-from workloads.values import ContradictionsError
+from trainplan.workloads.job import UNTOLD, TrainingJob, job_keys
+from trainplan.workloads.nearest import nearest_names, other_word, same_name
+from trainplan.workloads.values import ContradictionsError
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails

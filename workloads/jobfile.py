@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import yaml
 
-from workloads.job_mistakes import JobFileError, Where, validated_job
-from workloads.nearest import nearest_names
-from workloads.pretrained import weights_file
-from workloads.terminal_text import has_control_characters
+from trainplan.workloads.job_mistakes import JobFileError, Where, validated_job
+from trainplan.workloads.nearest import nearest_names
+from trainplan.workloads.pretrained import weights_file
+from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 __all__ = ["MAX_BYTES", "JobFileError", "parse_job", "parse_value", "read_job", "with_paths"]
 
@@ -167,7 +167,7 @@ def _job_of_script(path: Path) -> TrainingJob:
 
 def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     """A job's values with what its script says of itself; what the job file says counts first. Raises JobFileError."""
-    from workloads.script_file import read_requirements, read_script_file
+    from trainplan.workloads.script_file import read_requirements, read_script_file
 
     if not isinstance(data["script"], str):
         raise JobFileError(f"{path}: script: a job has one script", "write script: train.py; args are its arguments")

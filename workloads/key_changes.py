@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from workloads.model_spec import SOURCES
+from trainplan.workloads.model_spec import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

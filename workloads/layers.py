@@ -7,8 +7,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from workloads.graph import Graph, ImageTooSmallError, Shape
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph import Graph, ImageTooSmallError, Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 __all__ = [
     "Conv",

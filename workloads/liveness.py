@@ -7,10 +7,10 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from workloads.graph import MATRIX_KINDS, NORM_KINDS, Kind, needs
+from trainplan.workloads.graph import MATRIX_KINDS, NORM_KINDS, Kind, needs
 
 if TYPE_CHECKING:
-    from workloads.graph import Graph, OperatorFigures
+    from trainplan.workloads.graph import Graph, OperatorFigures
 
 _FOLLOWERS = NORM_KINDS | {Kind.ACTIVATION, Kind.SOFTMAX, Kind.DROPOUT, Kind.SCALE}
 _NO_GROUP = frozenset({Kind.INPUT, Kind.FLATTEN})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workloads.graph import Graph
-from workloads.layers import graph_of
-from workloads.liveness import Plan, group_outputs, groups, is_chain, kept_by_kind, kept_elements
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import graph_of
+from trainplan.workloads.liveness import Plan, group_outputs, groups, is_chain, kept_by_kind, kept_elements
 
 if TYPE_CHECKING:
-    from workloads.layers import Net
+    from trainplan.workloads.layers import Net
 
 GIB = 1024**3
 

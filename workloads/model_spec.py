@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from workloads.read_network import ReadNetwork
-from workloads.terms import IMAGENET, LAYER_LISTS, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
-from workloads.values import Number, Value, refuse_all
+from trainplan.workloads.read_network import ReadNetwork
+from trainplan.workloads.terms import IMAGENET, LAYER_LISTS, MAX_IMAGE_SIZE_PX, MAX_LAYERS, Preset
+from trainplan.workloads.values import Number, Value, refuse_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

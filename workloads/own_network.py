@@ -1,6 +1,6 @@
 """A person's own Python file: running it, and calling the function in it that builds a network.
 
-Only the trainer and the confined reader (workloads.network_reader) do that.
+Only the trainer and the confined reader (trainplan.workloads.network_reader) do that.
 """
 
 from __future__ import annotations

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.addresses import shown_address
-from workloads.terms import IMAGENET, Preset
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.terms import IMAGENET, Preset
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

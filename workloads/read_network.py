@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from workloads.graph import GraphError
-from workloads.graph_file import graph_from_json
-from workloads.values import Value
+from trainplan.workloads.graph import GraphError
+from trainplan.workloads.graph_file import graph_from_json
+from trainplan.workloads.values import Value
 
 if TYPE_CHECKING:
-    from workloads.graph import Graph
+    from trainplan.workloads.graph import Graph
 
 MOST_SOURCE_CHARACTERS = 128 * 1024
 """Of a Python file: a network takes a few thousand."""
@@ -65,7 +65,7 @@ class ReadNetwork(Value):
 
 
 def packed(graph_text: str) -> str:
-    """A graph's text (`workloads.graph_file.graph_json`) in a few thousand characters."""
+    """A graph's text (`trainplan.workloads.graph_file.graph_json`) in a few thousand characters."""
     return base64.b64encode(zlib.compress(graph_text.encode(), 9)).decode()
 
 

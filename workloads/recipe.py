@@ -7,8 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
-from workloads.values import Number, Value, refuse_all
+from trainplan.workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
+from trainplan.workloads.values import Number, Value, refuse_all
 
 EpochNumber = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 

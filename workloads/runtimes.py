@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.terms import Framework
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
-from workloads.addresses import shown_address
-from workloads.graph import Graph, Kind, Operator, Shape
-from workloads.read_network import MOST_SOURCE_CHARACTERS
-from workloads.terminal_text import has_control_characters
-from workloads.values import Value
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.graph import Graph, Kind, Operator, Shape
+from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
+from trainplan.workloads.terminal_text import has_control_characters
+from trainplan.workloads.values import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workloads.job_mistakes import JobFileError
-from workloads.read_network import MOST_SOURCE_CHARACTERS
+from trainplan.workloads.job_mistakes import JobFileError
+from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 
 MOST_REQUIREMENTS_BYTES = 256 * 1024
 # The expression of the specification (packaging.python.org, inline script metadata, read 2026-11-26).

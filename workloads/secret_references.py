@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from workloads.terms import MAX_SECRETS
+from trainplan.workloads.terms import MAX_SECRETS
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,99}")
 _REFERENCE = re.compile(r"(aws-sm|gcp-sm|akv):\S+")

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, Self, get_args, get_ori
 
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from workloads.key_changes import Change, with_changes
-from workloads.nearest import nearest_names
-from workloads.terms import Measure
-from workloads.values import Budget, Value, keys_of, refuse_all
+from trainplan.workloads.key_changes import Change, with_changes
+from trainplan.workloads.nearest import nearest_names
+from trainplan.workloads.terms import Measure
+from trainplan.workloads.values import Budget, Value, keys_of, refuse_all
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 SURVIVING_SHARE = 3
 """One in so many trials goes on to the next rung, which trains up to so many times the epochs."""

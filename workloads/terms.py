@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from workloads.nearest import same_name
+from trainplan.workloads.nearest import same_name
 
 MAX_IMAGE_SIZE_PX = 4_096
 MAX_LAYERS = 400
@@ -119,7 +119,7 @@ class Preset(Term):
 
 
 LAYER_LISTS = frozenset({Preset.VGG11, Preset.VGG13, Preset.VGG16, Preset.VGG19, Preset.MNIST_CNN})
-"""Presets that are lists of layers. The others are graphs, as published (`workloads.networks`)."""
+"""Presets that are lists of layers. The others are graphs, as published (`trainplan.workloads.networks`)."""
 
 
 class DataName(Term):

@@ -12,10 +12,10 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.terms import Framework
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 MOST_SECONDS = 120.0
 """Of all tries together, from the start of the first one's process."""

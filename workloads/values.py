@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
-from workloads.terms import MAX_USD
+from trainplan.workloads.terms import MAX_USD
 
 
 class ContradictionsError(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
+from trainplan.workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
 
 M: Literal["M"] = "M"
 FeatureList = tuple[int | Literal["M"], ...]

@@ -18,4 +18,4 @@ ERRORS = (
     "TrainplanError", "BadInputError", "DeclinedError", "LimitReachedError", "NoCapacityError", "NothingLeftError",
     "RefusedError", "TeardownUnverifiedError", "ThisMachineError", "TrainingFailedError", "UnknownRunError",
 )  # fmt: skip
-"""The errors that it raises, of planner.errors."""
+"""The errors that it raises, of trainplan.planner.errors."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from planner.errors import PlanError
-from planner.runs.journal.reader import recorded_job
-from planner.runs.run import Outcome
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.run import Outcome
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from planner.runs.journal.journal import Journal
-    from planner.runs.receipt.receipt import Receipt
-    from planner.runs.run import Run
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.receipt.receipt import Receipt
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 
 def after_run(run: Run, receipt: Receipt, journal: Journal, settings: Settings, images: Path | None = None) -> None:
@@ -36,8 +36,8 @@ def after_run(run: Run, receipt: Receipt, journal: Journal, settings: Settings, 
 
 
 def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None) -> None:
-    from planner.api.exports import ExportChoice, export_run
-    from planner.runs.exports import IMAGES
+    from trainplan.planner.api.exports import ExportChoice, export_run
+    from trainplan.planner.runs.exports import IMAGES
 
     choice = ExportChoice(formats=job.export, data=images, images=IMAGES)
     try:
@@ -50,9 +50,9 @@ def _export(run: Run, job: TrainingJob, settings: Settings, images: Path | None)
 
 
 def _track(job: TrainingJob, receipt: Receipt, tracker: str) -> None:
-    from planner.trackers.push import PROJECT, write_run
-    from planner.trackers.run_record import run_record
-    from workloads.terms import Tracker
+    from trainplan.planner.trackers.push import PROJECT, write_run
+    from trainplan.planner.trackers.run_record import run_record
+    from trainplan.workloads.terms import Tracker
 
     try:
         where = write_run(Tracker(tracker), run_record(job, receipt), job.project or PROJECT)

@@ -10,9 +10,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Protocol
 
-from planner.clock import Clock, SystemClock
-from planner.errors import BadInputError, DeclinedError, PlanError
-from workloads.durations import format_duration
+from trainplan.planner.clock import Clock, SystemClock
+from trainplan.planner.errors import BadInputError, DeclinedError, PlanError
+from trainplan.workloads.durations import format_duration
 
 ANSWER_WITHIN = timedelta(minutes=10)
 """After that the safe answer counts. Reading a proposal takes a minute or two; whoever has not answered in ten has left

@@ -9,31 +9,31 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from planner.clock import Clock, SystemClock
-from planner.errors import BadInputError, PlanError, from_provider
-from planner.home.client import Client, own_client
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.proposal.live_prices import Watchful
-from planner.runs.proposal.make_proposal import Surroundings
-from planner.runs.provider_clock import ProviderClock
-from planner.runs.runner import Runner
-from providers.abilities import Closing, Timekeeper
-from providers.base import Provider, ProviderSettings, RunStore
-from providers.cloud.sign_ins import may_be_signed_in
-from providers.errors import ProviderError
-from providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
-from providers.registry import bill_teller as make_bill_teller
-from providers.registry import provider as make_provider
-from workloads.nearest import nearest_names, same_name
+from trainplan.planner.clock import Clock, SystemClock
+from trainplan.planner.errors import BadInputError, PlanError, from_provider
+from trainplan.planner.home.client import Client, own_client
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.proposal.live_prices import Watchful
+from trainplan.planner.runs.proposal.make_proposal import Surroundings
+from trainplan.planner.runs.provider_clock import ProviderClock
+from trainplan.planner.runs.runner import Runner
+from trainplan.providers.abilities import Closing, Timekeeper
+from trainplan.providers.base import Provider, ProviderSettings, RunStore
+from trainplan.providers.cloud.sign_ins import may_be_signed_in
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import FACTORIES, is_plug_in, names, plug_in_problems
+from trainplan.providers.registry import bill_teller as make_bill_teller
+from trainplan.providers.registry import provider as make_provider
+from trainplan.workloads.nearest import nearest_names, same_name
 
 if TYPE_CHECKING:
-    from planner.runs.events import Event
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.execution.executor import Person
-    from planner.runs.run import Run
-    from planner.settings import Settings
-    from providers.cloud.bill import BillTeller
+    from trainplan.planner.runs.events import Event
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.execution.executor import Person
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.cloud.bill import BillTeller
 
 _OPEN: list[Closing] = []
 _NOTED_PROVIDERS: set[str] = set()

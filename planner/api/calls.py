@@ -6,9 +6,9 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from planner.errors import PlanError, from_provider
-from planner.home.files import private_files
-from providers.errors import ProviderError
+from trainplan.planner.errors import PlanError, from_provider
+from trainplan.planner.home.files import private_files
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ _IN_PYTHON = (
 def library_call(budget: str = "budget_usd") -> Iterator[None]:
     """Raises every error as a PlanError that a traceback shows with its hint. Calls do not lie in each other: what the
     providers hold open is closed behind each. `budget` is the argument that is the run's budget."""
-    from planner.api import build
+    from trainplan.planner.api import build
 
     try:
         with private_files():

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 def with_counted_images(job: TrainingJob) -> TrainingJob:
@@ -19,8 +19,8 @@ def with_counted_images(job: TrainingJob) -> TrainingJob:
     """
     if job.data.path is None:
         return job
-    from workloads.data_folder.counts import count_images, is_quick
-    from workloads.data_folder.values import DataFolderError, wrong_count_text
+    from trainplan.workloads.data_folder.counts import count_images, is_quick
+    from trainplan.workloads.data_folder.values import DataFolderError, wrong_count_text
 
     folder = Path(job.data.path)
     written = job.data.images

@@ -9,25 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api import build
-from planner.api.counted_images import with_images
-from planner.datasets.storage_costs import format_bytes
-from planner.datasets.transfer import DataTransfer, plan_transfer, send
-from planner.errors import BadInputError, from_provider
-from planner.planning.locked_script import with_lock
-from planner.report.data_report import launch_lines
-from planner.settings import Settings, load_settings
-from providers.base import Provider, ProviderSettings, RunId
-from providers.errors import ProviderError
-from providers.stores.bucket import DATA
-from providers.stores.store import ObjectStore
-from workloads.data_folder.check import PARQUET, check_folder
-from workloads.data_folder.problems import duplicate_texts, problems_of_job
-from workloads.data_folder.values import DataFolderError
+from trainplan.planner.api import build
+from trainplan.planner.api.counted_images import with_images
+from trainplan.planner.datasets.storage_costs import format_bytes
+from trainplan.planner.datasets.transfer import DataTransfer, plan_transfer, send
+from trainplan.planner.errors import BadInputError, from_provider
+from trainplan.planner.planning.locked_script import with_lock
+from trainplan.planner.report.data_report import launch_lines
+from trainplan.planner.settings import Settings, load_settings
+from trainplan.providers.base import Provider, ProviderSettings, RunId
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.stores.bucket import DATA
+from trainplan.providers.stores.store import ObjectStore
+from trainplan.workloads.data_folder.check import PARQUET, check_folder
+from trainplan.workloads.data_folder.problems import duplicate_texts, problems_of_job
+from trainplan.workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from workloads.data_folder.report import Report
-    from workloads.job import TrainingJob
+    from trainplan.workloads.data_folder.report import Report
+    from trainplan.workloads.job import TrainingJob
 
 MOST_DECODED_AT_LAUNCH = 500
 """Images of a local folder that a launch decodes, spread over it; plan data check decodes all."""
@@ -78,7 +78,7 @@ def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> Training
 
 def _of_images(job: TrainingJob, folder: Path) -> TrainingJob:
     """The job on the images of its Parquet, written below this home."""
-    from planner.datasets.converted import images_of_parquet
+    from trainplan.planner.datasets.converted import images_of_parquet
 
     images_folder = images_of_parquet(folder, load_settings(os.environ).home)
     sys.stderr.write(f"data: the images of the Parquet files are in {images_folder}\n")

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
-from planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
-from planner.runs.run import Phase
-from pricing.money import format_usd, format_usd_per_hour
-from providers.registry import is_simulated
-from workloads.durations import format_duration
-from workloads.terminal_text import visible
+from trainplan.planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
+from trainplan.planner.runs.run import Phase
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.providers.registry import is_simulated
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 QUIET_INTERVAL = timedelta(seconds=10)
 _PHASES = {

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api import build
-from planner.errors import BadInputError
-from planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
-from planner.runs.journal.reader import recorded_job
-from planner.runs.predictions import kept_model
-from providers.hardware import this_machine
-from workloads.terms import ExportFormat
+from trainplan.planner.api import build
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.predictions import kept_model
+from trainplan.providers.hardware import this_machine
+from trainplan.workloads.terms import ExportFormat
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 MOST_LOSS_POINTS = 2.0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.run import Outcome, Phase
 
 if TYPE_CHECKING:
-    from planner.runs.journal.journal import Journal
-    from planner.runs.receipt.receipt import Receipt
-    from planner.runs.run import Run
-    from planner.runs.runner import Runner
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.receipt.receipt import Receipt
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.runs.runner import Runner
 
 
 def to_follow(run: Run, runner: Runner, journal: Journal) -> Run | None:

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api.calls import library_call
+from trainplan.planner.api.calls import library_call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 class Job:
@@ -33,7 +33,7 @@ class Job:
         A file of the person's own that has to run once so that its network is known is asked about; `run_file=True`
         agrees to that in code. Raises BadInputError.
         """
-        from planner.api.job_files import read_job_file
+        from trainplan.planner.api.job_files import read_job_file
 
         with library_call():
             return cls(read_job_file(Path(path), run_file=run_file))
@@ -45,7 +45,7 @@ class Job:
         `run_file` as above. A job of a script is read from its file alone. Raises BadInputError, which names every
         mistake.
         """
-        from planner.api.job_files import job_of_keys
+        from trainplan.planner.api.job_files import job_of_keys
 
         with library_call():
             return cls(job_of_keys(keys, run_file=run_file))
@@ -57,7 +57,7 @@ class Job:
 
     def to_dict(self) -> dict[str, Any]:
         """All its keys with their values, as `plan estimate --json` shows a job."""
-        from workloads.job import shown_job
+        from trainplan.workloads.job import shown_job
 
         return shown_job(self._training_job)
 
@@ -68,6 +68,6 @@ class Job:
         return hash(self._training_job.digest())
 
     def __repr__(self) -> str:
-        from planner.report.estimate_page import job_line
+        from trainplan.planner.report.estimate_page import job_line
 
         return f"<Job {job_line(self._training_job)}>"

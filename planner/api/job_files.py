@@ -8,16 +8,16 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError
-from planner.settings import load_settings
-from workloads.durations import parse_duration
-from workloads.terms import MAX_USD
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.settings import load_settings
+from trainplan.workloads.durations import parse_duration
+from trainplan.workloads.terms import MAX_USD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from workloads import terms
-    from workloads.job import TrainingJob
+    from trainplan.workloads import terms
+    from trainplan.workloads.job import TrainingJob
 
 
 def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -> TrainingJob:
@@ -26,7 +26,7 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
 
     `run_file`: the person has agreed that this file runs; without `may_ask` nobody is asked.
     """
-    from workloads.jobfile import JobFileError, read_job
+    from trainplan.workloads.jobfile import JobFileError, read_job
 
     try:
         job = read_job(path)
@@ -37,8 +37,8 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
 
 def job_of_keys(keys: Mapping[str, Any], *, run_file: bool = False) -> TrainingJob:
     """The same of the keys of a job file; paths are taken from the current folder. Raises BadInputError."""
-    from workloads.job_mistakes import validated_job
-    from workloads.jobfile import JobFileError, with_paths
+    from trainplan.workloads.job_mistakes import validated_job
+    from trainplan.workloads.jobfile import JobFileError, with_paths
 
     source = Path("the job")
     if keys.get("script") is not None:
@@ -51,7 +51,7 @@ def job_of_keys(keys: Mapping[str, Any], *, run_file: bool = False) -> TrainingJ
 
 
 def _whole(job: TrainingJob, *, may_ask: bool, run_file: bool) -> TrainingJob:
-    from planner.api.own_network import with_network
+    from trainplan.planner.api.own_network import with_network
 
     job = job if job.project else job.model_copy(update={"project": load_settings(os.environ).project})
     return with_network(job, may_ask=may_ask, agreed=run_file)

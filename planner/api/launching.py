@@ -9,28 +9,33 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.api.data_steps import bring, send_brought
-from planner.api.living_run import Beside, Joined
-from planner.api.view import View
-from planner.datasets.transfer import DataTransfer
-from planner.errors import RefusedError
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.create import MakeRequest
-from planner.runs.execution.executor import Person
-from planner.runs.journal.journal import Journal
-from planner.runs.proposal.consent import brought_lines, foreign_parts, readers
-from planner.runs.proposal.live_prices import Watchful
-from planner.runs.proposal.make_proposal import Surroundings, at_current_prices, limit_lines, make_proposal_with_data
-from planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
-from planner.runs.run import Phase, Run
-from planner.runs.runner import Runner, request_for
-from workloads.job import TrainingJob
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.api.data_steps import bring, send_brought
+from trainplan.planner.api.living_run import Beside, Joined
+from trainplan.planner.api.view import View
+from trainplan.planner.datasets.transfer import DataTransfer
+from trainplan.planner.errors import RefusedError
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.create import MakeRequest
+from trainplan.planner.runs.execution.executor import Person
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.proposal.consent import brought_lines, foreign_parts, readers
+from trainplan.planner.runs.proposal.live_prices import Watchful
+from trainplan.planner.runs.proposal.make_proposal import (
+    Surroundings,
+    at_current_prices,
+    limit_lines,
+    make_proposal_with_data,
+)
+from trainplan.planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from planner.planning.build_plan import PlanQuery
-    from planner.runs.proposal.agreed import Agreed
+    from trainplan.planner.planning.build_plan import PlanQuery
+    from trainplan.planner.runs.proposal.agreed import Agreed
 
 
 class Limits(NamedTuple):

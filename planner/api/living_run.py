@@ -6,16 +6,16 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
-from planner.clock import Clock, SystemClock
-from planner.errors import BadInputError
-from planner.runs.run import Phase, Run
+from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
+from trainplan.planner.clock import Clock, SystemClock
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
-    from planner.api.view import View
-    from planner.runs.runner import Runner
-    from providers.base import RunId
-    from workloads.job import TrainingJob
+    from trainplan.planner.api.view import View
+    from trainplan.planner.runs.runner import Runner
+    from trainplan.providers.base import RunId
+    from trainplan.workloads.job import TrainingJob
 
 _ON_A_MACHINE = (Phase.BOOTING, Phase.RUNNING, Phase.COLLECTING, Phase.TEARING_DOWN)
 _HINT = "--yes attaches to it, --another launches another run of the job"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
-from workloads.nearest import nearest_names, same_name
+from trainplan.planner.errors import BadInputError
+from trainplan.workloads.nearest import nearest_names, same_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,14 +6,14 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.api.ask import confirm
-from planner.clock import SystemClock
-from planner.errors import BadInputError
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import BadInputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 def with_network(job: TrainingJob, *, may_ask: bool = True, agreed: bool = False) -> TrainingJob:
@@ -23,9 +23,9 @@ def with_network(job: TrainingJob, *, may_ask: bool = True, agreed: bool = False
     """
     if job.model.file is None:
         return job
-    from planner.planning.own_networks import Reading
-    from planner.planning.own_networks import with_network as read
-    from planner.settings import home_of
+    from trainplan.planner.planning.own_networks import Reading
+    from trainplan.planner.planning.own_networks import with_network as read
+    from trainplan.planner.settings import home_of
 
     agree = partial(_agree, may_ask=may_ask, agreed=agreed)
     return read(job, Reading(home_of(os.environ), SystemClock().now().date(), agree))

@@ -10,31 +10,31 @@ from decimal import Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, overload
 
-from planner.api import planning
-from planner.api.calls import library_call
-from planner.api.counted_images import with_counted_images
-from planner.api.job import Job
-from planner.api.job_files import with_limits
-from planner.api.names import one_of
-from planner.errors import BadInputError
-from planner.planning.build_plan import PlanQuery, nothing_left
-from planner.settings import load_settings
-from planner.throughput.values import Basis
-from pricing.money import format_usd
-from pricing.offers import Market
-from providers.registry import THIS_MACHINE, is_estimated_only
-from workloads.durations import format_duration
-from workloads.terms import Objective
+from trainplan.planner.api import planning
+from trainplan.planner.api.calls import library_call
+from trainplan.planner.api.counted_images import with_counted_images
+from trainplan.planner.api.job import Job
+from trainplan.planner.api.job_files import with_limits
+from trainplan.planner.api.names import one_of
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
+from trainplan.planner.settings import load_settings
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.offers import Market
+from trainplan.providers.registry import THIS_MACHINE, is_estimated_only
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.terms import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from planner.forecast.plan import MachineEstimate, RankedOffer
-    from planner.forecast.plan import Plan as ForecastPlan
-    from planner.settings import Settings
-    from planner.throughput.values import Throughput
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import MachineEstimate, RankedOffer
+    from trainplan.planner.forecast.plan import Plan as ForecastPlan
+    from trainplan.planner.settings import Settings
+    from trainplan.planner.throughput.values import Throughput
+    from trainplan.workloads.job import TrainingJob
 
 _SHOWN = 15
 """Rows of a plan in a shell or a notebook."""
@@ -171,8 +171,8 @@ class Plan(Sequence[Offer]):
 
     def explain(self, rank: int = 1) -> str:
         """Where the figures of a row come from, one paragraph each: row 1 is `plan[0]`. Raises BadInputError."""
-        from planner.report.estimate_page import machine_line
-        from planner.report.explain import explain
+        from trainplan.planner.report.estimate_page import machine_line
+        from trainplan.planner.report.explain import explain
 
         machine = self._forecast.this_machine
         if self._this_machine is not None and machine is not None and (rank == 0 or not self._forecast.candidates):
@@ -198,14 +198,14 @@ class Plan(Sequence[Offer]):
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        from planner.report.estimate_json import Beside, estimate_document
-        from planner.throughput.table import cited
+        from trainplan.planner.report.estimate_json import Beside, estimate_document
+        from trainplan.planner.throughput.table import cited
 
         return estimate_document(self._in_detail, Beside(command="trainplan.estimate", cited=cited))
 
     @cached_property
     def _lever_rows(self) -> list[dict[str, Any]]:
-        from planner.report.levers import lever_rows
+        from trainplan.planner.report.levers import lever_rows
 
         query = self._asked.query._replace(every_placement=True, limit=0, prices=True)
 
@@ -217,8 +217,8 @@ class Plan(Sequence[Offer]):
             return lever_rows(detailed, plan_of)
 
     def __repr__(self) -> str:
-        from planner.report.estimate_page import job_line, ranking_table
-        from planner.report.plain_text import plain_text
+        from trainplan.planner.report.estimate_page import job_line, ranking_table
+        from trainplan.planner.report.plain_text import plain_text
 
         head = job_line(self._forecast.job)
         if not self._forecast.candidates:
@@ -228,7 +228,7 @@ class Plan(Sequence[Offer]):
         return plain_text([head, ranking_table(few, None), *([f"and {more} more"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
-        from planner.report.estimate_html import estimate_cell
+        from trainplan.planner.report.estimate_html import estimate_cell
 
         return estimate_cell(self._document, _SHOWN)
 

@@ -6,24 +6,24 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.clock import SystemClock
-from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
-from planner.runs.queue_waits import with_queue
-from providers.registry import THIS_MACHINE
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
+from trainplan.planner.runs.queue_waits import with_queue
+from trainplan.providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from planner.settings import Settings
-    from pricing.obtainability import Evidence
-    from providers.base import Provider
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.planner.settings import Settings
+    from trainplan.pricing.obtainability import Evidence
+    from trainplan.providers.base import Provider
+    from trainplan.workloads.job import TrainingJob
 
 
 def completed(query: PlanQuery, settings: Settings) -> tuple[PlanQuery, datetime]:
     """The query with the person's own prices, the offers that providers list themselves and what launches of this home
     met, and the time of it. Raises BadInputError and ProviderError."""
     if settings.prices:
-        from planner.runs.money.own_use import own_prices_now
+        from trainplan.planner.runs.money.own_use import own_prices_now
 
         query = query._replace(own_prices=own_prices_now(settings, SystemClock().now()))
     query = with_listed_offers(query, lambda name: _provider(name, settings), settings, tell)
@@ -51,7 +51,7 @@ def tell(line: str) -> None:
 
 def _provider(name: str, settings: Settings) -> Provider:
     """Providers are imported for the simulated cloud and a cluster alone: the catalog has the offers of the others."""
-    from planner.api import build
+    from trainplan.planner.api import build
 
     return build.provider(name, settings)
 
@@ -60,6 +60,6 @@ def _evidence(settings: Settings, now: datetime) -> tuple[Evidence, ...]:
     """What earlier launches of this home met; the journal's modules are imported where there is one."""
     if not settings.journal.exists():
         return ()
-    from planner.runs.journal.evidence import read_evidence
+    from trainplan.planner.runs.journal.evidence import read_evidence
 
     return read_evidence(settings.journal, now, tell)

@@ -11,35 +11,35 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api import build
-from planner.api.after_run import after_run
-from planner.api.calls import in_python, library_call
-from planner.api.data_steps import check_at_launch
-from planner.api.event_lines import Lines, bills_line
-from planner.api.following import stopped, to_follow
-from planner.api.job_files import with_limits
-from planner.api.launching import Choices, Desk, Limits, begin, offered
-from planner.api.plan import Offer, Plan
-from planner.api.standing import standing_of
-from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.planning.build_plan import PlanQuery
-from planner.runs.execution.executor import CtrlC, Detached, ended_error
-from planner.runs.execution.nobody import Nobody
-from planner.runs.run import Outcome, Phase
-from planner.runs.runner import FollowerSilentError
-from planner.settings import load_settings
-from providers.base import RunId
-from providers.registry import THIS_MACHINE
-from workloads.terminal_text import visible
+from trainplan.planner.api import build
+from trainplan.planner.api.after_run import after_run
+from trainplan.planner.api.calls import in_python, library_call
+from trainplan.planner.api.data_steps import check_at_launch
+from trainplan.planner.api.event_lines import Lines, bills_line
+from trainplan.planner.api.following import stopped, to_follow
+from trainplan.planner.api.job_files import with_limits
+from trainplan.planner.api.launching import Choices, Desk, Limits, begin, offered
+from trainplan.planner.api.plan import Offer, Plan
+from trainplan.planner.api.standing import standing_of
+from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
+from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.runner import FollowerSilentError
+from trainplan.planner.settings import load_settings
+from trainplan.providers.base import RunId
+from trainplan.providers.registry import THIS_MACHINE
+from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run as JournalRun
-    from planner.runs.runner import Runner
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.run import Run as JournalRun
+    from trainplan.planner.runs.runner import Runner
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 MODEL = "model.keras"
 """The trained model in the folder of a run."""
@@ -175,7 +175,7 @@ class Run:
         learning_rate, seconds, attempt; None where an epoch has no such figure. An epoch that was trained again after
         an interruption counts as it was last trained.
         """
-        from planner.runs.report.document import Sources, run_document
+        from trainplan.planner.runs.report.document import Sources, run_document
 
         with library_call(), _journal() as (journal, settings):
             run = journal.run(self._run_id)

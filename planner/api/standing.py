@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.api import build
-from planner.errors import PlanError, TeardownUnverifiedError
-from planner.runs.directory.progress import story_of, unreadable_text
-from planner.runs.run import Phase, Run
-from providers.errors import CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.planner.api import build
+from trainplan.planner.errors import PlanError, TeardownUnverifiedError
+from trainplan.planner.runs.directory.progress import story_of, unreadable_text
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.providers.errors import CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.home.client import Client
-    from planner.runs.journal.journal import Journal
-    from planner.settings import Settings
-    from providers.base import Provider
+    from trainplan.planner.home.client import Client
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.base import Provider
 
 
 class Progress(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from planner.runs.events import Event
+    from trainplan.planner.runs.events import Event
 
 
 class View(Protocol):

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from planner import __version__
-from planner.cli.completion import words_typed
-from planner.cli.typed import remember
-from planner.errors import BadInputError, DeclinedError, ExitCode
+from trainplan.planner import __version__
+from trainplan.planner.cli.completion import words_typed
+from trainplan.planner.cli.typed import remember
+from trainplan.planner.errors import BadInputError, DeclinedError, ExitCode
 
 # What each command is, in the order in which people use them, which is that of `plan --help`. The module of a command
 # is imported when it is typed: the start-up of one command never pays for another.
@@ -111,7 +111,7 @@ def _app(arguments: list[str]) -> typer.Typer:
 
 
 def _add(app: typer.Typer, name: str) -> None:
-    module = import_module(f"planner.cli.commands.{name}")
+    module = import_module(f"trainplan.planner.cli.commands.{name}")
     if hasattr(module, "group"):
         app.add_typer(module.group, name=name, help=COMMANDS[name])
     else:
@@ -131,7 +131,7 @@ _AS_WRITTEN = ("plan launch", "plan export", "plan measure")
 
 
 def _is_of_a_job(option: str) -> bool:
-    from planner.cli.job_options import OF_A_JOB
+    from trainplan.planner.cli.job_options import OF_A_JOB
 
     return option.removeprefix("--").removeprefix("no-").replace("-", "_") in OF_A_JOB
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.report.page import Chart
+    from trainplan.planner.report.page import Chart
 
 LEAST_WIDTH = 60
 """Characters below which no chart is drawn."""

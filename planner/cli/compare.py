@@ -7,20 +7,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from planner.api import planning
-from planner.api.own_network import with_network
-from planner.cli.document_form import DocumentForm
-from planner.cli.job_options import OF_A_JOB, AskedJob, job_of
-from planner.cli.screen import show
-from planner.errors import BadInputError
-from planner.planning.build_plan import PlanQuery, nothing_left
-from planner.report.compare import Pair, Side, compare, comparison_json
-from planner.settings import Settings
-from workloads.job import job_keys
-from workloads.job_changes import changed_job, differences
-from workloads.jobfile import JobFileError, parse_value
-from workloads.key_changes import Change
-from workloads.nearest import nearest_names
+from trainplan.planner.api import planning
+from trainplan.planner.api.own_network import with_network
+from trainplan.planner.cli.document_form import DocumentForm
+from trainplan.planner.cli.job_options import OF_A_JOB, AskedJob, job_of
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
+from trainplan.planner.report.compare import Pair, Side, compare, comparison_json
+from trainplan.planner.settings import Settings
+from trainplan.workloads.job import job_keys
+from trainplan.workloads.job_changes import changed_job, differences
+from trainplan.workloads.jobfile import JobFileError, parse_value
+from trainplan.workloads.key_changes import Change
+from trainplan.workloads.nearest import nearest_names
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _ELSEWHERE = {
@@ -66,7 +66,7 @@ def print_comparison(jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings
     if form.as_json:
         sys.stdout.write(comparison_json(comparison) + "\n")
     else:
-        from planner.report.compare_page import comparison_page
+        from trainplan.planner.report.compare_page import comparison_page
 
         if form.as_markdown:  # it is read elsewhere than on this machine
             comparison = comparison._replace(this_machine=Pair())

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from contextlib import closing, suppress
 
-from workloads import terms
+from trainplan.workloads import terms
 
 _MOST_RUNS = 50
 """Runs that are offered, the newest first."""
@@ -24,15 +24,15 @@ def words_typed() -> list[str] | None:
 
 def providers(incomplete: str) -> list[str]:
     """Where a run can be launched. Plug-ins are not asked: it would run them at every press of the key."""
-    from providers.registry import FACTORIES
+    from trainplan.providers.registry import FACTORIES
 
     return _beginning(FACTORIES, incomplete)
 
 
 def estimated_providers(incomplete: str) -> list[str]:
     """The same, and those that are only estimated."""
-    from pricing.catalog import Catalog, CatalogError
-    from providers.registry import FACTORIES
+    from trainplan.pricing.catalog import Catalog, CatalogError
+    from trainplan.providers.registry import FACTORIES
 
     with suppress(CatalogError), Catalog.open() as catalog:
         return _beginning((*FACTORIES, *catalog.rates), incomplete)
@@ -41,29 +41,29 @@ def estimated_providers(incomplete: str) -> list[str]:
 
 def clouds(incomplete: str) -> list[str]:
     """The vendors' clouds, which have an account to set up."""
-    from providers.registry import CLOUDS
+    from trainplan.providers.registry import CLOUDS
 
     return _beginning(CLOUDS, incomplete)
 
 
 def drills(incomplete: str) -> list[str]:
     """Where a drill runs."""
-    from providers.registry import CLOUDS, SIMULATED
+    from trainplan.providers.registry import CLOUDS, SIMULATED
 
     return _beginning((*CLOUDS, SIMULATED), incomplete)
 
 
 def price_lists(incomplete: str) -> list[str]:
     """The vendors whose price lists are read."""
-    from pricing.sources import READERS
+    from trainplan.pricing.sources import READERS
 
     return _beginning(READERS, incomplete)
 
 
 def devices(incomplete: str) -> list[str]:
     """The known devices; a blank would be two words for a shell, and a dash means the same."""
-    from pricing.catalog import Catalog, CatalogError
-    from pricing.devices import CPU_DEVICE
+    from trainplan.pricing.catalog import Catalog, CatalogError
+    from trainplan.pricing.devices import CPU_DEVICE
 
     with suppress(CatalogError), Catalog.open() as catalog:
         groups = {device.group: None for device in catalog.devices.values()}
@@ -73,7 +73,7 @@ def devices(incomplete: str) -> list[str]:
 
 def regions(incomplete: str) -> list[str]:
     """The regions of all providers."""
-    from pricing.catalog import Catalog, CatalogError
+    from trainplan.pricing.catalog import Catalog, CatalogError
 
     with suppress(CatalogError), Catalog.open() as catalog:
         return _beginning(sorted(catalog.regions), incomplete)
@@ -84,8 +84,8 @@ def runs(incomplete: str) -> list[str]:
     """The newest runs of this home."""
     import sqlite3
 
-    from planner.errors import PlanError
-    from planner.settings import home_of
+    from trainplan.planner.errors import PlanError
+    from trainplan.planner.settings import home_of
 
     with suppress(PlanError, sqlite3.Error, OSError):
         path = home_of(os.environ) / "journal.sqlite"
@@ -125,7 +125,7 @@ def recipes(incomplete: str) -> list[str]:
     """The shipped recipes."""
     from pathlib import Path
 
-    import workloads
+    from trainplan import workloads
 
     folder = Path(workloads.__file__).parent / "data" / "recipes"
     return _beginning(sorted(path.stem for path in folder.glob("*.yaml")), incomplete)

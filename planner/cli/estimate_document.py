@@ -5,21 +5,21 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from planner.cli import typed
-from planner.cli.screen import show
-from planner.errors import ThisMachineError
-from planner.home.files import persons_files
-from planner.report.estimate_json import Beside, estimate_document
+from trainplan.planner.cli import typed
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.home.files import persons_files
+from trainplan.planner.report.estimate_json import Beside, estimate_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from planner.cli.document_form import DocumentForm
-    from planner.cli.job_options import AskedJob
-    from planner.forecast.plan import Plan
-    from planner.planning.check import Judged
-    from workloads.job import TrainingJob
+    from trainplan.planner.cli.document_form import DocumentForm
+    from trainplan.planner.cli.job_options import AskedJob
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.planner.planning.check import Judged
+    from trainplan.workloads.job import TrainingJob
 
 
 def answer_with_document(
@@ -32,7 +32,7 @@ def answer_with_document(
     """Print and write what is wanted of it; `plan_of` plans a changed job as `plan` was. Raises ThisMachineError."""
     document = _document(plan, judged, form, asked_job, plan_of)
     if form.html is not None:
-        from planner.report.estimate_html import estimate_html
+        from trainplan.planner.report.estimate_html import estimate_html
 
         _write(estimate_html(document), form.html)
     if form.as_json:
@@ -41,8 +41,8 @@ def answer_with_document(
         sys.stdout.write(json.dumps(document) + "\n")
         return
     if form.levers:
-        from planner.report.estimate_page import job_line
-        from planner.report.levers import levers_page
+        from trainplan.planner.report.estimate_page import job_line
+        from trainplan.planner.report.levers import levers_page
 
         show(
             [*asked_job.page, *levers_page(document["levers"], job_line(plan.job))],
@@ -50,7 +50,7 @@ def answer_with_document(
             as_markdown=form.as_markdown,
         )
     if form.html is not None:
-        from planner.report.estimate_html import answer
+        from trainplan.planner.report.estimate_html import answer
 
         text = f"{form.html}: {len(document['candidates']):,} offers, {form.html.stat().st_size / 1e3:,.0f} kB"
         show([answer(document), text] if not form.levers else [text])
@@ -63,11 +63,11 @@ def _document(
     asked_job: AskedJob,
     plan_of: Callable[[TrainingJob, Sequence[int]], Plan],
 ) -> dict[str, Any]:
-    from planner.throughput.table import cited
+    from trainplan.planner.throughput.table import cited
 
     levers = None
     if form.levers or form.html is not None:
-        from planner.report.levers import lever_rows
+        from trainplan.planner.report.levers import lever_rows
 
         levers = lever_rows(plan, plan_of)
     return estimate_document(plan, Beside(judged, form.limit, asked_job.differences, typed.whole(), cited, levers))

@@ -6,11 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 
-from planner.cli.screen import show
-from planner.datasets.storage_costs import format_bytes
-from planner.errors import ThisMachineError
-from planner.report.page import Column, Table
-from planner.runs.exports import Export
+from trainplan.planner.cli.screen import show
+from trainplan.planner.datasets.storage_costs import format_bytes
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.report.page import Column, Table
+from trainplan.planner.runs.exports import Export
 
 _COLUMNS = (
     Column("format"),

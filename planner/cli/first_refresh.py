@@ -13,18 +13,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.api.ask import Reply, StandardTerminal, ask
-from planner.clock import SystemClock
-from planner.errors import PlanError
-from planner.forecast.price_notes import unsettled_prices
-from planner.home.questions import REFRESH, is_asked, note_asked
-from pricing.catalog import REFRESHED
-from pricing.sources import KEY_VARIABLES, NEEDED_TO_READ, SIZES
+from trainplan.planner.api.ask import Reply, StandardTerminal, ask
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import PlanError
+from trainplan.planner.forecast.price_notes import unsettled_prices
+from trainplan.planner.home.questions import REFRESH, is_asked, note_asked
+from trainplan.pricing.catalog import REFRESHED
+from trainplan.pricing.sources import KEY_VARIABLES, NEEDED_TO_READ, SIZES
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from pricing.refresh import Outcome
-    from pricing.sources.reading import SourceError
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.pricing.refresh import Outcome
+    from trainplan.pricing.sources.reading import SourceError
 
 
 def may_ask() -> bool:
@@ -91,7 +91,7 @@ def _is_read(provider: str, regions: frozenset[str], home: Path) -> bool:
 
 def _outcome(provider: str, regions: frozenset[str], home: Path) -> Outcome | SourceError:
     """Each request is sent once only: somebody waits at the terminal."""
-    from planner.cli import refreshing
+    from trainplan.planner.cli import refreshing
 
     asking = refreshing.make_asking(lambda _: None, regions, tries=1)
     with refreshing.errors_in_words(), refreshing.refresh_lock(home):
@@ -100,7 +100,7 @@ def _outcome(provider: str, regions: frozenset[str], home: Path) -> Outcome | So
 
 def _is_used(provider: str, outcome: Outcome | SourceError) -> bool:
     """Say in one line what came of a reading; whether its prices are used."""
-    from pricing.sources.reading import SourceError
+    from trainplan.pricing.sources.reading import SourceError
 
     if isinstance(outcome, SourceError):
         _say(f"{outcome.message}; the known prices are used")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from planner.home.client import Client
-from planner.runs.run import Run
-from planner.runs.runner import Runner
+from trainplan.planner.home.client import Client
+from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.runner import Runner
 
 
 def take_over(runner: Runner, run: Run) -> Run:

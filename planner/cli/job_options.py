@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from planner.api.job_files import read_job_file
-from planner.api.names import one_of
-from planner.api.own_network import with_network
-from planner.cli import completion
-from planner.errors import BadInputError
-from workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.api.names import one_of
+from trainplan.planner.api.own_network import with_network
+from trainplan.planner.cli import completion
+from trainplan.planner.errors import BadInputError
+from trainplan.workloads.terms import MAX_IMAGE_SIZE_PX, DataName, Framework, Precision, Preset
 
 if TYPE_CHECKING:
-    from planner.report.page import Page
-    from workloads.job import TrainingJob
-    from workloads.job_changes import Difference
-    from workloads.key_changes import Change
+    from trainplan.planner.report.page import Page
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.job_changes import Difference
+    from trainplan.workloads.key_changes import Change
 
 DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
@@ -91,7 +91,7 @@ class AskedJob(NamedTuple):
         """`changed from job.yaml: epochs 3 -> 5`; empty where nothing is changed."""
         if not self.differences:
             return []
-        from workloads.job_changes import differences_text
+        from trainplan.workloads.job_changes import differences_text
 
         return [f"changed from {self.source}: {differences_text(self.differences)}"]
 
@@ -113,8 +113,8 @@ def job_of(
     changes = (*_of_folder(folder, values, job), *changes_of(values))
     if not changes:
         return AskedJob(job, str(job_file))
-    from workloads.job_changes import changed_job, differences
-    from workloads.jobfile import JobFileError
+    from trainplan.workloads.job_changes import changed_job, differences
+    from trainplan.workloads.jobfile import JobFileError
 
     try:
         changed = changed_job(job, changes, str(job_file))
@@ -145,14 +145,14 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
     if folder is None:
         name = f"{net}-{_canonical('dataset', dataset)}".replace("_", "-")
     else:
-        from planner.cli.own_folder import name_of
+        from trainplan.planner.cli.own_folder import name_of
 
         name = name_of(net, folder)
         dataset = folder
     least: dict[str, Any] = {"name": name, "epochs": DEFAULT_EPOCHS, "global_batch_size": DEFAULT_BATCH}
     changes = (*_of_folder(folder, values), *own)
-    from workloads.job_mistakes import JobFileError, validated_job
-    from workloads.key_changes import with_changes
+    from trainplan.workloads.job_mistakes import JobFileError, validated_job
+    from trainplan.workloads.key_changes import with_changes
 
     named = (*NETWORKS, OF_A_JOB["dataset"])
     more = [one.text for one in own if one.where not in named and least.get(one.where[0]) != one.value]
@@ -170,7 +170,7 @@ def changes_of(values: Mapping[str, object]) -> tuple[Change, ...]:
     for name, kind in _ENUMS.items():
         if name in given and not (name == "model" and _file_key(str(given[name]))):
             one_of(_option(name), str(given[name]), list(kind))
-    from workloads.key_changes import Change
+    from trainplan.workloads.key_changes import Change
 
     return tuple(Change(*_kept(name, value), _typed(name, value)) for name, value in given.items())
 
@@ -201,7 +201,7 @@ def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJ
     """What the folder of `--data` says, as changes; of a job file the net and the batch stay."""
     if folder is None:
         return ()
-    from planner.cli.own_folder import job_of_folder
+    from trainplan.planner.cli.own_folder import job_of_folder
 
     preset = str(values.get("model") or (job.model.preset if job is not None else "") or "")
     preset = "" if _file_key(preset) else preset  # its own sizes are not known here

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 
-from planner.api.event_lines import EventLines, progress_line
-from planner.cli.streams import unfiltered
-from planner.runs.events import Event, Progressed
-from workloads.terminal_text import visible, wrapped
+from trainplan.planner.api.event_lines import EventLines, progress_line
+from trainplan.planner.cli.streams import unfiltered
+from trainplan.planner.runs.events import Event, Progressed
+from trainplan.workloads.terminal_text import visible, wrapped
 
 BAR_WIDTH = 16
 

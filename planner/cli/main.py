@@ -9,7 +9,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from planner import __version__
+from trainplan.planner import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
-    from planner.cli.streams import guarded, open_closed_descriptors
+    from trainplan.planner.cli.streams import guarded, open_closed_descriptors
 
     open_closed_descriptors()
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -41,13 +41,13 @@ def run(arguments: list[str]) -> int:
     Control characters in what it writes become visible escapes. An answer that could not be written is an error; a
     reader (head, less) that has gone is none.
     """
-    from planner.cli.streams import guarded, undelivered
+    from trainplan.planner.cli.streams import guarded, undelivered
 
     with guarded():
         code = _run(arguments)
         why = undelivered(sys.stdout)
         if why and code == 0:
-            from planner.errors import ThisMachineError
+            from trainplan.planner.errors import ThisMachineError
 
             hint = "the command did its work, but its output is lost"
             code = _say(ThisMachineError(f"the output could not be written to stdout: {why}", hint))
@@ -62,12 +62,12 @@ def _run(arguments: list[str]) -> int:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Hundreds of thousands of objects are made at start-up and none is garbage: looking for some takes 40 ms.
     gc.set_threshold(1_000_000)
-    from planner.cli.app import command
+    from trainplan.planner.cli.app import command
 
     as_json = "--json" in arguments
-    from planner.errors import ExitCode, HungUp, PlanError, from_provider
-    from planner.home.files import private_files
-    from providers.errors import ProviderError
+    from trainplan.planner.errors import ExitCode, HungUp, PlanError, from_provider
+    from trainplan.planner.home.files import private_files
+    from trainplan.providers.errors import ProviderError
 
     try:
         with private_files():
@@ -80,17 +80,17 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, HungUp):
         return int(ExitCode.INTERRUPTED)
     finally:
-        if "planner.api.build" in sys.modules:  # else no provider was made
-            sys.modules["planner.api.build"].let_go()
+        if "trainplan.planner.api.build" in sys.modules:  # else no provider was made
+            sys.modules["trainplan.planner.api.build"].let_go()
 
 
 def _mend_home() -> None:
     """Say whether the home was, or is, open to other users of this computer."""
     if "_PLAN_COMPLETE" in os.environ:  # a shell completes: a line would stand in what is being typed
         return
-    from planner.errors import BadInputError
-    from planner.home.files import mended
-    from planner.settings import home_of
+    from trainplan.planner.errors import BadInputError
+    from trainplan.planner.home.files import mended
+    from trainplan.planner.settings import home_of
 
     with suppress(BadInputError):  # a command that needs the home says what is wrong with it
         line = mended(home_of(os.environ))
@@ -100,8 +100,8 @@ def _mend_home() -> None:
 
 def _warn_of_unverified() -> None:
     """A line on stderr for each run whose teardown nobody could make sure of, whatever the command was."""
-    from planner.errors import PlanError
-    from planner.settings import load_settings
+    from trainplan.planner.errors import PlanError
+    from trainplan.planner.settings import load_settings
 
     try:
         journal = load_settings(os.environ).journal
@@ -130,8 +130,8 @@ def _print_version() -> int:
 
 
 def _say(error: object, *, as_json: bool = False) -> int:
-    from planner.cli.streams import is_empty
-    from planner.errors import PlanError
+    from trainplan.planner.cli.streams import is_empty
+    from trainplan.planner.errors import PlanError
 
     assert isinstance(error, PlanError)
     if as_json and is_empty(sys.stdout):

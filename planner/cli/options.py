@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.api.job_files import usd_of
-from planner.api.names import one_of
-from planner.cli import completion
-from planner.errors import BadInputError
-from planner.settings import Settings, load_settings
-from providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
-from workloads import terms
-from workloads.terms import MAX_NODES
+from trainplan.planner.api.job_files import usd_of
+from trainplan.planner.api.names import one_of
+from trainplan.planner.cli import completion
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.settings import Settings, load_settings
+from trainplan.providers.registry import FACTORIES, SIMULATED, THIS_MACHINE
+from trainplan.workloads import terms
+from trainplan.workloads.terms import MAX_NODES
 
 if TYPE_CHECKING:
     pass

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError
 
 if TYPE_CHECKING:
-    from workloads.data_folder.report import Report
-    from workloads.graph import Graph
-    from workloads.key_changes import Change
+    from trainplan.workloads.data_folder.report import Report
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.key_changes import Change
 
 _MOST_DECODED = 500
 """Images that are decoded for their size and channels, spread over the folder; plan data check decodes all."""
@@ -32,7 +32,7 @@ class FolderJob(NamedTuple):
 
     def changes(self, typed: str) -> tuple[Change, ...]:
         """The values as changes of a job, typed as one option."""
-        from workloads.key_changes import Change
+        from trainplan.workloads.key_changes import Change
 
         rows = [
             (part, key, value)
@@ -53,7 +53,7 @@ def job_of_folder(
 
     Raises BadInputError for a folder that cannot be trained on.
     """
-    from planner.report.data_report import launch_lines
+    from trainplan.planner.report.data_report import launch_lines
 
     report = _checked(folder)
     sys.stderr.writelines(f"{line}\n" for line in launch_lines(report))
@@ -79,8 +79,8 @@ def name_of(preset: str, folder: Path) -> str:
 
 
 def _checked(folder: Path) -> Report:
-    from workloads.data_folder.check import check_folder
-    from workloads.data_folder.values import DataFolderError
+    from trainplan.workloads.data_folder.check import check_folder
+    from trainplan.workloads.data_folder.values import DataFolderError
 
     hint = "docs/data.md has the layouts that are read"
     try:
@@ -110,7 +110,7 @@ def _size(report: Report, preset: str) -> int:
 
 def _net(preset: str, size: int, classes: int, channels: int) -> Graph | None:
     """The net for such images; None where they are too small for it, or the preset is none."""
-    from workloads.job import DataSpec, ModelSpec, TrainingJob
+    from trainplan.workloads.job import DataSpec, ModelSpec, TrainingJob
 
     try:
         model = ModelSpec.model_validate({"preset": preset, "image_size": size, "classes": classes})
@@ -124,9 +124,9 @@ def _net(preset: str, size: int, classes: int, channels: int) -> Graph | None:
 def _batch(net: Graph | None, images: int, usual: int) -> int:
     """The usual batch, or the largest power of two below it that a small GPU and this computer train at once and that
     leaves an epoch of ten steps."""
-    from pricing.catalog import find_device
-    from providers.hardware import memory_bytes
-    from workloads.memory import FRAMEWORK_BYTES, GIB, largest_batch
+    from trainplan.pricing.catalog import find_device
+    from trainplan.providers.hardware import memory_bytes
+    from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB, largest_batch
 
     if net is None:
         return usual  # the job's own check says what is wrong with it

@@ -7,17 +7,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from planner.api.ask import Reply, StandardTerminal, ask, unanswered
-from planner.cli.live_view import LiveView
-from planner.clock import SystemClock
-from planner.errors import HungUp
-from planner.runs.events import Message
-from planner.runs.execution.executor import CtrlC
-from planner.runs.execution.nobody import Nobody
-from planner.runs.run import Phase, Run
-from planner.runs.telling.news import News
-from providers.registry import is_here
-from workloads.job import OnSlow
+from trainplan.planner.api.ask import Reply, StandardTerminal, ask, unanswered
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import HungUp
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.executor import CtrlC
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.telling.news import News
+from trainplan.providers.registry import is_here
+from trainplan.workloads.job import OnSlow
 
 _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name))

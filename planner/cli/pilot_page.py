@@ -7,20 +7,20 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.forecast.pilots import TRY_SETTINGS_SECONDS
-from planner.forecast.script_work import known_rate
-from planner.report.page import Column, Page, Table
-from planner.runs.pilot import PilotResult, most_of
-from planner.runs.receipt.receipt import figure_texts
-from pricing.devices import machines_text
-from pricing.money import format_usd
-from providers.registry import is_here, is_simulated
-from workloads.durations import format_duration
-from workloads.terms import Objective
-from workloads.tries import possible
+from trainplan.planner.forecast.pilots import TRY_SETTINGS_SECONDS
+from trainplan.planner.forecast.script_work import known_rate
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.pilot import PilotResult, most_of
+from trainplan.planner.runs.receipt.receipt import figure_texts
+from trainplan.pricing.devices import machines_text
+from trainplan.pricing.money import format_usd
+from trainplan.providers.registry import is_here, is_simulated
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.terms import Objective
+from trainplan.workloads.tries import possible
 
 if TYPE_CHECKING:
-    from planner.runs.proposal.pilots import PilotPlacement, PilotProposal
+    from trainplan.planner.runs.proposal.pilots import PilotPlacement, PilotProposal
 
 _COLUMNS = (
     Column("row", right=True),

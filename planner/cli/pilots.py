@@ -8,42 +8,42 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.api.data_steps import bring, send_brought
-from planner.cli import options
-from planner.cli.live_view import LiveView
-from planner.cli.person import hang_up_detaches, person
-from planner.cli.pilot_page import PilotAnswer, proposal_page, result_page
-from planner.cli.run_end import print_left
-from planner.cli.screen import show
-from planner.errors import BadInputError, ExitCode
-from planner.planning.build_plan import PlanQuery
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.executor import Detached
-from planner.runs.journal.locks import RunLocks
-from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot, run_tries
-from planner.runs.proposal.agreed import Agreed, agreed_to, high_usd
-from planner.runs.proposal.consent import foreign_parts, readers
-from planner.runs.proposal.live_prices import Watchful
-from planner.runs.proposal.make_proposal import limit_lines, make_proposal_with_data, only_providers
-from planner.runs.proposal.pilots import PilotProposal, pilot_placements, propose_pilots, propose_tries
-from planner.runs.proposal.proposal import further_text, within
-from planner.runs.runner import Runner, request_for
-from planner.runs.telling.news import News
-from pricing.money import format_usd
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.api.data_steps import bring, send_brought
+from trainplan.planner.cli import options
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import hang_up_detaches, person
+from trainplan.planner.cli.pilot_page import PilotAnswer, proposal_page, result_page
+from trainplan.planner.cli.run_end import print_left
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError, ExitCode
+from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot, run_tries
+from trainplan.planner.runs.proposal.agreed import Agreed, agreed_to, high_usd
+from trainplan.planner.runs.proposal.consent import foreign_parts, readers
+from trainplan.planner.runs.proposal.live_prices import Watchful
+from trainplan.planner.runs.proposal.make_proposal import limit_lines, make_proposal_with_data, only_providers
+from trainplan.planner.runs.proposal.pilots import PilotProposal, pilot_placements, propose_pilots, propose_tries
+from trainplan.planner.runs.proposal.proposal import further_text, within
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.runs.telling.news import News
+from trainplan.pricing.money import format_usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import timedelta
     from decimal import Decimal
 
-    from planner.datasets.transfer import DataTransfer
-    from planner.runs.journal.journal import Journal
-    from planner.runs.proposal.make_proposal import Surroundings
-    from planner.runs.proposal.pilots import PilotPlacement
-    from pricing.offers import Offer
-    from workloads.job import TrainingJob
+    from trainplan.planner.datasets.transfer import DataTransfer
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.proposal.make_proposal import Surroundings
+    from trainplan.planner.runs.proposal.pilots import PilotPlacement
+    from trainplan.pricing.offers import Offer
+    from trainplan.workloads.job import TrainingJob
 
 DEFAULT_PILOTS = 3
 MEASURES = (

@@ -6,17 +6,17 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.api import planning
-from planner.api.data_steps import check_at_launch
-from planner.cli import options
-from planner.clock import SystemClock
-from planner.errors import BadInputError
-from planner.export.colab import colab_files
-from planner.export.hugging_face import hugging_face_files
-from planner.export.ibm import ibm_files
-from planner.export.kaggle import kaggle_files
-from planner.export.machine_job import MachineJob
-from planner.export.session_plan import (
+from trainplan.planner.api import planning
+from trainplan.planner.api.data_steps import check_at_launch
+from trainplan.planner.cli import options
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.colab import colab_files
+from trainplan.planner.export.hugging_face import hugging_face_files
+from trainplan.planner.export.ibm import ibm_files
+from trainplan.planner.export.kaggle import kaggle_files
+from trainplan.planner.export.machine_job import MachineJob
+from trainplan.planner.export.session_plan import (
     MachineTime,
     check_data,
     check_job,
@@ -24,17 +24,17 @@ from planner.export.session_plan import (
     local_images,
     session_plan,
 )
-from planner.forecast.plan import REASON_TEXTS, Reason
-from planner.planning.build_plan import PlanQuery, nothing_left
-from pricing.catalog import find_device
-from pricing.devices import CPU_DEVICE, Architecture, UnknownDeviceError
-from pricing.free_places import free_place, roomiest
-from providers.cloud.images import table
+from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
+from trainplan.pricing.catalog import find_device
+from trainplan.pricing.devices import CPU_DEVICE, Architecture, UnknownDeviceError
+from trainplan.pricing.free_places import free_place, roomiest
+from trainplan.providers.cloud.images import table
 
 if TYPE_CHECKING:
-    from planner.export.export_files import ExportFiles
-    from planner.forecast.plan import Candidate, Estimate
-    from workloads.job import TrainingJob
+    from trainplan.planner.export.export_files import ExportFiles
+    from trainplan.planner.forecast.plan import Candidate, Estimate
+    from trainplan.workloads.job import TrainingJob
 
 
 _PROVIDERS = {"hf": "huggingface"}

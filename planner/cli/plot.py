@@ -9,18 +9,18 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError, ThisMachineError
-from planner.home.files import persons_files
-from planner.throughput.check import Checked
-from planner.throughput.values import Throughput
-from pricing.money import format_usd
-from providers.registry import is_simulated
-from workloads.durations import format_duration
-from workloads.extras import install_hint
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.home.files import persons_files
+from trainplan.planner.throughput.check import Checked
+from trainplan.planner.throughput.values import Throughput
+from trainplan.pricing.money import format_usd
+from trainplan.providers.registry import is_simulated
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from planner.report.front import Point
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.planner.report.front import Point
 
 MOST_NAMES = 10
 _COLOURS = {"measured": "tab:green", "scaled": "tab:blue", "anchored": "tab:purple", "modelled": "tab:orange"}
@@ -38,7 +38,7 @@ def draw_front(plan: Plan, target: Path) -> None:
 
     The size is 9 by 6 inches. Raises ThisMachineError without matplotlib, BadInputError where there is nothing to draw.
     """
-    from planner.report.front import front, near, points
+    from trainplan.planner.report.front import front, near, points
 
     offers = points(plan)
     if not offers:

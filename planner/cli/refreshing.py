@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from planner import __version__
-from planner.clock import SystemClock
-from planner.errors import ThisMachineError
-from pricing.catalog import CatalogError
-from pricing.refresh import Outcome, known_of, refresh
-from pricing.sources.http import TRIES, UrllibHttp
-from pricing.sources.news import Asking, news_of
-from pricing.sources.reading import SourceError
+from trainplan.planner import __version__
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import ThisMachineError
+from trainplan.pricing.catalog import CatalogError
+from trainplan.pricing.refresh import Outcome, known_of, refresh
+from trainplan.pricing.sources.http import TRIES, UrllibHttp
+from trainplan.pricing.sources.news import Asking, news_of
+from trainplan.pricing.sources.reading import SourceError
 
 
 def make_asking(say: Callable[[str], None], regions: frozenset[str], tries: int = TRIES) -> Asking:

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import typer
 
-from planner.api.after_run import after_run
-from planner.api.event_lines import bills_line
-from planner.cli.person import hang_up_detaches
-from planner.cli.screen import show
-from planner.cli.typed import launch_again
-from planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
-from planner.runs.execution.create import MakeRequest
-from planner.runs.execution.executor import Detached, ended_error
-from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import Receipt, receipt_from, receipt_text
-from planner.runs.run import Outcome, Run
-from planner.runs.runner import Runner
+from trainplan.planner.api.after_run import after_run
+from trainplan.planner.api.event_lines import bills_line
+from trainplan.planner.cli.person import hang_up_detaches
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.typed import launch_again
+from trainplan.planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
+from trainplan.planner.runs.execution.create import MakeRequest
+from trainplan.planner.runs.execution.executor import Detached, ended_error
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.receipt.receipt import Receipt, receipt_from, receipt_text
+from trainplan.planner.runs.run import Outcome, Run
+from trainplan.planner.runs.runner import Runner
 
 
 def follow(

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from typing import NamedTuple, TextIO
 
-from planner.cli.chart import LEAST_WIDTH, drawn
-from planner.cli.streams import terminal_size, write_styled
-from planner.report.page import Cell, Chart, Column, Page, Table, Tone, cell_text
-from workloads.terminal_text import one_line, visible, wrapped
+from trainplan.planner.cli.chart import LEAST_WIDTH, drawn
+from trainplan.planner.cli.streams import terminal_size, write_styled
+from trainplan.planner.report.page import Cell, Chart, Column, Page, Table, Tone, cell_text
+from trainplan.workloads.terminal_text import one_line, visible, wrapped
 
 GAP = 2
 """Blanks between two columns; one where the needed columns do not fit otherwise."""
@@ -84,7 +84,7 @@ def show(page: Page, *, wide: bool = False, as_markdown: bool = False, stream: T
     """Draw a page on a stream (default: stdout), or write it as Markdown."""
     stream = stream or sys.stdout
     if as_markdown:
-        from planner.report.markdown import markdown
+        from trainplan.planner.report.markdown import markdown
 
         stream.write(markdown(page))
         return

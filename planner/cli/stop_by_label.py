@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from planner.api import build
-from planner.cli.screen import show
-from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
-from planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
-from planner.runs.sweeping.stop_by_label import stop_by_label
-from planner.runs.sweeping.sweep import Fate, SweptResource
-from planner.settings import Settings
-from providers.base import RunId
+from trainplan.planner.api import build
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
+from trainplan.planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
+from trainplan.planner.runs.sweeping.stop_by_label import stop_by_label
+from trainplan.planner.runs.sweeping.sweep import Fate, SweptResource
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import RunId
 
 _RUN_ID = re.compile(r"\d{6}(-[0-9a-f]{0,8})?")
 

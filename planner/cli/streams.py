@@ -3,8 +3,9 @@
 Text of a machine, a job file or a vendor may hold characters that a terminal obeys. `guarded` puts a filter before
 stdout and stderr, so that no command can forget it. Messages on stderr break between words at a terminal; what goes
 to stdout may be read by a program and is left as it is. The two views that move the cursor themselves
-(planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pages in colour (planner.cli.screen) are
-written by `write_styled`; all three pass what they show through `workloads.terminal_text.visible`.
+(trainplan.planner.cli.live_view, `plan status --watch`) write to `unfiltered`, and pages in colour
+(trainplan.planner.cli.screen) are written by `write_styled`; all three pass what they show through
+`trainplan.workloads.terminal_text.visible`.
 
 A stream that is closed, full or without a reader must not keep a command from ending a machine: what cannot be written
 is dropped, and `undelivered` tells of it at the end.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
-from workloads.terminal_text import visible, wrapped
+from trainplan.workloads.terminal_text import visible, wrapped
 
 
 class GuardedStream:

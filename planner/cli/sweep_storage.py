@@ -6,17 +6,17 @@ import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from planner.api import build
-from planner.api.data_steps import storage_of
-from planner.datasets.storage_costs import format_bytes, rate_text, rates_of
-from planner.errors import RefusedError
-from planner.report.page import Column, Page, Table
-from planner.runs.money.storage import StoredRun, stored_runs
-from planner.runs.run import Run
-from planner.settings import Settings
-from providers.errors import ProviderError
-from providers.stores.bucket import RUNS
-from providers.stores.registry import FACTORIES
+from trainplan.planner.api import build
+from trainplan.planner.api.data_steps import storage_of
+from trainplan.planner.datasets.storage_costs import format_bytes, rate_text, rates_of
+from trainplan.planner.errors import RefusedError
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.money.storage import StoredRun, stored_runs
+from trainplan.planner.runs.run import Run
+from trainplan.planner.settings import Settings
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.stores.bucket import RUNS
+from trainplan.providers.stores.registry import FACTORIES
 
 _COLUMNS = (
     Column("run directory"), Column("at"), Column("files", right=True), Column("size", right=True),

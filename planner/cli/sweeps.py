@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from planner.api import build
-from planner.report.page import Column, Page, Table
-from planner.runs.journal.reader import readable_runs
-from planner.runs.provider_clock import tells_time
-from planner.runs.run import Run
-from planner.runs.sweeping.sweep import Sweep, SweptResource, look
-from planner.settings import Settings
-from pricing.money import format_usd_per_hour
-from providers.base import Provider
-from providers.errors import CredentialsError, MachineError, PermissionDeniedError, ProviderError
+from trainplan.planner.api import build
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.provider_clock import tells_time
+from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.sweeping.sweep import Sweep, SweptResource, look
+from trainplan.planner.settings import Settings
+from trainplan.pricing.money import format_usd_per_hour
+from trainplan.providers.base import Provider
+from trainplan.providers.errors import CredentialsError, MachineError, PermissionDeniedError, ProviderError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

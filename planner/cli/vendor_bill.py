@@ -6,19 +6,19 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.errors import BadInputError, from_provider
-from planner.report.bill_page import BilledRun, billed_run
-from providers.cloud.invoice import Invoice, Invoices
-from providers.errors import ProviderError
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.errors import BadInputError, from_provider
+from trainplan.planner.report.bill_page import BilledRun, billed_run
+from trainplan.providers.cloud.invoice import Invoice, Invoices
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run
-    from planner.settings import Settings
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
 
 
 def ask_invoice(name: str, settings: Settings, begin: date, end: date, *, yes: bool) -> Invoice:

@@ -7,12 +7,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from planner.datasets.pack import scan
-from planner.errors import BadInputError, ThisMachineError
-from workloads.data_folder.layout import read_layout, refuse_no_folder
-from workloads.data_folder.parquet import ParquetLayout, write_images
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import DataFolderError
+from trainplan.planner.datasets.pack import scan
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
+from trainplan.workloads.data_folder.parquet import ParquetLayout, write_images
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.data_folder.values import DataFolderError
 
 _FORMAT = "trainplan images of Parquet 1"
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from planner.errors import BadInputError, ThisMachineError
-from workloads.data_folder.entries import is_of_the_computer
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.workloads.data_folder.entries import is_of_the_computer
 
 SHARD_BYTES = 256_000_000
 MOST_LOOKED_AT = 50_000

@@ -7,14 +7,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pricing.money import Usd, format_usd
-from providers.cloud.data_files import is_ours
-from providers.stores.files import stored_bytes
+from trainplan.pricing.money import Usd, format_usd
+from trainplan.providers.cloud.data_files import is_ours
+from trainplan.providers.stores.files import stored_bytes
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from providers.base import RunStore
-    from workloads.job import DataSpec
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.providers.base import RunStore
+    from trainplan.workloads.job import DataSpec
 
 _CENT = Decimal("0.01")
 _GB = 1_000_000_000
@@ -59,8 +59,8 @@ def stays(store: RunStore, data: DataSpec, rates: ProviderRates) -> Stays:
 def rates_of(provider: str, home: Path) -> ProviderRates | None:
     """What a provider charges, as the catalog of the state folder has it; None for one that charges for no storage, or
     without a catalog."""
-    from pricing.catalog import Catalog, CatalogError
-    from pricing.current import current_catalog
+    from trainplan.pricing.catalog import Catalog, CatalogError
+    from trainplan.pricing.current import current_catalog
 
     try:
         with Catalog.open(current_catalog(home)) as catalog:

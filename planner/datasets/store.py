@@ -12,17 +12,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from planner.datasets.pack import DataSet, Item, Shard, folder_bytes, grouped, pack, read, scan
-from planner.datasets.storage_costs import Stored, stored_cost
-from planner.errors import BadInputError, ThisMachineError
-from providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_record
-from providers.stores.bucket import DamagedError
-from providers.stores.files import FileStore
+from trainplan.planner.datasets.pack import DataSet, Item, Shard, folder_bytes, grouped, pack, read, scan
+from trainplan.planner.datasets.storage_costs import Stored, stored_cost
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_record
+from trainplan.providers.stores.bucket import DamagedError
+from trainplan.providers.stores.files import FileStore
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from providers.base import RunStore
-    from workloads.job import DataSpec
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.providers.base import RunStore
+    from trainplan.workloads.job import DataSpec
 
 UPLOAD_BYTES_PER_SECOND = 2_500_000
 """An allowance for a line of 20 Mbit/s from a person's desk; what it really is shows as soon as bytes move."""

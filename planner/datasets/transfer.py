@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.datasets.storage_costs import format_bytes, rates_of
-from planner.datasets.store import (
+from trainplan.planner.datasets.storage_costs import format_bytes, rates_of
+from trainplan.planner.datasets.store import (
     UPLOAD_BYTES_PER_SECOND,
     Upload,
     index_bytes,
@@ -18,21 +18,21 @@ from planner.datasets.store import (
     remember_bytes,
     upload,
 )
-from planner.forecast.estimate import fetch_seconds
-from providers.agent.spec import File
-from providers.cloud.data_files import data_files, folder_of, index_files
-from providers.cloud.secrets import clouds_of, references
-from providers.errors import BadRequestError
-from providers.stores.urls import bucket_address
-from workloads.addresses import shown_address
-from workloads.durations import format_duration
-from workloads.job import DataName, DataSpec, TrainingJob
-from workloads.pretrained import weights_address
+from trainplan.planner.forecast.estimate import fetch_seconds
+from trainplan.providers.agent.spec import File
+from trainplan.providers.cloud.data_files import data_files, folder_of, index_files
+from trainplan.providers.cloud.secrets import clouds_of, references
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores.urls import bucket_address
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.job import DataName, DataSpec, TrainingJob
+from trainplan.workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
-    from providers.base import ProviderSettings
-    from providers.stores.store import ObjectStore
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.providers.base import ProviderSettings
+    from trainplan.providers.stores.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

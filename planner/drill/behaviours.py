@@ -3,7 +3,7 @@ machine: in the words of those pages, which tests/contract/test_fidelity.py comp
 
 from __future__ import annotations
 
-from planner.drill.steps import Step
+from trainplan.planner.drill.steps import Step
 
 _TIMER = "sim: the machine's own timer ends it at its deadline whatever its client does"
 

@@ -8,22 +8,22 @@ from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner import __version__
-from planner.drill.ends import keys_of, ours, try_ends
-from planner.drill.first import try_first
-from planner.drill.limits import EXTRAS_USD_PER_HOUR, MOST_MINUTES, job
-from planner.drill.probes import try_probes
-from planner.drill.redaction import redacted
-from planner.drill.result import DrillResult, without_secrets
-from planner.drill.sheet import BrokenOffError
-from planner.drill.timers import try_timers
-from planner.drill.vendor_money import clear_alarm, try_vendor_money
-from planner.errors import TeardownUnverifiedError
-from planner.runs.run import Phase, Run
+from trainplan.planner import __version__
+from trainplan.planner.drill.ends import keys_of, ours, try_ends
+from trainplan.planner.drill.first import try_first
+from trainplan.planner.drill.limits import EXTRAS_USD_PER_HOUR, MOST_MINUTES, job
+from trainplan.planner.drill.probes import try_probes
+from trainplan.planner.drill.redaction import redacted
+from trainplan.planner.drill.result import DrillResult, without_secrets
+from trainplan.planner.drill.sheet import BrokenOffError
+from trainplan.planner.drill.timers import try_timers
+from trainplan.planner.drill.vendor_money import clear_alarm, try_vendor_money
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
-    from planner.drill.tools import Tools
-    from planner.runs.targets import Target
+    from trainplan.planner.drill.tools import Tools
+    from trainplan.planner.runs.targets import Target
 
 DIGEST = job(timedelta(minutes=1), Decimal(1)).digest()
 """The digest of the job of every drill; it identifies a drill's runs in the journal."""

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.drill.sheet import FailedError, SkippedError
-from planner.drill.steps import Step
-from planner.runs.provider_clock import tells_time
-from planner.runs.sweeping.sweep import Fate, Sweep, look
-from providers.base import InstanceRef, InstanceState, OwnedResource
-from providers.errors import InstanceNotFoundError
+from trainplan.planner.drill.sheet import FailedError, SkippedError
+from trainplan.planner.drill.steps import Step
+from trainplan.planner.runs.provider_clock import tells_time
+from trainplan.planner.runs.sweeping.sweep import Fate, Sweep, look
+from trainplan.providers.base import InstanceRef, InstanceState, OwnedResource
+from trainplan.providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
-    from planner.drill.tools import Tools
-    from planner.runs.run import Run
+    from trainplan.planner.drill.tools import Tools
+    from trainplan.planner.runs.run import Run
 
 GONE_PATIENCE = timedelta(minutes=3)
 _Key = tuple[str, str, str]

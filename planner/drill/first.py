@@ -7,17 +7,17 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.drill.limits import NAME
-from planner.drill.sheet import FailedError, SkippedError
-from planner.drill.steps import MACHINES, Step
-from planner.runs.directory.run_directory import newest_checkpoint, status_of
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import InstanceRef, InstanceState
-from providers.errors import InstanceNotFoundError, ProviderError
-from workloads.durations import format_duration
+from trainplan.planner.drill.limits import NAME
+from trainplan.planner.drill.sheet import FailedError, SkippedError
+from trainplan.planner.drill.steps import MACHINES, Step
+from trainplan.planner.runs.directory.run_directory import newest_checkpoint, status_of
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import InstanceRef, InstanceState
+from trainplan.providers.errors import InstanceNotFoundError, ProviderError
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.drill.tools import Tools
+    from trainplan.planner.drill.tools import Tools
 
 
 def try_first(tools: Tools) -> Run | None:

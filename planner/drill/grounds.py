@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from planner.drill.behaviours import SETTLES, way_of
-from planner.drill.result import DrillResult, Verdict, read_result, write_result
-from planner.errors import BadInputError
-from providers.registry import is_simulated
+from trainplan.planner.drill.behaviours import SETTLES, way_of
+from trainplan.planner.drill.result import DrillResult, Verdict, read_result, write_result
+from trainplan.planner.errors import BadInputError
+from trainplan.providers.registry import is_simulated
 
 FOLDER = Path("docs") / "drills"
 

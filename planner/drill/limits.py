@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 
-from planner.errors import NothingLeftError
-from planner.runs.targets import Target, cost_of
-from pricing.devices import CPU_DEVICE
-from pricing.money import format_usd
-from workloads.job import TrainingJob
+from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.runs.targets import Target, cost_of
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.money import format_usd
+from trainplan.workloads.job import TrainingJob
 
 # docs/drill.md promises these two as the most.
 MOST_MINUTES = 45

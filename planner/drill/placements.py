@@ -9,21 +9,21 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.drill.limits import job
-from planner.errors import NothingLeftError, ThisMachineError
-from planner.forecast.estimate import run_usage
-from planner.runs.journal.locks import RunLocks
-from planner.runs.targets import Target
-from pricing.cost import ProviderRates, attached_per_hour
-from pricing.devices import CPU_DEVICE
-from pricing.offers import Market, Offer, OfferQuery
-from providers.abilities import QuotaTeller, Refiner, RegionTeller
-from providers.base import RunId
-from providers.errors import ProviderError
+from trainplan.planner.drill.limits import job
+from trainplan.planner.errors import NothingLeftError, ThisMachineError
+from trainplan.planner.forecast.estimate import run_usage
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.cost import ProviderRates, attached_per_hour
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.abilities import QuotaTeller, Refiner, RegionTeller
+from trainplan.providers.base import RunId
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from planner.drill.tools import Tools
-    from providers.base import Provider
+    from trainplan.planner.drill.tools import Tools
+    from trainplan.providers.base import Provider
 
 LEAST_MEMORY_GIB = 3.5
 """TensorFlow with the drill's net, the agent and the container engine."""

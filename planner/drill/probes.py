@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.drill.sheet import FailedError, SkippedError
-from planner.drill.steps import PROBES, Step
-from providers.abilities import Prober
-from providers.base import Check, PreflightState
+from trainplan.planner.drill.sheet import FailedError, SkippedError
+from trainplan.planner.drill.steps import PROBES, Step
+from trainplan.providers.abilities import Prober
+from trainplan.providers.base import Check, PreflightState
 
 if TYPE_CHECKING:
-    from planner.drill.tools import Tools
+    from trainplan.planner.drill.tools import Tools
 
 
 def try_probes(tools: Tools) -> None:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from planner.drill.redaction import is_clean, redacted
-from planner.drill.steps import PROVES, Step
-from planner.errors import BadInputError, StateError
-from providers.registry import PROVEN_CLOUDS, is_simulated
+from trainplan.planner.drill.redaction import is_clean, redacted
+from trainplan.planner.drill.steps import PROVES, Step
+from trainplan.planner.errors import BadInputError, StateError
+from trainplan.providers.registry import PROVEN_CLOUDS, is_simulated
 
 MOST_BYTES = 200_000
 _WORD = r"^[A-Za-z0-9\[][A-Za-z0-9._+ ()\[\]-]{0,60}$"

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.drill.behaviours import behaviours
-from planner.drill.result import StepResult, Verdict
-from planner.drill.steps import PROVES, Step
-from planner.errors import PlanError
-from providers.errors import ProviderError
+from trainplan.planner.drill.behaviours import behaviours
+from trainplan.planner.drill.result import StepResult, Verdict
+from trainplan.planner.drill.steps import PROVES, Step
+from trainplan.planner.errors import PlanError
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
+    from trainplan.planner.clock import Clock
 
 
 class FailedError(Exception):
@@ -31,7 +31,7 @@ class BrokenOffError(BaseException):
 
 class Sheet:
     """One drill's results, each told as it comes in. `way` is how it comes to its machines
-    (planner.drill.behaviours.way_of)."""
+    (trainplan.planner.drill.behaviours.way_of)."""
 
     def __init__(self, way: str, clock: Clock, tell: Callable[[StepResult], None]) -> None:
         self._way = way

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from planner.drill.limits import CLOUD_TIMER_AHEAD, LATE, LEAST_AHEAD
-from planner.drill.sheet import FailedError, SkippedError
-from planner.drill.steps import MACHINES, Step
-from planner.drill.tools import Tools, cloud_timer_only, own_timer_only
-from planner.runs.directory.progress import story_of
-from planner.runs.directory.run_directory import newest_checkpoint, status_of
-from planner.runs.run import Run
-from providers.abilities import Resolver
-from providers.base import InstanceRef, InstanceState
-from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
-from workloads.durations import format_duration
+from trainplan.planner.drill.limits import CLOUD_TIMER_AHEAD, LATE, LEAST_AHEAD
+from trainplan.planner.drill.sheet import FailedError, SkippedError
+from trainplan.planner.drill.steps import MACHINES, Step
+from trainplan.planner.drill.tools import Tools, cloud_timer_only, own_timer_only
+from trainplan.planner.runs.directory.progress import story_of
+from trainplan.planner.runs.directory.run_directory import newest_checkpoint, status_of
+from trainplan.planner.runs.run import Run
+from trainplan.providers.abilities import Resolver
+from trainplan.providers.base import InstanceRef, InstanceState
+from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
+from trainplan.workloads.durations import format_duration
 
 EARLY = timedelta(seconds=30)
 """How much sooner than its time a timer may end a machine: clocks differ."""

@@ -8,26 +8,26 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.clock import Clock
-from planner.drill.limits import Limits, job
-from planner.drill.sheet import BrokenOffError, FailedError, Sheet, SkippedError
-from planner.errors import PlanError, UnknownRunError
-from planner.home.client import Client
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.executor import Detached
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.records import request_from_record
-from planner.runs.proposal.live_prices import Watchful
-from planner.runs.run import Phase, Run
-from planner.runs.runner import Runner, request_for
-from planner.runs.targets import Target
-from planner.settings import Settings
-from providers.base import LaunchRequest, Provider, RunId, RunStore
-from providers.errors import ProviderError
-from providers.values import OwnEnds
+from trainplan.planner.clock import Clock
+from trainplan.planner.drill.limits import Limits, job
+from trainplan.planner.drill.sheet import BrokenOffError, FailedError, Sheet, SkippedError
+from trainplan.planner.errors import PlanError, UnknownRunError
+from trainplan.planner.home.client import Client
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.records import request_from_record
+from trainplan.planner.runs.proposal.live_prices import Watchful
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.runs.targets import Target
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import LaunchRequest, Provider, RunId, RunStore
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.values import OwnEnds
 
 if TYPE_CHECKING:
-    from planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.execution.create import MakeRequest
 
 END_PATIENCE = timedelta(minutes=12)
 """How long a drill sees to the end of one of its runs before it says that something may be left."""
@@ -35,7 +35,8 @@ TRAINS_ON = timedelta(hours=1)
 """How long after its deadline the trainer of a machine would go on whose timers are watched one at a time."""
 OWN_TIMER_AFTER = timedelta(minutes=25)
 """How long after its deadline a machine ends itself that the cloud is to end: later than any timer of a cloud may come
-(5 minutes after the deadline, and planner.drill.limits.LATE), and soon, should the drill have died before that was set.
+(5 minutes after the deadline, and trainplan.planner.drill.limits.LATE), and soon, should the drill have died before
+that was set.
 """
 
 

@@ -8,18 +8,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.drill.sheet import FailedError, SkippedError, words
-from planner.drill.steps import Step
-from planner.errors import StateError
-from providers.abilities import SetUp
-from providers.cloud.alarm import Alarm, Alarms
-from providers.cloud.invoice import Invoices
-from providers.errors import BadRequestError, PermissionDeniedError
+from trainplan.planner.drill.sheet import FailedError, SkippedError, words
+from trainplan.planner.drill.steps import Step
+from trainplan.planner.errors import StateError
+from trainplan.providers.abilities import SetUp
+from trainplan.providers.cloud.alarm import Alarm, Alarms
+from trainplan.providers.cloud.invoice import Invoices
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.drill.tools import Tools
+    from trainplan.planner.drill.tools import Tools
 
 AMOUNT = Decimal(1_000_000)
 """The amount of the drill's alarm, in the account's currency: no account reaches it, so that no mail is sent, and an

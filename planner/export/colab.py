@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planner.export.export_files import ExportFiles, Sealed
-from planner.export.session_plan import SessionPlan, exported_job
-from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
-from workloads.sessions.session import JOB, PLAN
+from trainplan.planner.export.export_files import ExportFiles, Sealed
+from trainplan.planner.export.session_plan import SessionPlan, exported_job
+from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
+from trainplan.workloads.sessions.session import JOB, PLAN
 
 DRIVE = "/content/drive/MyDrive"
 NOTEBOOK = "train.ipynb"
@@ -82,7 +82,7 @@ def _cell(name: str, title: str, function: str, folder: str) -> dict[str, Any]:
         "\n"
         '    drive.mount("/content/drive")\n'
         f'sys.path.insert(0, os.path.join(FOLDER, "{WHEEL}"))\n'
-        "from workloads.sessions import colab\n"
+        "from trainplan.workloads.sessions import colab\n"
         "\n"
         f"colab.{function}(FOLDER)"
     )

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from planner.errors import BadInputError
-from planner.planning.own_networks import check_exported
-from providers.cloud.trainer_wheel import pinned, wheel_bytes
-from workloads.job import Framework, TrainingJob
-from workloads.pretrained import weights_address, weights_file
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.own_networks import check_exported
+from trainplan.providers.cloud.trainer_wheel import pinned, wheel_bytes
+from trainplan.workloads.job import Framework, TrainingJob
+from trainplan.workloads.pretrained import weights_address, weights_file
 
 JOB, WHEEL, REQUIREMENTS = "job.json", "trainer.whl", "requirements.txt"
 PORT = 29_400
@@ -106,7 +106,7 @@ def _check(job: TrainingJob, engine: Engine) -> None:
 
 def _trainer(job: TrainingJob, here: str, run_dir: str) -> str:
     """The command of one machine. A run that begins again goes on from its newest checkpoint."""
-    words = ("python", "-P", "-m", "workloads.trainer", "--job", f"{here}/{JOB}", "--run-dir", run_dir)
+    words = ("python", "-P", "-m", "trainplan.workloads.trainer", "--job", f"{here}/{JOB}", "--run-dir", run_dir)
     command = shlex.join((*words, "--attempt", "1", "--data-dir", f"{run_dir}/data"))
     if job.constraints.deadline is None:
         return command

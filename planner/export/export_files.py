@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from planner.datasets.pack import Item, grouped, pack
-from planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.datasets.pack import Item, grouped, pack
+from trainplan.planner.errors import BadInputError, ThisMachineError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
-from planner.export.export_files import ExportFiles
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.export_files import ExportFiles
 
 if TYPE_CHECKING:
-    from planner.export.machine_job import MachineJob
+    from trainplan.planner.export.machine_job import MachineJob
 
 SCRIPT = "train.sh"
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,41}")

@@ -8,12 +8,12 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
-from planner.export.export_files import ExportFiles
-from workloads.terminal_text import has_control_characters
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.export_files import ExportFiles
+from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
-    from planner.export.machine_job import MachineJob
+    from trainplan.planner.export.machine_job import MachineJob
 
 REQUEST, SCRIPT = "create-instance.json", "start-up.sh"
 _FOLDER = "/trainplan"

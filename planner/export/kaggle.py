@@ -10,11 +10,11 @@ import json
 import re
 import shlex
 
-from planner.errors import BadInputError
-from planner.export.export_files import ExportFiles, Images, Sealed
-from planner.export.session_plan import SessionPlan, exported_job
-from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
-from workloads.sessions.session import JOB, PLAN
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.export_files import ExportFiles, Images, Sealed
+from trainplan.planner.export.session_plan import SessionPlan, exported_job
+from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
+from trainplan.workloads.sessions.session import JOB, PLAN
 
 SCRIPT, KERNEL, DATA_SET = "train.py", "kernel-metadata.json", "dataset-metadata.json"
 FIRST, EVEN, ODD = "session-1", "session-even", "session-odd"
@@ -31,7 +31,7 @@ wheel = next(Path("/kaggle/input").rglob("{WHEEL}"), None)
 if wheel is None:
     sys.exit("the data set with the trainer is not attached: create it with the commands that plan export printed")
 sys.path.insert(0, str(wheel))
-from workloads.sessions import kaggle
+from trainplan.workloads.sessions import kaggle
 
 sys.exit(kaggle.train())
 """

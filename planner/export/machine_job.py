@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from planner.errors import BadInputError
-from planner.export.export_files import Images
-from planner.export.session_plan import MachineTime, exported_job
-from providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
-from workloads.job import TrainingJob
-from workloads.sessions.needed import STOP_BEFORE_SECONDS
-from workloads.sessions.session import JOB
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.export_files import Images
+from trainplan.planner.export.session_plan import MachineTime, exported_job
+from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sessions.needed import STOP_BEFORE_SECONDS
+from trainplan.workloads.sessions.session import JOB
 
 REQUIREMENTS = "requirements.txt"
 _SPARE = 1.5
@@ -62,7 +62,7 @@ class MachineJob:
         here, data = shlex.quote(folder), "/tmp/trainplan-data"
         unpack = f'mkdir -p {data} && for one in {here}/images-*.bin; do tar -x -f "$one" -C {data}; done'
         train = (
-            f"exec /opt/trainplan/bin/python -P -m workloads.trainer --job {here}/{JOB} "
+            f"exec /opt/trainplan/bin/python -P -m trainplan.workloads.trainer --job {here}/{JOB} "
             f"--run-dir {shlex.quote(run_dir)} --attempt 1 --data-dir {data} --deadline-unix "
             f'"$((began + {self.limit_seconds} - {STOP_BEFORE_SECONDS:.0f}))"'
         )

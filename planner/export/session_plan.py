@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.datasets.pack import scan
-from planner.datasets.storage_costs import format_bytes
-from planner.errors import BadInputError
-from planner.export.export_files import Images
-from planner.forecast.free_sessions import checkpoint_bytes, kept_bytes
-from planner.planning.own_networks import check_exported
-from pricing.free_places import FreePlace
-from providers.cloud.trainer_wheel import WHEEL
-from workloads.job import Framework, TrainingJob
-from workloads.pretrained import weights_address, weights_file
-from workloads.sessions.needed import SessionRules, sessions_needed
-from workloads.sessions.session import JOB
-from workloads.terms import DataName
+from trainplan.planner.datasets.pack import scan
+from trainplan.planner.datasets.storage_costs import format_bytes
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.export_files import Images
+from trainplan.planner.forecast.free_sessions import checkpoint_bytes, kept_bytes
+from trainplan.planner.planning.own_networks import check_exported
+from trainplan.pricing.free_places import FreePlace
+from trainplan.providers.cloud.trainer_wheel import WHEEL
+from trainplan.workloads.job import Framework, TrainingJob
+from trainplan.workloads.pretrained import weights_address, weights_file
+from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
+from trainplan.workloads.sessions.session import JOB
+from trainplan.workloads.terms import DataName
 
 _GB = 10**9
 _HOUR = 3600.0

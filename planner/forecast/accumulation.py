@@ -6,17 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import Workload, device_kind, uses_xla
-from planner.forecast.machines import machines_of
-from planner.forecast.memory import usable_memory
-from planner.forecast.plan import Reason, RejectionKey
-from pricing.devices import Device, cores_of
-from workloads.memory import accumulation
+from trainplan.planner.forecast.estimate import Workload, device_kind, uses_xla
+from trainplan.planner.forecast.machines import machines_of
+from trainplan.planner.forecast.memory import usable_memory
+from trainplan.planner.forecast.plan import Reason, RejectionKey
+from trainplan.pricing.devices import Device, cores_of
+from trainplan.workloads.memory import accumulation
 
 if TYPE_CHECKING:
-    from pricing.catalog import RentalPlacements
-    from pricing.offers import Rental
-    from workloads.runtimes import ChosenSoftware
+    from trainplan.pricing.catalog import RentalPlacements
+    from trainplan.pricing.offers import Rental
+    from trainplan.workloads.runtimes import ChosenSoftware
 
 # More parts than this are no help: the job asks for another machine or a smaller batch.
 MOST_PARTS = 1_024

@@ -8,20 +8,20 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.forecast.accumulation import parts_text
-from planner.forecast.estimate import device_kind
-from planner.forecast.free_sessions import free_line
-from planner.forecast.plan import Candidate, Choice, MachineEstimate
-from planner.throughput.values import Basis
-from pricing.devices import cores_of, device_text
-from pricing.money import format_usd, from_micro, to_micro
-from workloads.durations import format_duration
-from workloads.terms import Objective, Precision
+from trainplan.planner.forecast.accumulation import parts_text
+from trainplan.planner.forecast.estimate import device_kind
+from trainplan.planner.forecast.free_sessions import free_line
+from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import cores_of, device_text
+from trainplan.pricing.money import format_usd, from_micro, to_micro
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.terms import Objective, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workloads.job import TrainingJob  # noqa: TC004  no annotation is looked at, and importing it takes long
+    from trainplan.workloads.job import TrainingJob  # noqa: TC004  no annotation is looked at, and importing it takes long
 
 
 # Someone who waits this long for nothing will not mind; beyond it, renting is worth a thought.

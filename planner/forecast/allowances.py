@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import NamedTuple
 
-from providers.registry import CLUSTER
+from trainplan.providers.registry import CLUSTER
 
 # From the request to a machine that can start a container, in seconds: middle of the ranges for CPU hosts
 # (1 min), GPU hosts with a driver in the image (2-3 min) and TPU hosts (5-10 min) that were reported in 2022-2026

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.forecast.obtainability import expected_search
-from planner.forecast.plan import Candidate, Estimate
+from trainplan.planner.forecast.obtainability import expected_search
+from trainplan.planner.forecast.plan import Candidate, Estimate
 
 if TYPE_CHECKING:
-    from planner.forecast.queue_wait import QueueWait
-    from pricing.obtainability import Obtainability
-    from pricing.offers import Placement
+    from trainplan.planner.forecast.queue_wait import QueueWait
+    from trainplan.pricing.obtainability import Obtainability
+    from trainplan.pricing.offers import Placement
 
 
 def at_placement(

@@ -11,31 +11,31 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.accumulation import can_accumulate
-from planner.forecast.allowances import allowances
-from planner.forecast.at_placement import at_placement
-from planner.forecast.estimate import Around, Workload, estimate
-from planner.forecast.free_sessions import in_sessions, lacks_room
-from planner.forecast.machines import LeftOut, machines_of, on_several
-from planner.forecast.memory import memory_need
-from planner.forecast.obtainability import Obtainabilities, elsewhere_micro
-from planner.forecast.plan import Candidate, Choice, Estimate, Reason, RejectionKey, paid_by_credit
-from pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
-from pricing.money import to_micro
-from pricing.obtainability import MachinePlacement
-from pricing.offers import LifecycleState, Market, Placement, Rental
-from providers.cloud.images import Hardware, has_no_image, unproven_host
-from workloads.runtimes import ChosenSoftware, runtime_of
-from workloads.terms import Framework, Objective
+from trainplan.planner.forecast.accumulation import can_accumulate
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.at_placement import at_placement
+from trainplan.planner.forecast.estimate import Around, Workload, estimate
+from trainplan.planner.forecast.free_sessions import in_sessions, lacks_room
+from trainplan.planner.forecast.machines import LeftOut, machines_of, on_several
+from trainplan.planner.forecast.memory import memory_need
+from trainplan.planner.forecast.obtainability import Obtainabilities, elsewhere_micro
+from trainplan.planner.forecast.plan import Candidate, Choice, Estimate, Reason, RejectionKey, paid_by_credit
+from trainplan.pricing.devices import CPU_DEVICE, MOST_DATA_DISK_GIB, Device, cores_of, data_disk_gib
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.pricing.offers import LifecycleState, Market, Placement, Rental
+from trainplan.providers.cloud.images import Hardware, has_no_image, unproven_host
+from trainplan.workloads.runtimes import ChosenSoftware, runtime_of
+from trainplan.workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
-    from planner.forecast.queue_wait import QueueWait
-    from planner.throughput.values import Throughput
-    from pricing.catalog import RentalPlacements
-    from pricing.cost import ProviderRates
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.queue_wait import QueueWait
+    from trainplan.planner.throughput.values import Throughput
+    from trainplan.pricing.catalog import RentalPlacements
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.workloads.job import TrainingJob
 
-# A launch gives a run without a deadline no more than that either (planner.runs.runner.LONGEST_PATIENCE).
+# A launch gives a run without a deadline no more than that either (trainplan.planner.runs.runner.LONGEST_PATIENCE).
 LONGEST = timedelta(days=30)
 
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
-from planner.forecast.feeding import Feed, feed_images_per_second, pace
-from planner.forecast.interruption import checkpoint_count
-from planner.forecast.plan import Estimate
-from planner.forecast.script_work import capped_on
-from planner.forecast.side_costs import RegionClasses, SideCosts
-from planner.forecast.spot import (
+from trainplan.planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
+from trainplan.planner.forecast.feeding import Feed, feed_images_per_second, pace
+from trainplan.planner.forecast.interruption import checkpoint_count
+from trainplan.planner.forecast.plan import Estimate
+from trainplan.planner.forecast.script_work import capped_on
+from trainplan.planner.forecast.side_costs import RegionClasses, SideCosts
+from trainplan.planner.forecast.spot import (
     CHECKPOINT_BYTES_PER_SECOND,
     Checkpoints,
     SpotRate,
@@ -24,25 +24,25 @@ from planner.forecast.spot import (
     spot_time,
     with_checkpoints,
 )
-from planner.forecast.sweep import SweepWork
-from planner.forecast.times import RunTime
-from planner.forecast.whole_run import whole_run_half_width, widened
-from planner.throughput.values import Basis
-from pricing.cost import ProviderRates, RunUsage
-from pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
-from pricing.offers import Market, Rental
-from workloads.hold_out import test_every
-from workloads.memory import footprint
-from workloads.pretrained import published_weights, weights_address
-from workloads.sweep import planned_images
-from workloads.terms import DataName, Framework
+from trainplan.planner.forecast.sweep import SweepWork
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.forecast.whole_run import whole_run_half_width, widened
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.cost import ProviderRates, RunUsage
+from trainplan.pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
+from trainplan.pricing.offers import Market, Rental
+from trainplan.workloads.hold_out import test_every
+from trainplan.workloads.memory import footprint
+from trainplan.workloads.pretrained import published_weights, weights_address
+from trainplan.workloads.sweep import planned_images
+from trainplan.workloads.terms import DataName, Framework
 
 if TYPE_CHECKING:
-    from planner.throughput.values import Throughput
-    from pricing.money import Billing
-    from workloads.graph import Graph
-    from workloads.job import TrainingJob
-    from workloads.runtimes import ChosenSoftware
+    from trainplan.planner.throughput.values import Throughput
+    from trainplan.pricing.money import Billing
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.runtimes import ChosenSoftware
 
 # Charged from the moment that the machine is there, not from the request: charges for nodes of the Cloud TPU API accrue
 # while they are READY (https://cloud.google.com/tpu/pricing, read 2026-11-22).

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from workloads.memory import GIB
-from workloads.terms import DataName
+from trainplan.workloads.memory import GIB
+from trainplan.workloads.terms import DataName
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 # Seconds of one core for one JPEG through the trainer's pipeline: a part for the call, one for each stored pixel
 # (decoding), one for each pixel of the result (resizing, antialiased). benchmarks/feeding.py, tensorflow 2.21.0, one

@@ -11,22 +11,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import device_kind, more_weights
-from planner.forecast.plan import Estimate, Reason, Sessions
-from pricing.free_places import free_place
-from workloads.durations import format_duration
-from workloads.memory import optimizer_slots
-from workloads.sessions.needed import SessionRules, sessions_needed
+from trainplan.planner.forecast.estimate import device_kind, more_weights
+from trainplan.planner.forecast.plan import Estimate, Reason, Sessions
+from trainplan.pricing.free_places import free_place
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.memory import optimizer_slots
+from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from planner.forecast.estimate import Workload
-    from planner.forecast.plan import Candidate
-    from planner.forecast.times import RunTime
-    from pricing.free_places import FreePlace
-    from pricing.offers import Rental
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.estimate import Workload
+    from trainplan.planner.forecast.plan import Candidate
+    from trainplan.planner.forecast.times import RunTime
+    from trainplan.pricing.free_places import FreePlace
+    from trainplan.pricing.offers import Rental
+    from trainplan.workloads.job import TrainingJob
 
 MOST_ADVISED = 3
 """Somebody who starts a notebook more often than that has a job for a rented machine."""

@@ -263,7 +263,7 @@ def ends(run: InterruptibleRun, placement: SpotPlacement, expected: ExpectedRun,
 
     Two independent spreads: that of the work, in proportion to what the expectation grows by, and that of the
     interruptions, as if normal. No run takes less than an undisturbed one. How near it comes to
-    planner.forecast.simulate: docs/adr/0008-spot-expectation.md.
+    trainplan.planner.forecast.simulate: docs/adr/0008-spot-expectation.md.
     """
     if not math.isfinite(expected.wall_seconds):
         never = Ends(math.inf, math.inf)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.devices import device_text
-from pricing.offers import Market
-from workloads.job_changes import changed_job
-from workloads.job_mistakes import JobFileError
-from workloads.key_changes import Change
-from workloads.terms import Precision, Preset
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.offers import Market
+from trainplan.workloads.job_changes import changed_job
+from trainplan.workloads.job_mistakes import JobFileError
+from trainplan.workloads.key_changes import Change
+from trainplan.workloads.terms import Precision, Preset
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import Candidate
+    from trainplan.workloads.job import TrainingJob
 
 _BY_DEPTH = (Preset.VGG11, Preset.VGG13, Preset.VGG16, Preset.VGG19)
 _POOLED = 32

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from planner.forecast.choose import Filters, unwanted
-from pricing.offers import LifecycleState, Rental
+from trainplan.planner.forecast.choose import Filters, unwanted
+from trainplan.pricing.offers import LifecycleState, Rental
 
 if TYPE_CHECKING:
-    from pricing.catalog import RentalPlacements
+    from trainplan.pricing.catalog import RentalPlacements
 
 HOW = "plan estimate --include-retired shows what is retired, plan launch --allow-retired takes it"
 

@@ -13,22 +13,22 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.at_placement import at_placement
-from planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
-from planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
-from planner.forecast.side_costs import SideCosts
-from planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
-from planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
-from pricing.devices import CPU_DEVICE, cores_of
-from pricing.networks import network_of
-from pricing.offers import Market, Rental
-from providers.registry import CLUSTER
+from trainplan.planner.forecast.at_placement import at_placement
+from trainplan.planner.forecast.estimate import Workload, apply_feed, device_kind, free_seconds, rented_time
+from trainplan.planner.forecast.plan import Candidate, Estimate, Group, MemoryNeed, RankedOffer, Reason
+from trainplan.planner.forecast.side_costs import SideCosts
+from trainplan.planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
+from trainplan.planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
+from trainplan.pricing.devices import CPU_DEVICE, cores_of
+from trainplan.pricing.networks import network_of
+from trainplan.pricing.offers import Market, Rental
+from trainplan.providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from planner.forecast.times import RunTime
-    from planner.throughput.values import Throughput
-    from pricing.cost import RunUsage
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.times import RunTime
+    from trainplan.planner.throughput.values import Throughput
+    from trainplan.pricing.cost import RunUsage
+    from trainplan.workloads.job import TrainingJob
 
 OFFERS = 3
 """How many of the best-ranked machines are shown in several numbers."""

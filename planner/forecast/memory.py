@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from planner.forecast.plan import MemoryNeed
-from pricing.devices import CPU_DEVICE, Architecture, Device, UsableMemory, cores_of
-from workloads.memory import FRAMEWORK_BYTES, GIB
-from workloads.terms import Framework
+from trainplan.planner.forecast.plan import MemoryNeed
+from trainplan.pricing.devices import CPU_DEVICE, Architecture, Device, UsableMemory, cores_of
+from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from planner.forecast.estimate import Workload
-    from pricing.offers import Rental
-    from workloads.runtimes import ChosenSoftware
+    from trainplan.planner.forecast.estimate import Workload
+    from trainplan.pricing.offers import Rental
+    from trainplan.workloads.runtimes import ChosenSoftware
 
 
 def usable_memory(

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pricing.money import format_usd, from_micro, to_micro
-from workloads.durations import format_duration
+from trainplan.pricing.money import format_usd, from_micro, to_micro
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.choose import Filters
-    from planner.forecast.plan import Candidate
+    from trainplan.planner.forecast.choose import Filters
+    from trainplan.planner.forecast.plan import Candidate
 
 
 def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from statistics import median
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.obtainability import (
+from trainplan.pricing.obtainability import (
     UNKNOWN,
     Evidence,
     MachinePlacement,
@@ -24,12 +24,13 @@ from pricing.obtainability import (
 )
 
 if TYPE_CHECKING:
-    from planner.forecast.times import RunTime
-    from pricing.offers import Placement, Rental
+    from trainplan.planner.forecast.times import RunTime
+    from trainplan.pricing.offers import Placement, Rental
 
 PAUSES = (timedelta(minutes=15), timedelta(minutes=30))
-"""Between the create requests at one placement: as a launch pauses (planner.runs.decision.search; a test holds the two
-together). That a run goes elsewhere after three is assumed: a launch asks its next placement after each."""
+"""Between the create requests at one placement: as a launch pauses (trainplan.planner.runs.decision.search; a test
+holds the two together). That a run goes elsewhere after three is assumed: a launch asks its next placement after
+each."""
 _END = 0.1
 """P90: what happens more rarely is beyond the interval."""
 

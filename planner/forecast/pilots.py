@@ -14,11 +14,11 @@ from itertools import combinations
 from statistics import NormalDist, fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.values import Basis
+from trainplan.planner.throughput.values import Basis
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import RankedOffer
-    from planner.throughput.values import Throughput
+    from trainplan.planner.forecast.plan import RankedOffer
+    from trainplan.planner.throughput.values import Throughput
 
 MOST_PILOTS = 5
 """More would take longer than most people wait, and each has less to tell."""

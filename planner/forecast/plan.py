@@ -11,29 +11,29 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.allowances import Allowances
-from planner.forecast.feeding import Feed
-from planner.forecast.obtainability import ExpectedSearch
-from planner.forecast.queue_wait import QueueWait
-from planner.forecast.side_costs import SideCosts
-from planner.forecast.spot import SpotTime
-from planner.forecast.times import RunTime
-from planner.throughput.machines import Network
-from planner.throughput.values import Throughput
-from pricing.money import from_micro, to_micro
-from pricing.obtainability import UNKNOWN, Obtainability
-from pricing.offers import Offer, Placement, Rental
-from pricing.offers import Quote as PlacementPrice
-from pricing.planning import AS_LISTED, PriceSpread
-from providers.cloud.images import table
-from workloads.memory import GIB, is_tight
-from workloads.runtimes import ChosenSoftware
+from trainplan.planner.forecast.allowances import Allowances
+from trainplan.planner.forecast.feeding import Feed
+from trainplan.planner.forecast.obtainability import ExpectedSearch
+from trainplan.planner.forecast.queue_wait import QueueWait
+from trainplan.planner.forecast.side_costs import SideCosts
+from trainplan.planner.forecast.spot import SpotTime
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.throughput.machines import Network
+from trainplan.planner.throughput.values import Throughput
+from trainplan.pricing.money import from_micro, to_micro
+from trainplan.pricing.obtainability import UNKNOWN, Obtainability
+from trainplan.pricing.offers import Offer, Placement, Rental
+from trainplan.pricing.offers import Quote as PlacementPrice
+from trainplan.pricing.planning import AS_LISTED, PriceSpread
+from trainplan.providers.cloud.images import table
+from trainplan.workloads.memory import GIB, is_tight
+from trainplan.workloads.runtimes import ChosenSoftware
 
 if TYPE_CHECKING:
-    from pricing.cost import RunCost
-    from pricing.devices import UsableMemory
-    from pricing.free_places import FreePlace
-    from workloads.job import TrainingJob
+    from trainplan.pricing.cost import RunCost
+    from trainplan.pricing.devices import UsableMemory
+    from trainplan.pricing.free_places import FreePlace
+    from trainplan.workloads.job import TrainingJob
 
 
 class MemoryNeed(NamedTuple):

@@ -7,15 +7,15 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from pricing.grades import Market, PriceGrade, is_old
-from pricing.money import format_usd, format_usd_per_hour
-from pricing.own_rates import hours_text
-from pricing.planning import PlannedAs
-from pricing.sources import NEEDED_TO_READ
+from trainplan.pricing.grades import Market, PriceGrade, is_old
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.pricing.own_rates import hours_text
+from trainplan.pricing.planning import PlannedAs
+from trainplan.pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from pricing.offers import Offer, PriceStamp
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.pricing.offers import Offer, PriceStamp
 
 
 def price_text(offer: Offer, today: date) -> str:

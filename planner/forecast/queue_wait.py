@@ -10,11 +10,11 @@ from datetime import timedelta
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.durations import format_duration
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.times import RunTime
-    from providers.abilities import QueueAnswer
+    from trainplan.planner.forecast.times import RunTime
+    from trainplan.providers.abilities import QueueAnswer
 
 
 class QueueWait(NamedTuple):

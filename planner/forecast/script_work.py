@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.forecast.times import RunTime
-from planner.throughput.values import Basis, Throughput
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.throughput.values import Basis, Throughput
 
 if TYPE_CHECKING:
-    from planner.forecast.allowances import Allowances
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.allowances import Allowances
+    from trainplan.workloads.job import TrainingJob
 
 NOT_MEASURED = "not measured: plan pilot"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
-from pricing.cost import (
+from trainplan.pricing.cost import (
     AttachedRates,
     ProviderRates,
     RegionRates,
@@ -15,7 +15,7 @@ from pricing.cost import (
     run_cost,
     side_micro_usd,
 )
-from pricing.money import UsdPerHour
+from trainplan.pricing.money import UsdPerHour
 
 NOTHING_PER_HOUR = UsdPerHour(Decimal(0))
 

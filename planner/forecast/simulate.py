@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
+    from trainplan.planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
 
 DRAWS = 300
 """The 90 % quantile of that many is one between the 88 % and the 92 % quantile, two times in three."""

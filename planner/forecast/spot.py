@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.interruption import (
+from trainplan.planner.forecast.interruption import (
     Ends,
     ExpectedRun,
     InterruptibleRun,
@@ -19,12 +19,12 @@ from planner.forecast.interruption import (
     ends,
     expected_run,
 )
-from pricing.money import format_usd, from_micro
-from providers.registry import vendor
-from workloads.durations import format_duration
+from trainplan.pricing.money import format_usd, from_micro
+from trainplan.providers.registry import vendor
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.times import RunTime
+    from trainplan.planner.forecast.times import RunTime
 
 _HOUR = 3600.0
 _MONTH = 730 * _HOUR
@@ -143,7 +143,7 @@ def checkpoint_seconds(model_bytes: int) -> float:
 def with_checkpoints(plain: RunTime, checkpoints: Checkpoints) -> RunTime:
     """`plain`, with the writing of checkpoints in its training time: the run without interruptions.
 
-    As in `planner.forecast.interruption`, what comes after the training counts as work.
+    As in `trainplan.planner.forecast.interruption`, what comes after the training counts as work.
     """
     every, each, after = checkpoints.interval_seconds, checkpoints.seconds, plain.after.total_seconds()
     train, low, high = (
@@ -205,7 +205,7 @@ def spot_time(time: RunTime, rate: SpotRate, checkpoints: Checkpoints) -> SpotTi
 
 def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed: str) -> SpotTime:
     """The same with P10 and P90 of simulated runs, speed and interruptions drawn. Milliseconds: for rows shown."""
-    from planner.forecast.simulate import WorkRange, simulate  # only rows that are explained pay for it
+    from trainplan.planner.forecast.simulate import WorkRange, simulate  # only rows that are explained pay for it
 
     after = time.after.total_seconds()
     low, high = time.train_low.total_seconds() + after, time.train_high.total_seconds() + after

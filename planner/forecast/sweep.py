@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.throughput.values import Throughput
-from workloads.sweep import Rung, images_of_an_epoch, new_epochs, planned_epochs, rungs_for
+from trainplan.planner.throughput.values import Throughput
+from trainplan.workloads.sweep import Rung, images_of_an_epoch, new_epochs, planned_epochs, rungs_for
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Reason
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import Reason
+    from trainplan.workloads.job import TrainingJob
 
 
 class SweepWork:

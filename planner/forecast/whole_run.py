@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from planner.throughput.values import Throughput
+    from trainplan.planner.throughput.values import Throughput
 
 TOTALS = Path(__file__).parents[1] / "throughput" / "data" / "totals.json"
 """Written by `make fit` (scripts/fit/totals.py) from totals.csv beside it."""

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.home.computer import Computer, this_computer
+from trainplan.planner.home.computer import Computer, this_computer
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.settings import Settings
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
 
 FILE = "client.json"
 _FORMAT = 1

@@ -7,41 +7,41 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from planner.errors import BadInputError, NothingFitsError, NothingLeftError, ThisMachineError
-from planner.forecast.accumulation import brought_back
-from planner.forecast.advice import Findings, advice
-from planner.forecast.at_placement import at_placement
-from planner.forecast.choose import Filters, World, choose, fits, software_of, splits
-from planner.forecast.estimate import Workload
-from planner.forecast.lifecycle_notes import retired_line
-from planner.forecast.nearest import nearest_misses
-from planner.forecast.obtainability import Obtainabilities
-from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
-from planner.forecast.script_work import unmeasured
-from planner.planning.load import load_since, read_system
-from planner.planning.measured_scripts import with_measured_work
-from planner.planning.named_devices import quote_named_devices
-from planner.planning.own_measurements import load_measurements
-from planner.planning.processor import read_cpuinfo
-from planner.planning.ranked_offers import first_of_each, in_full, in_numbers
-from planner.planning.rented_measurements import TaughtPredictor
-from planner.planning.this_machine import Processor, quote_this_machine
-from planner.throughput.network_steps import MOST_UNKNOWN
-from planner.throughput.table import MissingTableError
-from planner.throughput.values import Basis, Question, Throughput
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.devices import CPU_DEVICE, UnknownDeviceError
-from pricing.free_places import free_providers
-from pricing.obtainability import Evidence, MachinePlacement, Obtainability, had_on_spot, shipped_notes
-from pricing.offers import LifecycleState, OfferQuery
-from pricing.own_prices import OwnPrices
-from pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
-from pricing.retired_places import retired_place
-from providers.cloud.regions import regions_of
-from providers.errors import BadRequestError, ProviderError
-from providers.hardware import this_machine
-from providers.registry import (
+from trainplan.planner.errors import BadInputError, NothingFitsError, NothingLeftError, ThisMachineError
+from trainplan.planner.forecast.accumulation import brought_back
+from trainplan.planner.forecast.advice import Findings, advice
+from trainplan.planner.forecast.at_placement import at_placement
+from trainplan.planner.forecast.choose import Filters, World, choose, fits, software_of, splits
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.lifecycle_notes import retired_line
+from trainplan.planner.forecast.nearest import nearest_misses
+from trainplan.planner.forecast.obtainability import Obtainabilities
+from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
+from trainplan.planner.forecast.script_work import unmeasured
+from trainplan.planner.planning.load import load_since, read_system
+from trainplan.planner.planning.measured_scripts import with_measured_work
+from trainplan.planner.planning.named_devices import quote_named_devices
+from trainplan.planner.planning.own_measurements import load_measurements
+from trainplan.planner.planning.processor import read_cpuinfo
+from trainplan.planner.planning.ranked_offers import first_of_each, in_full, in_numbers
+from trainplan.planner.planning.rented_measurements import TaughtPredictor
+from trainplan.planner.planning.this_machine import Processor, quote_this_machine
+from trainplan.planner.throughput.network_steps import MOST_UNKNOWN
+from trainplan.planner.throughput.table import MissingTableError
+from trainplan.planner.throughput.values import Basis, Question, Throughput
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.devices import CPU_DEVICE, UnknownDeviceError
+from trainplan.pricing.free_places import free_providers
+from trainplan.pricing.obtainability import Evidence, MachinePlacement, Obtainability, had_on_spot, shipped_notes
+from trainplan.pricing.offers import LifecycleState, OfferQuery
+from trainplan.pricing.own_prices import OwnPrices
+from trainplan.pricing.own_rates import OwnRateError, WithOwnRates, check_names, current_rates
+from trainplan.pricing.retired_places import retired_place
+from trainplan.providers.cloud.regions import regions_of
+from trainplan.providers.errors import BadRequestError, ProviderError
+from trainplan.providers.hardware import this_machine
+from trainplan.providers.registry import (
     CLUSTER,
     FACTORIES,
     SIMULATED,
@@ -52,25 +52,25 @@ from providers.registry import (
     rates_told_by,
     vendor,
 )
-from workloads.nearest import nearest_names, other_word, same_name
+from trainplan.workloads.nearest import nearest_names, other_word, same_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from planner.forecast.plan import MachineEstimate
-    from planner.forecast.queue_wait import QueueWait
-    from planner.planning.load import Reading
-    from planner.settings import Settings
-    from planner.throughput.predict import Predictor
-    from pricing.catalog import RentalPlacements
-    from pricing.cost import ProviderRates
-    from pricing.devices import Device, DeviceTable
-    from pricing.offer_source import OfferSource
-    from pricing.offers import Offer, Rental
-    from providers.base import Provider
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import MachineEstimate
+    from trainplan.planner.forecast.queue_wait import QueueWait
+    from trainplan.planner.planning.load import Reading
+    from trainplan.planner.settings import Settings
+    from trainplan.planner.throughput.predict import Predictor
+    from trainplan.pricing.catalog import RentalPlacements
+    from trainplan.pricing.cost import ProviderRates
+    from trainplan.pricing.devices import Device, DeviceTable
+    from trainplan.pricing.offer_source import OfferSource
+    from trainplan.pricing.offers import Offer, Rental
+    from trainplan.providers.base import Provider
+    from trainplan.workloads.job import TrainingJob
 
 
 class PlanQuery(NamedTuple):
@@ -118,7 +118,7 @@ def with_listed_offers(
     Raises BadInputError where the cluster was asked for and none is set up, ProviderError where one that was asked for
     does not answer or cannot be used.
     """
-    from pricing.offer_source import AddedOffers, GivenOffers
+    from trainplan.pricing.offer_source import AddedOffers, GivenOffers
 
     if query.providers == (SIMULATED,):
         simulated = rates_told_by(SIMULATED)
@@ -353,7 +353,7 @@ def _sized(job: TrainingJob, settings: Settings) -> TrainingJob:
     """The job with the size of its own data, where this computer knows it without asking anybody."""
     if job.data.name is not None or job.data.size_bytes is not None or job.script is not None:
         return job
-    from planner.datasets.store import known_bytes
+    from trainplan.planner.datasets.store import known_bytes
 
     size_bytes = known_bytes(job.data, settings.home)
     return (

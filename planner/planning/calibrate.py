@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from planner.planning.calibration import (
+from trainplan.planner.planning.calibration import (
     calibration_job,
     calibration_of,
     evidence_of,
@@ -14,18 +14,18 @@ from planner.planning.calibration import (
     newest,
     processor_key,
 )
-from planner.planning.own_measurements import MOST_OTHERS
-from planner.planning.own_rows import add_row
-from planner.planning.processor import cores_of, read_cpuinfo
-from planner.throughput.values import Basis
-from pricing.devices import CPU_DEVICE
+from trainplan.planner.planning.own_measurements import MOST_OTHERS
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.planning.processor import cores_of, read_cpuinfo
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import CPU_DEVICE
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import MachineEstimate
-    from planner.settings import Settings
-    from providers.base import Provider
-    from providers.hardware import HostHardware, MeasuredSpeed
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import MachineEstimate
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.base import Provider
+    from trainplan.providers.hardware import HostHardware, MeasuredSpeed
+    from trainplan.workloads.job import TrainingJob
 
 
 @runtime_checkable

@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.forecast.estimate import Workload
-from planner.planning.own_measurements import MOST_OTHERS
-from planner.planning.own_rows import load_rows
-from planner.throughput.values import Basis, Throughput
-from workloads.job import TrainingJob, job_from_json
-from workloads.terms import DataName
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.planning.own_measurements import MOST_OTHERS
+from trainplan.planner.planning.own_rows import load_rows
+from trainplan.planner.throughput.values import Basis, Throughput
+from trainplan.workloads.job import TrainingJob, job_from_json
+from trainplan.workloads.terms import DataName
 
 if TYPE_CHECKING:
-    from planner.planning.processor import Cores
-    from providers.hardware import HostHardware, MeasuredSpeed
+    from trainplan.planner.planning.processor import Cores
+    from trainplan.providers.hardware import HostHardware, MeasuredSpeed
 
 # Seconds that a step of a calibration may take at most by the model: eight of them within two seconds.
 STEP_SECONDS = 0.25

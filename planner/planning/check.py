@@ -9,17 +9,23 @@ from datetime import timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, TypeVar
 
-from pricing.money import format_usd_per_hour
-from pricing.offers import Offer
-from providers.abilities import Doctor, JobChecker, QuotaTeller, RegionTeller
-from providers.base import Check, Preflight, PreflightState, Provider
-from providers.cloud.sign_ins import how_to_sign_in
-from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, ProviderError
-from providers.registry import is_here, names
+from trainplan.pricing.money import format_usd_per_hour
+from trainplan.pricing.offers import Offer
+from trainplan.providers.abilities import Doctor, JobChecker, QuotaTeller, RegionTeller
+from trainplan.providers.base import Check, Preflight, PreflightState, Provider
+from trainplan.providers.cloud.sign_ins import how_to_sign_in
+from trainplan.providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+)
+from trainplan.providers.registry import is_here, names
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import RankedOffer
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import RankedOffer
+    from trainplan.workloads.job import TrainingJob
 
 PATIENCE = timedelta(seconds=7)
 """What has not answered by then is unknown: a doctor takes ten seconds at most."""

@@ -7,11 +7,11 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from providers.hardware import queue_length
-from workloads.processor_time import busy_seconds
+from trainplan.providers.hardware import queue_length
+from trainplan.workloads.processor_time import busy_seconds
 
 if TYPE_CHECKING:
-    from planner.throughput.values import Throughput
+    from trainplan.planner.throughput.values import Throughput
 
 # Others on so much of what we do not use ourselves leave nothing free: then it counts how many threads are waiting.
 _FULL = 0.9

@@ -16,14 +16,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.errors import BadInputError, ThisMachineError
-from providers.cloud.images import table
-from providers.cloud.trainer_wheel import pinned
-from providers.registry import is_here
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.providers.cloud.images import table
+from trainplan.providers.cloud.trainer_wheel import pinned
+from trainplan.providers.registry import is_here
 
 if TYPE_CHECKING:
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 MOST_SECONDS = 300.0
 """For one resolution: pip downloads what has no metadata of its own."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
-from planner.forecast.script_work import cap_of
-from planner.planning.this_machine import shape_of
-from providers.registry import is_simulated
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.forecast.script_work import cap_of
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.providers.registry import is_simulated
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from planner.planning.own_measurements import OwnMeasurement
-    from workloads.job import TrainingJob
+    from trainplan.planner.planning.own_measurements import OwnMeasurement
+    from trainplan.workloads.job import TrainingJob
 
 
 def with_measured_work(

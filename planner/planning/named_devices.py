@@ -6,18 +6,18 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.forecast.allowances import START_SECONDS
-from planner.forecast.estimate import Workload
-from planner.forecast.plan import Candidate, MachineEstimate
-from planner.planning.processor import Cores
-from planner.planning.this_machine import first_time, fits_on, predicted_on
-from providers.hardware import Gpu, HostHardware
-from workloads.runtimes import runtime_of, runtimes_for
+from trainplan.planner.forecast.allowances import START_SECONDS
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.plan import Candidate, MachineEstimate
+from trainplan.planner.planning.processor import Cores
+from trainplan.planner.planning.this_machine import first_time, fits_on, predicted_on
+from trainplan.providers.hardware import Gpu, HostHardware
+from trainplan.workloads.runtimes import runtime_of, runtimes_for
 
 if TYPE_CHECKING:
-    from planner.throughput.predict import Predictor
-    from pricing.devices import Device, DeviceTable
-    from workloads.job import TrainingJob
+    from trainplan.planner.throughput.predict import Predictor
+    from trainplan.pricing.devices import Device, DeviceTable
+    from trainplan.workloads.job import TrainingJob
 
 _HOST = "x86_64"
 """What workstations are, and nearly all rented machines with a GPU."""

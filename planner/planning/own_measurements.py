@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from planner.planning.own_rows import load_rows
+from trainplan.planner.planning.own_rows import load_rows
 
 MOST_OTHERS = 0.25
 """A measurement while other programs had more than this share of the processors counts until there is a better one."""

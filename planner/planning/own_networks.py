@@ -1,7 +1,7 @@
 """The network of `model.python` or `model.onnx`: read once for each content of the file, and kept in the home.
 
-The file is read in a process of its own (`python -m workloads.network_reader`), so that an estimate loads no framework
-and runs nothing of the file. A Python file runs there only after `agree` has let it.
+The file is read in a process of its own (`python -m trainplan.workloads.network_reader`), so that an estimate loads no
+framework and runs nothing of the file. A Python file runs there only after `agree` has let it.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import ValidationError
 
-from planner.errors import BadInputError, ThisMachineError
-from planner.home.questions import is_asked, note_asked
-from workloads.extras import install_hint
-from workloads.graph import GraphError
-from workloads.network_reader.confinement import Limits, environment
-from workloads.read_network import MOST_SOURCE_CHARACTERS, ReadNetwork, packed
-from workloads.terminal_text import has_control_characters
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.home.questions import is_asked, note_asked
+from trainplan.workloads.extras import install_hint
+from trainplan.workloads.graph import GraphError
+from trainplan.workloads.network_reader.confinement import Limits, environment
+from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, ReadNetwork, packed
+from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import date
 
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 FOLDER = "networks"
 """Of the home: what was read, and `agreed-SHA256` for each Python file that a person let run."""
-_READER = ("-P", "-m", "workloads.network_reader")
+_READER = ("-P", "-m", "trainplan.workloads.network_reader")
 _MORE_SECONDS = 200.0
 """For the start of the reader, beside what it bounds itself."""
 

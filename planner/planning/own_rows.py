@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from planner.errors import ThisMachineError
+from trainplan.planner.errors import ThisMachineError
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -7,16 +7,16 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.forecast.queue_wait import QueueWait, queue_wait
-from planner.planning.check import PATIENCE, at_once
-from pricing.obtainability import MachinePlacement
-from providers.abilities import QueueAnswer, QueueQuestion, QueueTeller
-from providers.errors import ProviderError
-from providers.registry import CLUSTER
+from trainplan.planner.forecast.queue_wait import QueueWait, queue_wait
+from trainplan.planner.planning.check import PATIENCE, at_once
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.providers.abilities import QueueAnswer, QueueQuestion, QueueTeller
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate, Plan
-    from providers.base import Provider
+    from trainplan.planner.forecast.plan import Candidate, Plan
+    from trainplan.providers.base import Provider
 
     QueueWaits = Mapping[MachinePlacement, QueueWait]
     OwnWaits = Mapping[str, Sequence[timedelta]]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.errors import RefusedError
-from providers.abilities import QuotaTeller, RegionTeller
+from trainplan.planner.errors import RefusedError
+from trainplan.providers.abilities import QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from pricing.offers import Offer
-    from providers.base import Provider
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import Provider
 
 
 def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError
-from planner.forecast.estimate import Workload
-from planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
-from planner.forecast.plan import Candidate, Group, RankedOffer
-from pricing.money import from_micro
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
+from trainplan.planner.forecast.plan import Candidate, Group, RankedOffer
+from trainplan.pricing.money import from_micro
 
 if TYPE_CHECKING:
-    from planner.forecast.choose import World
-    from pricing.offer_source import OfferSource
-    from pricing.offers import Offer
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.choose import World
+    from trainplan.pricing.offer_source import OfferSource
+    from trainplan.pricing.offers import Offer
+    from trainplan.workloads.job import TrainingJob
 
 
 def in_full(candidates: Sequence[Candidate], catalog: OfferSource, now: datetime) -> tuple[RankedOffer, ...]:

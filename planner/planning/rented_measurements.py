@@ -6,23 +6,23 @@ from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from planner.forecast.allowances import Allowances, allowances
-from planner.forecast.estimate import device_kind
-from planner.planning.own_measurements import OwnMeasurement, rented_name
-from planner.planning.this_machine import shape_of
-from planner.throughput.nets import model_key
-from planner.throughput.predict import Predictor
-from planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
-from providers.registry import CLUSTER, is_simulated
-from workloads.job import job_from_json
+from trainplan.planner.forecast.allowances import Allowances, allowances
+from trainplan.planner.forecast.estimate import device_kind
+from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.planner.throughput.nets import model_key
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
+from trainplan.providers.registry import CLUSTER, is_simulated
+from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from planner.throughput.rates import DeviceRow
-    from planner.throughput.values import Question
-    from pricing.offers import Rental
-    from workloads.job import TrainingJob
+    from trainplan.planner.throughput.rates import DeviceRow
+    from trainplan.planner.throughput.values import Question
+    from trainplan.pricing.offers import Rental
+    from trainplan.workloads.job import TrainingJob
 
 REPEAT_FACTOR = 1.07
 """How far the next run of a measured configuration is off (planner/throughput/own.py)."""

@@ -7,17 +7,17 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from planner.planning.check import PATIENCE, at_once
-from providers.abilities import ObtainabilityTeller, placement_of
-from providers.errors import ProviderError
-from providers.registry import is_here
-from providers.registry import names as registered
+from trainplan.planner.planning.check import PATIENCE, at_once
+from trainplan.providers.abilities import ObtainabilityTeller, placement_of
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import is_here
+from trainplan.providers.registry import names as registered
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from pricing.obtainability import MachinePlacement, Obtainability
-    from pricing.offers import Offer
-    from providers.base import Provider
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import Provider
 
     Scores = Mapping[MachinePlacement, Obtainability]
 

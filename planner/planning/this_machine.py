@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.accumulation import parts_needed
-from planner.forecast.allowances import START_SECONDS
-from planner.forecast.estimate import Workload, run_time, with_restarts
-from planner.forecast.plan import MachineEstimate
-from planner.forecast.script_work import capped_time, unmeasured
-from planner.forecast.times import RunTime
-from planner.planning.calibration import (
+from trainplan.planner.forecast.accumulation import parts_needed
+from trainplan.planner.forecast.allowances import START_SECONDS
+from trainplan.planner.forecast.estimate import Workload, run_time, with_restarts
+from trainplan.planner.forecast.plan import MachineEstimate
+from trainplan.planner.forecast.script_work import capped_time, unmeasured
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.planning.calibration import (
     SHAPE_SPREAD,
     calibrated,
     is_fresh,
@@ -24,28 +24,28 @@ from planner.planning.calibration import (
     newest,
     processor_key,
 )
-from planner.planning.load import Load, under_load
-from planner.planning.own_measurements import MOST_OTHERS, OwnMeasurement, at_rest, load_measurements
-from planner.planning.processor import Cores, cores_of
-from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS
-from planner.throughput.values import THIS_MACHINE, Basis, Question, Throughput
-from pricing.devices import CPU_DEVICE, UnknownDeviceError
-from pricing.money import PER_SECOND, UsdPerHour, amount
-from providers.hardware import canonical_device
-from workloads.job import Constraints, job_from_json
-from workloads.memory import FRAMEWORK_BYTES, GIB
-from workloads.recipe import AugmentSpec
-from workloads.terms import Framework
+from trainplan.planner.planning.load import Load, under_load
+from trainplan.planner.planning.own_measurements import MOST_OTHERS, OwnMeasurement, at_rest, load_measurements
+from trainplan.planner.planning.processor import Cores, cores_of
+from trainplan.planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS
+from trainplan.planner.throughput.values import THIS_MACHINE, Basis, Question, Throughput
+from trainplan.pricing.devices import CPU_DEVICE, UnknownDeviceError
+from trainplan.pricing.money import PER_SECOND, UsdPerHour, amount
+from trainplan.providers.hardware import canonical_device
+from trainplan.workloads.job import Constraints, job_from_json
+from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB
+from trainplan.workloads.recipe import AugmentSpec
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from planner.planning.calibration import Calibration
-    from planner.settings import Settings
-    from planner.throughput.predict import Predictor
-    from pricing.devices import Device, DeviceTable
-    from providers.hardware import HostHardware
-    from workloads.job import TrainingJob
+    from trainplan.planner.planning.calibration import Calibration
+    from trainplan.planner.settings import Settings
+    from trainplan.planner.throughput.predict import Predictor
+    from trainplan.pricing.devices import Device, DeviceTable
+    from trainplan.providers.hardware import HostHardware
+    from trainplan.workloads.job import TrainingJob
 
 # An own run repeats within this factor at four times out of five; the spread over repeats of one configuration
 # in the shipped measurements is 3.7 % in the median (profet EC2 data, medians of nine).

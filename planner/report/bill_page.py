@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from planner.report.page import Column, Table
-from providers.cloud.invoice import Invoice, Part
+from trainplan.planner.report.page import Column, Table
+from trainplan.providers.cloud.invoice import Invoice, Part
 
 APART = Decimal("0.03")
 """Receipt and bill are told apart by part where they differ by more than this share of the bill."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from planner.throughput.values import Basis
-from pricing.grades import is_old
-from pricing.offers import Market
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.grades import is_old
+from trainplan.pricing.offers import Market
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
+    from trainplan.planner.forecast.plan import Plan
 
 
 def cannot_see(plan: Plan, *, is_checked: bool = False) -> list[str]:
@@ -75,7 +75,7 @@ def _spot(plan: Plan) -> list[str]:
 
 def _data(plan: Plan) -> list[str]:
     """What is not known of data that is no known set."""
-    from planner.datasets.transfer import data_line
+    from trainplan.planner.datasets.transfer import data_line
 
     job = plan.job
     if job.script is not None:

@@ -8,18 +8,18 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
-from planner.report.estimate_json import candidate_rows, changed_json, machine_json
-from pricing.devices import device_text
-from pricing.money import from_micro
-from pricing.offers import Market
-from workloads.job import shown_job
-from workloads.job_changes import Difference, differences
-from workloads.memory import GIB
+from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
+from trainplan.planner.report.estimate_json import candidate_rows, changed_json, machine_json
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.money import from_micro
+from trainplan.pricing.offers import Market
+from trainplan.workloads.job import shown_job
+from trainplan.workloads.job_changes import Difference, differences
+from trainplan.workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from planner.forecast.times import RunTime
-    from planner.throughput.values import Throughput
+    from trainplan.planner.forecast.times import RunTime
+    from trainplan.planner.throughput.values import Throughput
 
 OF_A_FILTER = (
     Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER, Reason.REGION, Reason.DEVICE, Reason.MARKET

@@ -7,16 +7,16 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.forecast.plan import REASON_TEXTS, Reason
-from planner.report.estimate_columns import speed_text
-from planner.report.page import Column, Page, Table, joined
-from pricing.money import format_usd, format_usd_interval, format_usd_per_hour
-from workloads.durations import format_duration
-from workloads.job_changes import differences_text
-from workloads.memory import GIB
+from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.report.estimate_columns import speed_text
+from trainplan.planner.report.page import Column, Page, Table, joined
+from trainplan.pricing.money import format_usd, format_usd_interval, format_usd_per_hour
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.job_changes import differences_text
+from trainplan.workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from planner.report.compare import Comparison, Delta, Figures, Pair, Side
+    from trainplan.planner.report.compare import Comparison, Delta, Figures, Pair, Side
 
 _COLUMNS = (Column(""), Column("A", shrinks=True), Column("B", shrinks=True), Column("difference"))
 _TITLES = {

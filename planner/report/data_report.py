@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.report.page import Column, Page, Table
-from workloads.data_folder.values import left_out_text
-from workloads.terminal_text import visible
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.workloads.data_folder.values import left_out_text
+from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
-    from workloads.data_folder.duplicates import Duplicates
-    from workloads.data_folder.report import Report, Sizes
+    from trainplan.workloads.data_folder.duplicates import Duplicates
+    from trainplan.workloads.data_folder.report import Report, Sizes
 
 _COLUMNS = (
     Column("label", right=True),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from planner.report.html import Markup, tag
-from planner.report.html_chart import Line, Spot, axis_over, chart
-from pricing.devices import device_text
-from providers.registry import is_estimated_only
+from trainplan.planner.report.html import Markup, tag
+from trainplan.planner.report.html_chart import Line, Spot, axis_over, chart
+from trainplan.pricing.devices import device_text
+from trainplan.providers.registry import is_estimated_only
 
 _TIMES = (
     *((60.0 * minutes, f"{minutes} min") for minutes in (1, 2, 5, 10, 30)),

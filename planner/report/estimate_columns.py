@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.forecast.price_notes import is_computed, price_word
-from planner.report.page import Cell, Column, Table, Tone
-from planner.report.queue_lines import queue_json
-from planner.report.session_lines import sessions_json, sessions_word
-from planner.throughput.values import Basis
-from pricing.devices import device_text, machines_text
-from pricing.grades import is_old
-from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
-from pricing.offers import LifecycleState, Market
-from providers.registry import is_estimated_only, is_simulated
-from workloads.durations import format_duration
-from workloads.memory import GIB
+from trainplan.planner.forecast.price_notes import is_computed, price_word
+from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.queue_lines import queue_json
+from trainplan.planner.report.session_lines import sessions_json, sessions_word
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import device_text, machines_text
+from trainplan.pricing.grades import is_old
+from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
+from trainplan.pricing.offers import LifecycleState, Market
+from trainplan.providers.registry import is_estimated_only, is_simulated
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.memory import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from decimal import Decimal
 
-    from planner.forecast.plan import Candidate, Estimate, MemoryNeed, RankedOffer
-    from planner.throughput.values import Throughput
-    from pricing.offers import Offer, PriceStamp, Rental
+    from trainplan.planner.forecast.plan import Candidate, Estimate, MemoryNeed, RankedOffer
+    from trainplan.planner.throughput.values import Throughput
+    from trainplan.pricing.offers import Offer, PriceStamp, Rental
 
 MICRO = 1_000_000
 UNPROVEN_MARK = "*"
@@ -64,7 +64,7 @@ class Priced(NamedTuple):
 class EstimateColumn(NamedTuple):
     """`meaning` says what it is, with its unit. `cell` is the text in the table under `title`; no title: JSON alone.
 
-    `rank_of_need` says which columns a narrow terminal leaves out first (planner.report.page.Column).
+    `rank_of_need` says which columns a narrow terminal leaves out first (trainplan.planner.report.page.Column).
 
     `of_machine` and `of_placement` are its keys in the JSON: those that all placements of a machine type share are made
     once for thousands of rows, the others for each row.

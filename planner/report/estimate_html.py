@@ -11,12 +11,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from planner.forecast.choose import LONGEST
-from planner.forecast.plan import REASON_TEXTS, Reason
-from planner.forecast.script_work import NOT_MEASURED
-from planner.report.estimate_chart import Kind, cost_chart, kind_of
-from planner.report.estimate_columns import market_cell, rounded
-from planner.report.html import (
+from trainplan.planner.forecast.choose import LONGEST
+from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.report.estimate_chart import Kind, cost_chart, kind_of
+from trainplan.planner.report.estimate_columns import market_cell, rounded
+from trainplan.planner.report.html import (
     Content,
     Markup,
     asset,
@@ -29,12 +29,12 @@ from planner.report.html import (
     table,
     tag,
 )
-from planner.report.levers import levers_table
-from planner.report.page import Cell, Column, Table, Tone
-from planner.throughput.values import Basis
-from pricing.devices import device_text, machines_text
-from pricing.money import format_usd, format_usd_interval, to_micro, two_digits
-from workloads.durations import format_duration, parse_duration
+from trainplan.planner.report.levers import levers_table
+from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import device_text, machines_text
+from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
+from trainplan.workloads.durations import format_duration, parse_duration
 
 Row = dict[str, Any]
 """A candidate of the JSON (docs/estimate.md lists its keys)."""

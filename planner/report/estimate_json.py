@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner import __version__
-from planner.report.cannot_see import cannot_see
-from planner.report.estimate_columns import (
+from trainplan.planner import __version__
+from trainplan.planner.report.cannot_see import cannot_see
+from trainplan.planner.report.estimate_columns import (
     ESTIMATE_ONLY_TEXT,
     LAUNCHABLE,
     OF_MACHINE,
@@ -18,16 +18,16 @@ from planner.report.estimate_columns import (
     Priced,
     speed_json,
 )
-from planner.report.machines import machines_advice, machines_json
-from planner.report.sweep_lines import sweep_json
-from providers.registry import is_estimated_only
-from workloads.job import shown_job
+from trainplan.planner.report.machines import machines_advice, machines_json
+from trainplan.planner.report.sweep_lines import sweep_json
+from trainplan.providers.registry import is_estimated_only
+from trainplan.workloads.job import shown_job
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
-    from planner.planning.check import Judged
-    from planner.throughput.table import Cited
-    from workloads.job_changes import Difference
+    from trainplan.planner.forecast.plan import Candidate, Estimate, MachineEstimate, Plan
+    from trainplan.planner.planning.check import Judged
+    from trainplan.planner.throughput.table import Cited
+    from trainplan.workloads.job_changes import Difference
 
 
 class Beside(NamedTuple):

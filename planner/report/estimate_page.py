@@ -7,30 +7,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
-from planner.forecast.price_notes import is_trusted, price_notes
-from planner.forecast.script_work import NOT_MEASURED
-from planner.forecast.spot import CostAndTime, spot_verdict
-from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
-from planner.report.front import front_chart
-from planner.report.page import Cell, Column, Page, Table, Tone, joined
-from planner.report.session_lines import session_lines
-from planner.report.sweep_lines import sweep_lines
-from planner.throughput.values import Basis
-from pricing.devices import device_text
-from pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
-from pricing.offers import LifecycleState
-from providers.cloud.images import table as table_of_images
-from providers.registry import CLOUDS, is_estimated_only, is_simulated
-from workloads.addresses import shown_address
-from workloads.durations import format_duration
-from workloads.pretrained import weights_text
-from workloads.script import argument_words
-from workloads.terms import Framework, Objective
+from trainplan.planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan, RankedOffer, Reason
+from trainplan.planner.forecast.price_notes import is_trusted, price_notes
+from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.forecast.spot import CostAndTime, spot_verdict
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
+from trainplan.planner.report.front import front_chart
+from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, joined
+from trainplan.planner.report.session_lines import session_lines
+from trainplan.planner.report.sweep_lines import sweep_lines
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
+from trainplan.pricing.offers import LifecycleState
+from trainplan.providers.cloud.images import table as table_of_images
+from trainplan.providers.registry import CLOUDS, is_estimated_only, is_simulated
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.pretrained import weights_text
+from trainplan.workloads.script import argument_words
+from trainplan.workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
-    from planner.planning.check import Judged
-    from workloads.job import TrainingJob
+    from trainplan.planner.planning.check import Judged
+    from trainplan.workloads.job import TrainingJob
 
 
 class LeftOut(NamedTuple):
@@ -254,7 +254,7 @@ def _data_lines(plan: Plan) -> list[str]:
     """What is counted of data that is no known set."""
     if plan.job.data.name is not None or plan.job.script is not None:
         return []
-    from planner.datasets.transfer import data_line
+    from trainplan.planner.datasets.transfer import data_line
 
     return [f"data: {data_line(plan.job)}"]
 

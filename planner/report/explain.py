@@ -7,8 +7,8 @@ from decimal import Decimal
 from math import exp
 from typing import TYPE_CHECKING
 
-from planner.forecast.advice import early_end_text
-from planner.forecast.estimate import (
+from trainplan.planner.forecast.advice import early_end_text
+from trainplan.planner.forecast.estimate import (
     BOOT_DISK_GB,
     DOWNLOAD_BYTES_PER_SECOND,
     Workload,
@@ -19,30 +19,30 @@ from planner.forecast.estimate import (
     uses_xla,
     validation_images,
 )
-from planner.forecast.obtainability import explain_obtainability
-from planner.forecast.price_notes import explain_price
-from planner.forecast.script_work import NOT_MEASURED
-from planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
-from planner.forecast.whole_run import whole_run_half_width
-from planner.report.estimate_page import TIGHT_TEXT, unproven_text
-from planner.report.operator_lines import operator_lines
-from planner.report.queue_lines import queue_lines
-from planner.report.session_lines import explain_sessions
-from planner.throughput.values import Basis
-from pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
-from pricing.money import format_usd, format_usd_per_hour, from_micro
-from pricing.offers import LifecycleState, Offer
-from pricing.planning import AS_LISTED
-from providers.registry import CLOUDS
-from workloads.durations import format_duration
-from workloads.memory import GIB, footprint, kept_bytes
+from trainplan.planner.forecast.obtainability import explain_obtainability
+from trainplan.planner.forecast.price_notes import explain_price
+from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.forecast.spot import CHECKPOINT_BYTES_PER_SECOND, checkpoint_advice, explain_spot, with_quantiles
+from trainplan.planner.forecast.whole_run import whole_run_half_width
+from trainplan.planner.report.estimate_page import TIGHT_TEXT, unproven_text
+from trainplan.planner.report.operator_lines import operator_lines
+from trainplan.planner.report.queue_lines import queue_lines
+from trainplan.planner.report.session_lines import explain_sessions
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import CPU_DEVICE, cores_of, device_text, has_fixed_disk, machines_text
+from trainplan.pricing.money import format_usd, format_usd_per_hour, from_micro
+from trainplan.pricing.offers import LifecycleState, Offer
+from trainplan.pricing.planning import AS_LISTED
+from trainplan.providers.registry import CLOUDS
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.memory import GIB, footprint, kept_bytes
 
 if TYPE_CHECKING:
-    from planner.forecast.allowances import Allowances
-    from planner.forecast.plan import Estimate, Plan, RankedOffer
-    from planner.forecast.queue_wait import QueueWait
-    from pricing.cost import RegionRates
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.allowances import Allowances
+    from trainplan.planner.forecast.plan import Estimate, Plan, RankedOffer
+    from trainplan.planner.forecast.queue_wait import QueueWait
+    from trainplan.pricing.cost import RegionRates
+    from trainplan.workloads.job import TrainingJob
 
 
 def explain(plan: Plan, ranked: RankedOffer) -> str:

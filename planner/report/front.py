@@ -7,16 +7,16 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.report.page import Chart, Mark, Page
-from pricing.devices import device_text
-from pricing.money import format_usd
-from pricing.offers import Market
-from pricing.planning import AS_LISTED
-from providers.registry import is_estimated_only
-from workloads.durations import format_duration
+from trainplan.planner.report.page import Chart, Mark, Page
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.offers import Market
+from trainplan.pricing.planning import AS_LISTED
+from trainplan.providers.registry import is_estimated_only
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Candidate, Plan
+    from trainplan.planner.forecast.plan import Candidate, Plan
 
 FAR = 3.0
 MICRO = 1_000_000

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
 
-from planner.report.page import Cell, Table
-from workloads.terminal_text import visible
+from trainplan.planner.report.page import Cell, Table
+from trainplan.workloads.terminal_text import visible
 
 
 class Markup(str):
@@ -177,7 +177,7 @@ def asset(name: str) -> str:
 
     It must not hold the end tag that would close it early.
     """
-    source = (resources.files("planner.report") / "assets" / name).read_text(encoding="utf-8")
+    source = (resources.files("trainplan.planner.report") / "assets" / name).read_text(encoding="utf-8")
     lines = (line.strip() for line in source.splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from planner.report.html import Content, Markup, joined, tag
+from trainplan.planner.report.html import Content, Markup, joined, tag
 
 WIDTH, HEIGHT = 760, 420
 """The picture's own units; a browser scales it to the page."""

@@ -7,16 +7,16 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.levers import job_levers, offer_levers
-from planner.forecast.plan import REASON_TEXTS, Group, Plan
-from planner.report.compare import Figures, Interval, Pair, of_offer
-from planner.report.page import Cell, Column, Page, Table, Tone
-from pricing.devices import device_text, machines_text
-from pricing.money import format_usd, format_usd_interval, from_micro
-from workloads.durations import format_duration
+from trainplan.planner.forecast.levers import job_levers, offer_levers
+from trainplan.planner.forecast.plan import REASON_TEXTS, Group, Plan
+from trainplan.planner.report.compare import Figures, Interval, Pair, of_offer
+from trainplan.planner.report.page import Cell, Column, Page, Table, Tone
+from trainplan.pricing.devices import device_text, machines_text
+from trainplan.pricing.money import format_usd, format_usd_interval, from_micro
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 NODES = (1, 2, 4)
 """The numbers of machines that are looked at."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.machines import advice_on_machines
-from planner.report.estimate_columns import speed_json, speed_text
-from planner.report.page import Column, Page, Table
-from pricing.devices import device_text
-from pricing.money import format_usd_interval, from_micro
-from workloads.durations import format_duration
+from trainplan.planner.forecast.machines import advice_on_machines
+from trainplan.planner.report.estimate_columns import speed_json, speed_text
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.money import format_usd_interval, from_micro
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Group, Plan
+    from trainplan.planner.forecast.plan import Group, Plan
 
 LAUNCH_TEXT = (
     "a launch rents one machine; on your own Slurm cluster it takes as many as the job has `nodes`; rented at a cloud "

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from planner.report.page import Chart, Table, cell_text
-from workloads.terminal_text import one_line
+from trainplan.planner.report.page import Chart, Table, cell_text
+from trainplan.workloads.terminal_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.report.page import Page
+    from trainplan.planner.report.page import Page
 
 _MEANT = re.compile(r"([\\`*_{}\[\]<>|~&])")
 """What Markdown or HTML would obey. Signs at the beginning of a line are after an escaped one or within a cell."""

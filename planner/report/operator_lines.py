@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from workloads.graph import MATRIX_KINDS, WINDOW_POOLS, Kind
+from trainplan.workloads.graph import MATRIX_KINDS, WINDOW_POOLS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from workloads.graph import Graph, Operator, OperatorFigures
+    from trainplan.workloads.graph import Graph, Operator, OperatorFigures
 
 _MOST = 8
 """Operators that are listed, and kinds."""

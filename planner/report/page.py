@@ -1,6 +1,6 @@
 """What a command shows, before it is known how wide the terminal is: lines, and tables whose columns can be left out.
 
-planner.cli.screen draws it. Nothing here aligns or colours: the rooms that make pages do not import rich.
+trainplan.planner.cli.screen draws it. Nothing here aligns or colours: the rooms that make pages do not import rich.
 """
 
 from __future__ import annotations

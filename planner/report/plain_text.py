@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from planner.report.page import Chart, Table, cell_text
-from workloads.terminal_text import one_line, visible
+from trainplan.planner.report.page import Chart, Table, cell_text
+from trainplan.workloads.terminal_text import one_line, visible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.report.page import Page
+    from trainplan.planner.report.page import Page
 
 _GAP = "  "
 _WITHOUT_A_TERMINAL = (120, 24)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.report.page import Column, Page, Table, joined
-from pricing.money import format_usd, format_usd_per_hour, from_micro
+from trainplan.planner.report.page import Column, Page, Table, joined
+from trainplan.pricing.money import format_usd, format_usd_per_hour, from_micro
 
 if TYPE_CHECKING:
-    from pricing.catalog import ProviderSummary
-    from pricing.changes import Change, Changes
-    from pricing.held_prices import HeldPrice
-    from pricing.own_list import OwnListReport
-    from pricing.own_prices import OwnPrices
-    from pricing.refresh import Outcome
+    from trainplan.pricing.catalog import ProviderSummary
+    from trainplan.pricing.changes import Change, Changes
+    from trainplan.pricing.held_prices import HeldPrice
+    from trainplan.pricing.own_list import OwnListReport
+    from trainplan.pricing.own_prices import OwnPrices
+    from trainplan.pricing.refresh import Outcome
 
 _MOST_LINES = 5
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.queue_wait import explain_queue
-from workloads.durations import format_duration
+from trainplan.planner.forecast.queue_wait import explain_queue
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Estimate, Plan, RankedOffer
+    from trainplan.planner.forecast.plan import Estimate, Plan, RankedOffer
 
 
 def queue_text(plan: Plan) -> str:

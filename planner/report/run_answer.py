@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from pricing.money import format_usd, format_usd_per_hour
-from workloads.durations import format_duration
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.workloads.durations import format_duration
 
 RunDocument = dict[str, Any]
-"""What planner.runs.report.document makes; its keys are those of schemas/report.schema.json."""
+"""What trainplan.planner.runs.report.document makes; its keys are those of schemas/report.schema.json."""
 
 _NEAR = 0.05
 """A time or a cost within so much of its estimate is told as estimated."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from planner.report.html_chart import Axis, Line, Spot, axis_over, chart
-from planner.report.run_answer import RunDocument, estimated, usd_text
+from trainplan.planner.report.html_chart import Axis, Line, Spot, axis_over, chart
+from trainplan.planner.report.run_answer import RunDocument, estimated, usd_text
 
 if TYPE_CHECKING:
-    from planner.report.html import Markup
+    from trainplan.planner.report.html import Markup
 
 MOST_SPOTS = 60
 """Points of a line that hovering and the keyboard tell; more would lie on each other."""

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planner.report.html import Content, Markup, bullets, document, joined, pairs, paragraphs, section, table, tag
-from planner.report.page import Cell, Column, Table, Tone
-from planner.report.run_answer import (
+from trainplan.planner.report.html import (
+    Content,
+    Markup,
+    bullets,
+    document,
+    joined,
+    pairs,
+    paragraphs,
+    section,
+    table,
+    tag,
+)
+from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.run_answer import (
     RunDocument,
     answer,
     bills_text,
@@ -17,7 +28,7 @@ from planner.report.run_answer import (
     seconds_text,
     usd_text,
 )
-from planner.report.run_charts import epoch_charts, learning_rates, time_charts
+from trainplan.planner.report.run_charts import epoch_charts, learning_rates, time_charts
 
 SCRIPTS = ("chart.js",)
 MOST_CELLS = 30

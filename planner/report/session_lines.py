@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.free_sessions import sessions_text
+from trainplan.planner.forecast.free_sessions import sessions_text
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Estimate, Plan, RankedOffer
+    from trainplan.planner.forecast.plan import Estimate, Plan, RankedOffer
 
 
 def session_lines(plan: Plan) -> list[str]:

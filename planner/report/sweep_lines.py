@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.sweep import SweepWork
-from pricing.money import format_usd, from_micro
-from workloads.durations import format_duration
-from workloads.sweep import planned_epochs, rungs_for
+from trainplan.planner.forecast.sweep import SweepWork
+from trainplan.pricing.money import format_usd, from_micro
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.sweep import planned_epochs, rungs_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.forecast.plan import Plan
-    from workloads.job import TrainingJob
-    from workloads.sweep import Rung
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.sweep import Rung
 
 
 def sweep_lines(plan: Plan) -> list[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from planner.report.page import Column, Page, Table
-from workloads.sweep import ACCURACY, Goal
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.workloads.sweep import ACCURACY, Goal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pydantic import JsonValue
 
-    from workloads.sweep import Result, Rung, SweepTable, TableRow
+    from trainplan.workloads.sweep import Result, Rung, SweepTable, TableRow
 
 
 def sweep_page(table: SweepTable, title: str) -> Page:

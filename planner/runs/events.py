@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 
-from planner.runs.run import Phase
+from trainplan.planner.runs.run import Phase
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,14 +17,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planner.errors import ThisMachineError
-from planner.home.files import persons_files
-from planner.runs.predictions import KeptModel
-from providers.stores.files import sha256_of
-from workloads.exported.edge_tpu import edge_tpu
-from workloads.exported.record import FILES, RECORD, Check, ExportRecord, Input, Operation, Output
-from workloads.extras import install_hint
-from workloads.terms import ExportFormat
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.home.files import persons_files
+from trainplan.planner.runs.predictions import KeptModel
+from trainplan.providers.stores.files import sha256_of
+from trainplan.workloads.exported.edge_tpu import edge_tpu
+from trainplan.workloads.exported.record import FILES, RECORD, Check, ExportRecord, Input, Operation, Output
+from trainplan.workloads.extras import install_hint
+from trainplan.workloads.terms import ExportFormat
 
 FOLDER = "exports"
 """Beside model.keras: a folder for each format."""
@@ -33,8 +33,8 @@ MOST_OFF = 0.05
 """Between the accuracy of the run's own test and that on the images here, as a share: what a sample explains."""
 IMAGES = 1_000
 """Held-out images that a file is checked on, as far as there are that many."""
-_CONVERT = ("-P", "-m", "workloads.trainer.exports.convert")
-_CHECK = ("-P", "-m", "workloads.trainer.exports.check")
+_CONVERT = ("-P", "-m", "trainplan.workloads.trainer.exports.convert")
+_CHECK = ("-P", "-m", "trainplan.workloads.trainer.exports.check")
 _NEEDS = {
     ExportFormat.SAVEDMODEL: ("tensorflow",),
     ExportFormat.ONNX: ("tensorflow", "tf2onnx", "onnxruntime"),

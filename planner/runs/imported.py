@@ -13,18 +13,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError
-from planner.runs.directory.progress import Story, story_of
-from planner.runs.receipt.receipt import Ending, Receipt, receipt_record, write_receipt
-from planner.runs.run import INTERRUPTIONS, OUTCOMES, Attempt, Outcome, Phase, Run
-from pricing.free_places import free_providers
-from providers.agent.schema import MOST_COUNT, instant, json_object
-from providers.base import EndKind, RunId
-from workloads.job import TrainingJob
-from workloads.sessions.records import FORMAT
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.directory.progress import Story, story_of
+from trainplan.planner.runs.receipt.receipt import Ending, Receipt, receipt_record, write_receipt
+from trainplan.planner.runs.run import INTERRUPTIONS, OUTCOMES, Attempt, Outcome, Phase, Run
+from trainplan.pricing.free_places import free_providers
+from trainplan.providers.agent.schema import MOST_COUNT, instant, json_object
+from trainplan.providers.base import EndKind, RunId
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sessions.records import FORMAT
 
 if TYPE_CHECKING:
-    from planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.journal.journal import Journal
 
 MOST_BYTES = 64 * 1024 * 1024
 _MOST_SESSIONS = 1_000

@@ -13,19 +13,19 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
-from planner.forecast.pilots import Choice, next_pilot
-from planner.forecast.script_work import known_rate
-from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.proposal.pilots import PilotPlacement, PilotProposal, bounded, limit_within, most_usd
-from planner.runs.run import Outcome, Run
-from pricing.money import format_usd
-from workloads.job import OnSlow, TrainingJob
+from trainplan.planner.errors import PlanError, TeardownUnverifiedError, ThisMachineError
+from trainplan.planner.forecast.pilots import Choice, next_pilot
+from trainplan.planner.forecast.script_work import known_rate
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.runs.proposal.pilots import PilotPlacement, PilotProposal, bounded, limit_within, most_usd
+from trainplan.planner.runs.run import Outcome, Run
+from trainplan.pricing.money import format_usd
+from trainplan.workloads.job import OnSlow, TrainingJob
 
 if TYPE_CHECKING:
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.journal.journal import Journal
-    from planner.runs.runner import Runner
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.runner import Runner
 
 UNOBTAINABLE = 1e12
 """What a machine that refused counts in the ranking: nothing is dearer."""

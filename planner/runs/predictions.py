@@ -11,17 +11,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from planner.errors import BadInputError, ThisMachineError
-from workloads.data_folder.entries import Tally, files_below
-from workloads.data_folder.values import IMAGE_SUFFIXES
-from workloads.exported.record import MODULES, RECORD, RecordError, read_record
-from workloads.extras import install_hint
-from workloads.terms import ExportFormat, Framework
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.workloads.data_folder.entries import Tally, files_below
+from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
+from trainplan.workloads.exported.record import MODULES, RECORD, RecordError, read_record
+from trainplan.workloads.extras import install_hint
+from trainplan.workloads.terms import ExportFormat, Framework
 
 MOST_CLASSES = 5
 """Classes that are told of an image."""
 _MODEL, _METRICS = "model.keras", "metrics.json"
-_TRAINER = ("-P", "-m", "workloads.trainer.predict")
+_TRAINER = ("-P", "-m", "trainplan.workloads.trainer.predict")
 _MOST_METRICS_BYTES = 64 * 1024 * 1024
 
 

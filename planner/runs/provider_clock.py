@@ -1,6 +1,6 @@
 """The time that a provider goes by, which this computer's clock may not have.
 
-It stands apart from planner.clock since an estimate needs a clock and no provider.
+It stands apart from trainplan.planner.clock since an estimate needs a clock and no provider.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from planner.clock import Clock
-from providers.abilities import ServerTime, Timekeeper
-from providers.base import Provider
-from providers.cloud.server_time import applied
+from trainplan.planner.clock import Clock
+from trainplan.providers.abilities import ServerTime, Timekeeper
+from trainplan.providers.base import Provider
+from trainplan.providers.cloud.server_time import applied
 
 
 def tells_time(provider: Provider) -> bool:

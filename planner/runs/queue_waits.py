@@ -6,13 +6,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.planning.build_plan import PlanQuery, make_plan
-from providers.registry import CLUSTER
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.providers.registry import CLUSTER
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import Plan
-    from planner.settings import Settings
-    from providers.base import Provider
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.base import Provider
 
 
 def with_queue(
@@ -27,8 +27,8 @@ def with_queue(
     provider_of, say = asking
     if not any(one.estimate.rental.provider == CLUSTER for one in plan.ranking):
         return plan, query
-    from planner.planning.queue_reader import QueueReader, with_queue_waits
-    from planner.runs.journal.queue_waits import own_queue_waits
+    from trainplan.planner.planning.queue_reader import QueueReader, with_queue_waits
+    from trainplan.planner.runs.journal.queue_waits import own_queue_waits
 
     plan, waits = with_queue_waits(
         plan,

@@ -8,10 +8,10 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from planner.runs.targets import Target, affordable, billed_seconds, cost_of, payable_usd
-from pricing.offers import Market
-from providers.base import EndKind, InstanceRef, RunId
-from workloads.job import OnSlow
+from trainplan.planner.runs.targets import Target, affordable, billed_seconds, cost_of, payable_usd
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind, InstanceRef, RunId
+from trainplan.workloads.job import OnSlow
 
 _HOUR = timedelta(hours=1)
 

@@ -9,42 +9,42 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import BadInputError, HungUp, RefusedError, StateError, ThisMachineError
-from planner.forecast.estimate import trained_images
-from planner.home.client import own_client
-from planner.planning.check import preflight_of
-from planner.planning.own_measurements import OwnMeasurement, load_measurements
-from planner.runs.directory.run_directory import Watcher, newest_checkpoint
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.events import Message
-from planner.runs.execution.executor import Detached, Executor, Person
-from planner.runs.execution.observe import spent_by
-from planner.runs.journal.locks import RunLocks
-from planner.runs.journal.reader import recorded_job
-from planner.runs.money.spending import Spending
-from planner.runs.receipt.receipt_writer import Receipts
-from planner.runs.run import Phase, Run, attempt_deadline
-from planner.runs.telling.notifications import Notifications
-from providers.abilities import Preparer
-from providers.base import LaunchRequest, PreflightState, RunId
-from providers.errors import ProviderError
-from providers.registry import is_here
-from workloads.job_changes import differences, differences_text
+from trainplan.planner.errors import BadInputError, HungUp, RefusedError, StateError, ThisMachineError
+from trainplan.planner.forecast.estimate import trained_images
+from trainplan.planner.home.client import own_client
+from trainplan.planner.planning.check import preflight_of
+from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.runs.directory.run_directory import Watcher, newest_checkpoint
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.executor import Detached, Executor, Person
+from trainplan.planner.runs.execution.observe import spent_by
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.money.spending import Spending
+from trainplan.planner.runs.receipt.receipt_writer import Receipts
+from trainplan.planner.runs.run import Phase, Run, attempt_deadline
+from trainplan.planner.runs.telling.notifications import Notifications
+from trainplan.providers.abilities import Preparer
+from trainplan.providers.base import LaunchRequest, PreflightState, RunId
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import is_here
+from trainplan.workloads.job_changes import differences, differences_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
 
-    from planner.clock import Clock
-    from planner.runs.events import Event
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.journal.journal import Journal
-    from planner.runs.receipt.receipt import Receipt
-    from planner.runs.targets import Target
-    from planner.settings import Settings
-    from providers.agent.spec import File
-    from providers.base import Provider
-    from workloads.job import TrainingJob
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.events import Event
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.receipt.receipt import Receipt
+    from trainplan.planner.runs.targets import Target
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.agent.spec import File
+    from trainplan.providers.base import Provider
+    from trainplan.workloads.job import TrainingJob
 
 # Without a deadline of the person's, a run may take this many times the slow end of its estimate before it ends itself.
 PATIENCE_FACTOR = 3

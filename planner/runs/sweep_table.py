@@ -7,18 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError, ThisMachineError
-from planner.runs.run import Phase
-from workloads.sweep import STATE, SweepTable, table_of
-from workloads.terminal_text import one_line
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.runs.run import Phase
+from trainplan.workloads.sweep import STATE, SweepTable, table_of
+from trainplan.workloads.terminal_text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.runs.run import Run
-    from providers.base import RunStore
-    from workloads.job import TrainingJob
-    from workloads.sweep import Trial
+    from trainplan.planner.runs.run import Run
+    from trainplan.providers.base import RunStore
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.sweep import Trial
 
 _MOST_BYTES = 4 * 1024 * 1024
 _CHECKPOINT = re.compile(r"checkpoints/step-([0-9]{1,12})/complete\.json")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from pricing.devices import machines_text
-from pricing.money import UsdPerHour, amount
-from pricing.offers import Market, Offer
-from providers.base import Expected
-from providers.errors import CapacityError, ProviderError, QuotaError
+from trainplan.pricing.devices import machines_text
+from trainplan.pricing.money import UsdPerHour, amount
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.base import Expected
+from trainplan.providers.errors import CapacityError, ProviderError, QuotaError
 
 CAPACITY_MEMORY = timedelta(minutes=15)
 """How long a placement without capacity is passed over: stock comes back within minutes or hours, nobody publishes
@@ -35,8 +35,8 @@ class Target:
     `download_usd` (the model's way home). `images_per_second_low` is the low
     end of the estimate, None where nothing was estimated, or where the trials of a sweep differ in speed. `usd` is the
     whole job here, fixed costs included, at the price it was planned with; the low and high ends of seconds and USD are
-    P10 and P90. `basis` is what the throughput rests on (planner.throughput.values.Basis). Each of the `machines` costs
-    what the offer does.
+    P10 and P90. `basis` is what the throughput rests on (trainplan.planner.throughput.values.Basis). Each of the
+    `machines` costs what the offer does.
     """
 
     offer: Offer

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.network_steps import measured_network
-from planner.throughput.rows import BadRowError, NumberedRow, measurement_from_row
-from planner.throughput.setup import family_of, setup_of_row
-from planner.throughput.table import source_addresses
-from planner.throughput.values import CPU, Measurement, Quality, Throughput
+from trainplan.planner.throughput.network_steps import measured_network
+from trainplan.planner.throughput.rows import BadRowError, NumberedRow, measurement_from_row
+from trainplan.planner.throughput.setup import family_of, setup_of_row
+from trainplan.planner.throughput.table import source_addresses
+from trainplan.planner.throughput.values import CPU, Measurement, Quality, Throughput
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from planner.throughput.predict import Predictor
+    from trainplan.planner.throughput.predict import Predictor
 
 # Why a row is not predicted.
 EXCLUDED = "excluded"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import NamedTuple
 
-from planner.throughput.nets import net_of
-from pricing.devices import CPU_DEVICE, DeviceTable, UnknownDeviceError
-from workloads.layers import macs
+from trainplan.planner.throughput.nets import net_of
+from trainplan.pricing.devices import CPU_DEVICE, DeviceTable, UnknownDeviceError
+from trainplan.workloads.layers import macs
 
 PRECISIONS = ("fp32", "tf32", "fp16", "amp_fp16", "bf16", "amp_bf16")
 FASTEST_IMAGES_PER_SECOND = 100_000

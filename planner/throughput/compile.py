@@ -1,7 +1,7 @@
 """Compiles the measurements from their text tables into an SQLite file that opens in a millisecond.
 
-Run it with `python -m planner.throughput.compile`; building a wheel does it too. Nothing but the standard library
-and this project's tables is imported, so that a build can load this file by itself.
+Run it with `python -m trainplan.planner.throughput.compile`; building a wheel does it too. Nothing but the standard
+library and this project's tables is imported, so that a build can load this file by itself.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from planner.throughput.columns import COLUMNS, wrong_with
-from pricing.device_text import read_devices
-from pricing.table_text import TableError
+from trainplan.planner.throughput.columns import COLUMNS, wrong_with
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.table_text import TableError
 
 DATA = Path(__file__).parent / "data"
 TARGET = DATA / "measurements.sqlite"

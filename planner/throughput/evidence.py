@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from planner.throughput.nets import convolutions
-from planner.throughput.rates import Precision
-from planner.throughput.setup import Family, Library, Link, Setup
-from planner.throughput.values import Basis
+from trainplan.planner.throughput.nets import convolutions
+from trainplan.planner.throughput.rates import Precision
+from trainplan.planner.throughput.setup import Family, Library, Link, Setup
+from trainplan.planner.throughput.values import Basis
 
 
 class Nearness(StrEnum):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from planner.throughput.remember import per_net
-from planner.throughput.values import Basis, Throughput
-from workloads.graph import NORM_KINDS, Graph, Kind
-from workloads.layers import graph_of
+from trainplan.planner.throughput.remember import per_net
+from trainplan.planner.throughput.values import Basis, Throughput
+from trainplan.workloads.graph import NORM_KINDS, Graph, Kind
+from trainplan.workloads.layers import graph_of
 
 if TYPE_CHECKING:
-    from workloads.graph import OperatorFigures
-    from workloads.layers import Net
+    from trainplan.workloads.graph import OperatorFigures
+    from trainplan.workloads.layers import Net
 
 _WITH_THE_ONE_BEFORE = NORM_KINDS | {Kind.INPUT, Kind.ACTIVATION, Kind.SOFTMAX, Kind.DROPOUT}
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from planner.throughput.values import Basis, Throughput
+from trainplan.planner.throughput.values import Basis, Throughput
 
 SCALING = Path(__file__).parent / "data" / "scaling.json"
 """Written by `make fit` (scripts/fit/scaling.py) from scaling.csv beside it."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.throughput.network_builder import window_of
-from workloads.graph_builder import Window
-from workloads.networks import densenet
-from workloads.networks.early import fires, pool_up
-from workloads.networks.mobile import Block, inverted
+from trainplan.planner.throughput.network_builder import window_of
+from trainplan.workloads.graph_builder import Window
+from trainplan.workloads.networks import densenet
+from trainplan.workloads.networks.early import fires, pool_up
+from trainplan.workloads.networks.mobile import Block, inverted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from planner.throughput.network_builder import NetworkBuilder
+    from trainplan.planner.throughput.network_builder import NetworkBuilder
 
     Build = Callable[[NetworkBuilder, int], None]
 

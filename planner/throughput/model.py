@@ -10,8 +10,8 @@ from operator import mul
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.throughput.grid import NODE_COUNT, steady_over_batches
-from planner.throughput.physics import (
+from trainplan.planner.throughput.grid import NODE_COUNT, steady_over_batches
+from trainplan.planner.throughput.physics import (
     Constants,
     LibraryConstants,
     LinkConstants,
@@ -21,15 +21,15 @@ from planner.throughput.physics import (
     waiting_seconds,
     work_of,
 )
-from planner.throughput.rates import Precision
-from planner.throughput.setup import Library, Link
-from workloads.graph import Graph
-from workloads.layers import Net
+from trainplan.planner.throughput.rates import Precision
+from trainplan.planner.throughput.setup import Library, Link
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import Net
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.throughput.setup import Setup
+    from trainplan.planner.throughput.setup import Setup
 
 MODEL_FILE = Path(__file__).parent / "data" / "model.json"
 Group = tuple[str, ...]

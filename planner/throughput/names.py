@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pricing.devices import DeviceTable, UnknownDeviceError
+from trainplan.pricing.devices import DeviceTable, UnknownDeviceError
 
 _HOST = re.compile(r"cpu\b|.*\b(xeon|epyc|core i\d)\b", re.IGNORECASE)
 _VENDOR = re.compile(r"^((nvidia|geforce|tesla)\s+)+", re.IGNORECASE)

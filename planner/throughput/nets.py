@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from functools import lru_cache
 
-from planner.throughput.remember import per_net
-from workloads.graph import Graph, Kind
-from workloads.layers import Conv, Dense, ImageTooSmallError, MaxPool, Net, parameters
-from workloads.terms import LAYER_LISTS, Preset
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, vgg
+from trainplan.planner.throughput.remember import per_net
+from trainplan.workloads.graph import Graph, Kind
+from trainplan.workloads.layers import Conv, Dense, ImageTooSmallError, MaxPool, Net, parameters
+from trainplan.workloads.terms import LAYER_LISTS, Preset
+from trainplan.workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, vgg
 
 _IMAGENET_CLASSES = 1_000
 _PRESETS = frozenset(map(str, Preset)) - frozenset(map(str, LAYER_LISTS))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

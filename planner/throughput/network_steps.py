@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from planner.throughput.nets import model_key, net_of
-from planner.throughput.operator_evidence import BLENDED, Seen
-from planner.throughput.operator_runs import run_of
-from planner.throughput.operator_work import unknown_share
-from workloads.graph import Graph
-from workloads.layers import graph_of
+from trainplan.planner.throughput.nets import model_key, net_of
+from trainplan.planner.throughput.operator_evidence import BLENDED, Seen
+from trainplan.planner.throughput.operator_runs import run_of
+from trainplan.planner.throughput.operator_work import unknown_share
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import graph_of
 
 if TYPE_CHECKING:
-    from planner.throughput.model import Model
-    from planner.throughput.operators import OperatorModel
-    from planner.throughput.setup import Setup
-    from planner.throughput.values import Measurement
-    from workloads.layers import Net
+    from trainplan.planner.throughput.model import Model
+    from trainplan.planner.throughput.operators import OperatorModel
+    from trainplan.planner.throughput.setup import Setup
+    from trainplan.planner.throughput.values import Measurement
+    from trainplan.workloads.layers import Net
 
 SHARE_OF_OPERATORS = 0.75
 """What the model of operators has to say of a VGG net on a device of which other networks alone were measured; the rest
@@ -48,7 +48,7 @@ def measured_network(row: Measurement) -> Net | Graph | None:
     net = net_of(row.model, row.image_size_px, row.parameters_million)
     if net is not None:
         return net
-    from planner.throughput.networks import network_of  # most estimates do without
+    from trainplan.planner.throughput.networks import network_of  # most estimates do without
 
     return network_of(row.model, row.image_size_px, row.source)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from planner.throughput import mobile_networks as mobile
-from planner.throughput.nets import net_of
-from planner.throughput.network_builder import NetworkBuilder
-from workloads.graph import Graph, ImageTooSmallError, Shape
-from workloads.graph_builder import Window
-from workloads.layers import graph_of
-from workloads.networks.presets import preset_graph
-from workloads.terms import Preset
+from trainplan.planner.throughput import mobile_networks as mobile
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.network_builder import NetworkBuilder
+from trainplan.workloads.graph import Graph, ImageTooSmallError, Shape
+from trainplan.workloads.graph_builder import Window
+from trainplan.workloads.layers import graph_of
+from trainplan.workloads.networks.presets import preset_graph
+from trainplan.workloads.terms import Preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

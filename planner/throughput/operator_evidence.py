@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from planner.throughput.network_families import family_of_network
+from trainplan.planner.throughput.network_families import family_of_network
 
 SCALED, ANCHORED, MODELLED = "scaled", "anchored", "modelled"
 OTHER_SOURCE = "other_source"

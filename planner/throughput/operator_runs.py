@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.throughput.network_families import TINY, family_of_network
-from planner.throughput.operators import Level, Run, device_of
-from planner.throughput.rates import Precision
-from planner.throughput.setup import Family
+from trainplan.planner.throughput.network_families import TINY, family_of_network
+from trainplan.planner.throughput.operators import Level, Run, device_of
+from trainplan.planner.throughput.rates import Precision
+from trainplan.planner.throughput.setup import Family
 
 if TYPE_CHECKING:
-    from planner.throughput.setup import Setup
+    from trainplan.planner.throughput.setup import Setup
 
 
 def program_of(setup: Setup) -> str:

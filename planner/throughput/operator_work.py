@@ -7,12 +7,12 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.graph import MATRIX_KINDS, Kind
+from trainplan.workloads.graph import MATRIX_KINDS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workloads.graph import Graph, OperatorFigures
+    from trainplan.workloads.graph import Graph, OperatorFigures
 
 
 class Matrix(StrEnum):

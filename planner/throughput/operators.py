@@ -11,16 +11,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.throughput.operator_evidence import MeasuredNetworks
-from planner.throughput.operator_work import Direction, Matrix, work_of
-from planner.throughput.rates import Precision
-from workloads.graph import Graph
+from trainplan.planner.throughput.operator_evidence import MeasuredNetworks
+from trainplan.planner.throughput.operator_work import Direction, Matrix, work_of
+from trainplan.planner.throughput.rates import Precision
+from trainplan.workloads.graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.throughput.operator_work import Pass, Work
-    from planner.throughput.rates import Rates
+    from trainplan.planner.throughput.operator_work import Pass, Work
+    from trainplan.planner.throughput.rates import Rates
 
 OPERATORS_FILE = Path(__file__).parent / "data" / "operators.json"
 Level = tuple[str, ...]

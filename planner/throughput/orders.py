@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from planner.throughput.rates import WITH_TF32, Precision
+from trainplan.planner.throughput.rates import WITH_TF32, Precision
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from planner.throughput.model import Group
-    from planner.throughput.rates import KnownRates, Rates
-    from planner.throughput.setup import Setup
-    from workloads.graph import Graph
-    from workloads.layers import Net
+    from trainplan.planner.throughput.model import Group
+    from trainplan.planner.throughput.rates import KnownRates, Rates
+    from trainplan.planner.throughput.setup import Setup
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.layers import Net
 
 _MOST = 8_192
 # The levels of Setup.groups of one device, and where its name stands in them.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from planner.throughput.values import Basis, Measurement, Question, Throughput
+from trainplan.planner.throughput.values import Basis, Measurement, Question, Throughput
 
 # The same run on the same machine: its repeats differ by some per cent (cache, clock, neighbours).
 _REPEAT_FACTOR = 1.07

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING
 
-from planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes, conv_nodes
-from planner.throughput.rates import Precision
-from planner.throughput.remember import per_net
-from planner.throughput.setup import Library, Link
-from workloads.graph import Graph
-from workloads.layers import figures, trained_parameters
-from workloads.memory import footprint
+from trainplan.planner.throughput.grid import DENSE_NODES, OTHER_NODES, Node, batch_nodes, conv_nodes
+from trainplan.planner.throughput.rates import Precision
+from trainplan.planner.throughput.remember import per_net
+from trainplan.planner.throughput.setup import Library, Link
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import figures, trained_parameters
+from trainplan.workloads.memory import footprint
 
 if TYPE_CHECKING:
-    from planner.throughput.setup import Setup
-    from workloads.layers import LayerFigures, Net
+    from trainplan.planner.throughput.setup import Setup
+    from trainplan.workloads.layers import LayerFigures, Net
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ def work_of(setup: Setup) -> tuple[tuple[int, tuple[float, ...]], ...]:
 @per_net
 def _works(net: Net | Graph, batch: int, width: int) -> tuple[tuple[int, tuple[float, ...]], ...]:
     if isinstance(net, Graph):
-        raise TypeError(f"{net.name} is no list of layers: planner.throughput.operators has its seconds")
+        raise TypeError(f"{net.name} is no list of layers: trainplan.planner.throughput.operators has its seconds")
     layers = [_work(layer, batch, width) for layer in figures(net) if layer.kind != "flatten"]
     at_nodes: dict[int, list[float]] = {}
 

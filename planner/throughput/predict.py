@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
-from planner.throughput.host import host_step_seconds, on_host
-from planner.throughput.model import load_model
-from planner.throughput.nets import is_frozen, is_vgg, model_key
-from planner.throughput.network_steps import (
+from trainplan.planner.throughput.evidence import SHARING, Evidence, Nearness, basis_of, evidence, seen_of
+from trainplan.planner.throughput.host import host_step_seconds, on_host
+from trainplan.planner.throughput.model import load_model
+from trainplan.planner.throughput.nets import is_frozen, is_vgg, model_key
+from trainplan.planner.throughput.network_steps import (
     MOST_UNKNOWN,
     NetworkSteps,
     VggSteps,
@@ -18,11 +18,11 @@ from planner.throughput.network_steps import (
     measured_network,
     unknown_width,
 )
-from planner.throughput.operators import load_operators
-from planner.throughput.orders import Orders
-from planner.throughput.own import from_own
-from planner.throughput.rates import KnownRates, known_rates
-from planner.throughput.setup import (
+from trainplan.planner.throughput.operators import load_operators
+from trainplan.planner.throughput.orders import Orders
+from trainplan.planner.throughput.own import from_own
+from trainplan.planner.throughput.rates import KnownRates, known_rates
+from trainplan.planner.throughput.setup import (
     KERAS_REFERENCE,
     Family,
     Library,
@@ -34,8 +34,8 @@ from planner.throughput.setup import (
     precision_on,
     setup_of_row,
 )
-from planner.throughput.table import SHIPPED_TABLE, anchors_on, open_table, seen_on
-from planner.throughput.values import (
+from trainplan.planner.throughput.table import SHIPPED_TABLE, anchors_on, open_table, seen_on
+from trainplan.planner.throughput.values import (
     CPU,
     THIS_MACHINE,
     Basis,
@@ -45,17 +45,17 @@ from planner.throughput.values import (
     Throughput,
     Unpredicted,
 )
-from workloads.graph import Graph
+from trainplan.workloads.graph import Graph
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from planner.throughput.evidence import EvidenceRow
-    from planner.throughput.model import Model
-    from planner.throughput.operators import OperatorModel
-    from planner.throughput.rates import DeviceRow, Rates
+    from trainplan.planner.throughput.evidence import EvidenceRow
+    from trainplan.planner.throughput.model import Model
+    from trainplan.planner.throughput.operators import OperatorModel
+    from trainplan.planner.throughput.rates import DeviceRow, Rates
 
 
 class Predictor:

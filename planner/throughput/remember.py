@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workloads.graph import Graph
-    from workloads.layers import Net
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.layers import Net
 
     Network = TypeVar("Network", Net, Graph, Net | Graph)
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-from planner.throughput.columns import PRECISIONS
-from planner.throughput.names import device_name
-from planner.throughput.values import Measurement, Parallelism, Quality
+from trainplan.planner.throughput.columns import PRECISIONS
+from trainplan.planner.throughput.names import device_name
+from trainplan.planner.throughput.values import Measurement, Parallelism, Quality
 
 Kind = TypeVar("Kind", Parallelism, Quality)
 OLDER_NAMES = {

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from planner.throughput.rates import WITH_TF32, Precision, Rates
-from planner.throughput.values import Measurement, Parallelism
-from workloads.graph import Graph
-from workloads.layers import Net
+from trainplan.planner.throughput.rates import WITH_TF32, Precision, Rates
+from trainplan.planner.throughput.values import Measurement, Parallelism
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import Net
 
 _WITHOUT_PEER_ACCESS = re.compile(r"RTX [3-9]0[5-9]0\b")
 """GeForce cards from the 30 series on: their driver lets no card read another's memory, so gradients pass the host."""

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.evidence import EvidenceRow
-from planner.throughput.nets import convolutions_of
-from planner.throughput.setup import family_of, library_of, link_of, precision_of, source_name
-from planner.throughput.values import Parallelism
+from trainplan.planner.throughput.evidence import EvidenceRow
+from trainplan.planner.throughput.nets import convolutions_of
+from trainplan.planner.throughput.setup import family_of, library_of, link_of, precision_of, source_name
+from trainplan.planner.throughput.values import Parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ class MissingTableError(RuntimeError):
 def open_table(path: Path) -> sqlite3.Connection:
     """Read-only. Raises MissingTableError where the table has not been compiled."""
     if not path.is_file():
-        raise MissingTableError(f"{path} is missing; make it with: python -m planner.throughput.compile")
+        raise MissingTableError(f"{path} is missing; make it with: python -m trainplan.planner.throughput.compile")
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 

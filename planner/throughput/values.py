@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from workloads.graph import Graph
-from workloads.layers import Net
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import Net
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ CPU = "cpu"
 class Measurement:
     """One measured training throughput; `images_per_second` is the total over all devices.
 
-    `model` is a key of `planner.throughput.nets` (`vgg16`, `resnet50`, or a digest of the layers), `device` a
+    `model` is a key of `trainplan.planner.throughput.nets` (`vgg16`, `resnet50`, or a digest of the layers), `device` a
     canonical device name. `spread` is (max - min) / median over repeats, where stated. `xla` is None where not
     stated. `batch_per_device` is None where not stated; such a row predicts nothing.
     """

@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import ThisMachineError
-from planner.runs.telling.delivery import kill_with_children
-from workloads.extras import install_hint
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.telling.delivery import kill_with_children
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from workloads.terms import Tracker
+    from trainplan.workloads.terms import Tracker
 
 PROJECT = "trainplan"
 PATIENCE_SECONDS = 300.0

@@ -8,12 +8,12 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.sweep_table import best_trial
+from trainplan.planner.runs.sweep_table import best_trial
 
 if TYPE_CHECKING:
-    from planner.runs.receipt.receipt import Receipt
-    from workloads.job import TrainingJob
-    from workloads.sweep import Trial
+    from trainplan.planner.runs.receipt.receipt import Receipt
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.sweep import Trial
 
 FIGURES = {
     "hold_out_accuracy": "accuracy",

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.errors import ThisMachineError
-from planner.runs.journal.reader import read_only
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.journal.reader import read_only
 
 if TYPE_CHECKING:
-    from planner.runs.journal.rows import LoggedEvent, RunSummary
-    from planner.runs.run import Run
-    from providers.base import RunId
+    from trainplan.planner.runs.journal.rows import LoggedEvent, RunSummary
+    from trainplan.planner.runs.run import Run
+    from trainplan.providers.base import RunId
 
 EVENTS = 15
 ENDED = 20

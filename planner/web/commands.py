@@ -37,7 +37,7 @@ class Answer(NamedTuple):
         return f"plan ended with code {self.code}"
 
 
-_PLAN = "from planner.cli.main import main; main()"
+_PLAN = "from trainplan.planner.cli.main import main; main()"
 
 
 def execute(arguments: Sequence[str]) -> Answer:

@@ -7,19 +7,19 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.report.html import Content, Markup, bullets, document, joined, section, table, tag
-from planner.report.page import Cell, Column, Table, Tone
-from planner.report.run_answer import bills_text
-from planner.report.run_page import run_blocks
-from planner.runs.report.document import bills_figures
-from planner.runs.run import Outcome, Phase, Run
-from pricing.money import format_usd, format_usd_per_hour
-from providers.registry import is_here, is_own, is_simulated
+from trainplan.planner.report.html import Content, Markup, bullets, document, joined, section, table, tag
+from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.run_answer import bills_text
+from trainplan.planner.report.run_page import run_blocks
+from trainplan.planner.runs.report.document import bills_figures
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.providers.registry import is_here, is_own, is_simulated
 
 if TYPE_CHECKING:
-    from planner.runs.journal.rows import RunSummary
-    from planner.web.board import Board
-    from planner.web.commands import Commands, Look
+    from trainplan.planner.runs.journal.rows import RunSummary
+    from trainplan.planner.web.board import Board
+    from trainplan.planner.web.commands import Commands, Look
 
 SCRIPTS = ("chart.js", "live.js")
 STYLES = ("page.css", "run.css")

@@ -17,10 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import parse_qs, urlsplit
 
-from planner.errors import ThisMachineError
-from planner.report.html import asset, policy
-from planner.web.access import HOST, Access
-from planner.web.pages import (
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.report.html import asset, policy
+from trainplan.planner.web.access import HOST, Access
+from trainplan.planner.web.pages import (
     SCRIPTS,
     STYLES,
     overview,
@@ -30,14 +30,14 @@ from planner.web.pages import (
     run_page,
     stop_question,
 )
-from providers.base import RunId
+from trainplan.providers.base import RunId
 
 if TYPE_CHECKING:
     import socket
 
-    from planner.clock import Clock
-    from planner.web.board import Home
-    from planner.web.commands import Commands
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.web.board import Home
+    from trainplan.planner.web.commands import Commands
 
 UNSEEN = timedelta(minutes=30)
 """After so long without a look the server ends."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pricing.grades import Market
+from trainplan.pricing.grades import Market
 
 READERS: Mapping[str, str] = {
-    "aws": "pricing.sources.news:read_aws",
-    "gcp": "pricing.sources.news:read_gcp",
-    "azure": "pricing.sources.news:read_azure",
-    "huggingface": "pricing.sources.small_vendors:read_huggingface",
-    "ibm": "pricing.sources.ibm:read_ibm",
-    "lambda": "pricing.sources.small_vendors:read_lambda",
-    "runpod": "pricing.sources.small_vendors:read_runpod",
+    "aws": "trainplan.pricing.sources.news:read_aws",
+    "gcp": "trainplan.pricing.sources.news:read_gcp",
+    "azure": "trainplan.pricing.sources.news:read_azure",
+    "huggingface": "trainplan.pricing.sources.small_vendors:read_huggingface",
+    "ibm": "trainplan.pricing.sources.ibm:read_ibm",
+    "lambda": "trainplan.pricing.sources.small_vendors:read_lambda",
+    "runpod": "trainplan.pricing.sources.small_vendors:read_runpod",
 }
 """The vendors whose price lists can be read, and the function that reads each: text, for it is imported when used."""
 

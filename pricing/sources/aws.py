@@ -9,8 +9,8 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.grades import Market
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.sources.reading import (
     Count,
     Parsed,
     PriceFound,
@@ -28,7 +28,7 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from pricing.sources.http import Http
+    from trainplan.pricing.sources.http import Http
 
 LIST_ID, ADVISOR_ID = "aws-price-list", "aws-spot-advisor"
 SOURCES = (

@@ -8,9 +8,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
-from pricing.grades import Market
-from pricing.money import to_micro
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.sources.reading import (
     Count,
     Offered,
     Parsed,
@@ -27,7 +27,7 @@ from pricing.sources.reading import (
     json_object,
     usd,
 )
-from pricing.tables import SpotHistory
+from trainplan.pricing.tables import SpotHistory
 
 QUERY_ID, HISTORY_ID = "aws-price-query", "aws-spot-history"
 SOURCES = (

@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
-from pricing.grades import Market
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.sources.reading import (
     Count,
     Parsed,
     PriceFound,
@@ -25,7 +25,7 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from pricing.sources.http import Http
+    from trainplan.pricing.sources.http import Http
 
 LIST_ID, FLOOR_ID = "azure-retail-prices", "azure-retail-spot-floor"
 SOURCES = (

@@ -10,9 +10,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from pricing.grades import Market
-from pricing.money import HOURS_PER_MONTH
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.pricing.sources.reading import (
     MOST_USD_PER_HOUR,
     Count,
     Parsed,
@@ -28,8 +28,8 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from pricing.sources.http import Http
-    from pricing.tables import InstanceType
+    from trainplan.pricing.sources.http import Http
+    from trainplan.pricing.tables import InstanceType
 
 LIST_ID = "gcp-billing-catalog"
 SOURCES = ((LIST_ID, "listed", "Google Cloud Billing Catalog API (SKUs of Compute Engine and Cloud TPU)"),)

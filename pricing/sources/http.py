@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from pricing.sources.reading import SourceError, UnreachableError
+from trainplan.pricing.sources.reading import SourceError, UnreachableError
 
 MOST_BYTES = 64 << 20
 """Of a response that is read whole; lists above it are streamed."""

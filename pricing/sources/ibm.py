@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from pricing.grades import Market
-from pricing.merge import News
-from pricing.offers import LifecycleState
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import News
+from trainplan.pricing.offers import LifecycleState
+from trainplan.pricing.sources.reading import (
     Count,
     Parsed,
     PriceFound,
@@ -32,9 +32,9 @@ from pricing.sources.reading import (
 )
 
 if TYPE_CHECKING:
-    from pricing.merge import KnownPrices
-    from pricing.sources.http import Http
-    from pricing.sources.news import Asking
+    from trainplan.pricing.merge import KnownPrices
+    from trainplan.pricing.sources.http import Http
+    from trainplan.pricing.sources.news import Asking
 
 IBM_ID = "ibm-global-catalog"
 SOURCES = ((IBM_ID, "listed", "globalcatalog.cloud.ibm.com/api/v1 (plans of is.instance, USA, USD)"),)

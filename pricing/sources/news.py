@@ -9,11 +9,11 @@ from importlib import import_module
 from itertools import groupby
 from typing import cast
 
-from pricing.grades import Market
-from pricing.merge import KnownPrices, News
-from pricing.sources import KEY_VARIABLES, READERS, aws, aws_account, azure, gcp, offerings, tokens
-from pricing.sources.http import Http
-from pricing.sources.reading import Offered, PricePart, SourceError
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import KnownPrices, News
+from trainplan.pricing.sources import KEY_VARIABLES, READERS, aws, aws_account, azure, gcp, offerings, tokens
+from trainplan.pricing.sources.http import Http
+from trainplan.pricing.sources.reading import Offered, PricePart, SourceError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

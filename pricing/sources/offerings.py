@@ -7,11 +7,11 @@ from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlencode
 
-from pricing.sources.reading import Offered, SourceError, inside, is_name, items, json_object
+from trainplan.pricing.sources.reading import Offered, SourceError, inside, is_name, items, json_object
 
 if TYPE_CHECKING:
-    from pricing.sources.http import Http
-    from pricing.tables import InstanceType
+    from trainplan.pricing.sources.http import Http
+    from trainplan.pricing.tables import InstanceType
 
 # A list whose pages lead in a circle has to end.
 MOST_PAGES = 500

@@ -12,10 +12,10 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pricing.grades import Market
+from trainplan.pricing.grades import Market
 
 if TYPE_CHECKING:
-    from pricing.tables import SpotHistory
+    from trainplan.pricing.tables import SpotHistory
 
 MOST_USD_PER_HOUR = Decimal(2000)
 """More than any machine in the lists costs; what the compiled format can hold ends a little above."""

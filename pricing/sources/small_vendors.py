@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pricing.grades import Market
-from pricing.merge import News
-from pricing.sources.reading import (
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import News
+from trainplan.pricing.sources.reading import (
     Count,
     Parsed,
     PriceFound,
@@ -30,8 +30,8 @@ from pricing.sources.reading import (
 if TYPE_CHECKING:
     from datetime import date
 
-    from pricing.merge import KnownPrices
-    from pricing.sources.news import Asking
+    from trainplan.pricing.merge import KnownPrices
+    from trainplan.pricing.sources.news import Asking
 
 EVERYWHERE = "any"
 """The region of vendors whose list has one price for all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pricing.sources.offerings import BearerToken
+from trainplan.pricing.sources.offerings import BearerToken
 
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _AZURE_SCOPE = "https://management.azure.com/.default"

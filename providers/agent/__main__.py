@@ -10,20 +10,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable
 
-from providers.agent.agent import Agent
-from providers.agent.clock import Clock
-from providers.agent.container import container_memory_gib
-from providers.agent.end import End
-from providers.agent.endings import RESTARTING, Ending, failed
-from providers.agent.loop import drive, until
-from providers.agent.machine import AgentMachine, memory_bytes
-from providers.agent.processes import MachineProcesses, Processes
-from providers.agent.requests import Access
-from providers.agent.spec import Paths, SpecError, read_spec
-from providers.agent.status import FINAL, Status, last_said
-from providers.agent.store import RefusedError, patiently
-from providers.agent.stores import open_store
-from providers.agent.vault import Redactor
+from trainplan.providers.agent.agent import Agent
+from trainplan.providers.agent.clock import Clock
+from trainplan.providers.agent.container import container_memory_gib
+from trainplan.providers.agent.end import End
+from trainplan.providers.agent.endings import RESTARTING, Ending, failed
+from trainplan.providers.agent.loop import drive, until
+from trainplan.providers.agent.machine import AgentMachine, memory_bytes
+from trainplan.providers.agent.processes import MachineProcesses, Processes
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import Paths, SpecError, read_spec
+from trainplan.providers.agent.status import FINAL, Status, last_said
+from trainplan.providers.agent.store import RefusedError, patiently
+from trainplan.providers.agent.stores import open_store
+from trainplan.providers.agent.vault import Redactor
 
 BOOT = Path("/etc/trainplan/boot.json")
 SPEC = Path("/usr/local/lib/trainplan/spec.json")

@@ -12,23 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from providers.agent import gate, images, output
-from providers.agent.checkpoints import Checkpoints
-from providers.agent.container import Container, EngineError
-from providers.agent.downloads import FetchError, fetch
-from providers.agent.endings import STORE_REFUSED, EndedError, Ending, failed
-from providers.agent.loop import TICK_SECONDS, drive, together, until
-from providers.agent.notices import Notices
-from providers.agent.processes import ProcessResult, watched
-from providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
-from providers.agent.status import FINAL, Status, last_said
-from providers.agent.store import RefusedError, Steps, patiently
-from providers.agent.training import Attempt, Training
-from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
-from providers.agent.watch import AttemptWatch
+from trainplan.providers.agent import gate, images, output
+from trainplan.providers.agent.checkpoints import Checkpoints
+from trainplan.providers.agent.container import Container, EngineError
+from trainplan.providers.agent.downloads import FetchError, fetch
+from trainplan.providers.agent.endings import STORE_REFUSED, EndedError, Ending, failed
+from trainplan.providers.agent.loop import TICK_SECONDS, drive, together, until
+from trainplan.providers.agent.notices import Notices
+from trainplan.providers.agent.processes import ProcessResult, watched
+from trainplan.providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
+from trainplan.providers.agent.status import FINAL, Status, last_said
+from trainplan.providers.agent.store import RefusedError, Steps, patiently
+from trainplan.providers.agent.training import Attempt, Training
+from trainplan.providers.agent.vault import Redactor, SecretError, resolve, write_env_file
+from trainplan.providers.agent.watch import AttemptWatch
 
 if TYPE_CHECKING:
-    from providers.agent.machine import AgentMachine
+    from trainplan.providers.agent.machine import AgentMachine
 
 SETUP_SECONDS = 1800.0
 CHECK_SECONDS = 600.0

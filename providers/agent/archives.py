@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Callable, Iterator, Optional, Tuple
 
-from providers.agent.plain_file import plain_folder
+from trainplan.providers.agent.plain_file import plain_folder
 
 if TYPE_CHECKING:
-    from providers.agent.store import Steps
+    from trainplan.providers.agent.store import Steps
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 """Of the names of archives that can be unpacked."""

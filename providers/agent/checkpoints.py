@@ -10,13 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.agent import signatures
-from providers.agent.plain_file import NotPlainError, is_plain, open_plain, plain_folder, remove_below, written_whole
-from providers.agent.signatures import Vouching
-from providers.agent.store import Steps, Store, download, patiently, upload
+from trainplan.providers.agent import signatures
+from trainplan.providers.agent.plain_file import (
+    NotPlainError,
+    is_plain,
+    open_plain,
+    plain_folder,
+    remove_below,
+    written_whole,
+)
+from trainplan.providers.agent.signatures import Vouching
+from trainplan.providers.agent.store import Steps, Store, download, patiently, upload
 
 if TYPE_CHECKING:
-    from providers.agent.clock import Clock
+    from trainplan.providers.agent.clock import Clock
 
 FOLDER = "checkpoints"
 MARK = "complete.json"

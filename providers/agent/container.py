@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Sequence
 
 if TYPE_CHECKING:
-    from providers.agent.processes import Processes, ProcessResult, Running
-    from providers.agent.spec import Paths, Spec
+    from trainplan.providers.agent.processes import Processes, ProcessResult, Running
+    from trainplan.providers.agent.spec import Paths, Spec
 
 NAME = "trainplan-job"
 STOP_SECONDS = 110

@@ -7,19 +7,19 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Callable
 
-from providers.agent import web
-from providers.agent.archives import UnpackError, unpack
-from providers.agent.checkpoints import sha256_of
-from providers.agent.plain_file import is_plain, written_whole
-from providers.agent.requests import Access
-from providers.agent.spec import File, bytes_on_disk
-from providers.agent.store import PART_BYTES, AwayError, Steps, Store, download, patiently
-from providers.agent.stores import open_store
-from providers.agent.watch import LEAST_FREE_BYTES
-from providers.agent.web import WebError
+from trainplan.providers.agent import web
+from trainplan.providers.agent.archives import UnpackError, unpack
+from trainplan.providers.agent.checkpoints import sha256_of
+from trainplan.providers.agent.plain_file import is_plain, written_whole
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import File, bytes_on_disk
+from trainplan.providers.agent.store import PART_BYTES, AwayError, Steps, Store, download, patiently
+from trainplan.providers.agent.stores import open_store
+from trainplan.providers.agent.watch import LEAST_FREE_BYTES
+from trainplan.providers.agent.web import WebError
 
 if TYPE_CHECKING:
-    from providers.agent.machine import AgentMachine
+    from trainplan.providers.agent.machine import AgentMachine
 
 
 class FetchError(Exception):

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Mapping
 from urllib.parse import quote
 
-from providers.agent.clock import Clock
-from providers.agent.processes import Processes
-from providers.agent.requests import Access
+from trainplan.providers.agent.clock import Clock
+from trainplan.providers.agent.processes import Processes
+from trainplan.providers.agent.requests import Access
 
 PAUSES = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0, 60.0)
 """Before each try: two and a half minutes altogether, for a role that is still on its way."""

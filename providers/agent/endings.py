@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from providers.agent.container import MOST_OPEN_FILES, MOST_PROCESSES
-from providers.agent.notices import Notice
+from trainplan.providers.agent.container import MOST_OPEN_FILES, MOST_PROCESSES
+from trainplan.providers.agent.notices import Notice
 
 if TYPE_CHECKING:
-    from providers.agent.container import Exit
+    from trainplan.providers.agent.container import Exit
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pkgutil
 from typing import TYPE_CHECKING
 
-from providers.agent.gate_program import ENGINES, PASSED, TRYING
+from trainplan.providers.agent.gate_program import ENGINES, PASSED, TRYING
 
 if TYPE_CHECKING:
-    from providers.agent.processes import ProcessResult
-    from providers.agent.spec import Device
+    from trainplan.providers.agent.processes import ProcessResult
+    from trainplan.providers.agent.spec import Device
 
 LOOK_SECONDS = 60.0
 CONFIRM_SECONDS = 5.0

@@ -8,11 +8,11 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from providers.agent.s3 import signed_request
-from providers.agent.store import AwayError, RefusedError, raise_for_status
+from trainplan.providers.agent.s3 import signed_request
+from trainplan.providers.agent.store import AwayError, RefusedError, raise_for_status
 
 if TYPE_CHECKING:
-    from providers.agent.requests import Access
+    from trainplan.providers.agent.requests import Access
 
 
 class GcsStore:

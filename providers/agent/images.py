@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
-from providers.agent.container import Container, EngineError
-from providers.agent.registries import host_of, login_for
+from trainplan.providers.agent.container import Container, EngineError
+from trainplan.providers.agent.registries import host_of, login_for
 
 if TYPE_CHECKING:
-    from providers.agent.processes import ProcessResult, Running
-    from providers.agent.requests import Access
-    from providers.agent.store import Steps
+    from trainplan.providers.agent.processes import ProcessResult, Running
+    from trainplan.providers.agent.requests import Access
+    from trainplan.providers.agent.store import Steps
 
 ROUNDS = 4
 FIRST_PAUSE_SECONDS = 15.0

@@ -6,11 +6,11 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.agent.store import Steps, Store, patiently
+from trainplan.providers.agent.store import Steps, Store, patiently
 
 if TYPE_CHECKING:
-    from providers.agent.processes import Running
-    from providers.agent.vault import Redactor
+    from trainplan.providers.agent.processes import Running
+    from trainplan.providers.agent.vault import Redactor
 
 CHUNK_BYTES = 262_144
 MOST_CHUNKS = 200

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Callable, TypeVar
 
-from providers.agent.store import AwayError, RefusedError, Steps
+from trainplan.providers.agent.store import AwayError, RefusedError, Steps
 
 if TYPE_CHECKING:
-    from providers.agent.clock import Clock
+    from trainplan.providers.agent.clock import Clock
 
 Result = TypeVar("Result")
 TICK_SECONDS = 1.0

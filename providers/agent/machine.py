@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from providers.agent.clock import Clock
-from providers.agent.processes import Processes
-from providers.agent.requests import Access
-from providers.agent.spec import Paths, Spec
-from providers.agent.store import Store
+from trainplan.providers.agent.clock import Clock
+from trainplan.providers.agent.processes import Processes
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import Paths, Spec
+from trainplan.providers.agent.store import Store
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from providers.agent.clock import unix
+from trainplan.providers.agent.clock import unix
 
 if TYPE_CHECKING:
-    from providers.agent.requests import Access
+    from trainplan.providers.agent.requests import Access
 
 GOOGLE_SECONDS = 30.0
 """Spot: 30 s, best effort (Google's documentation, in a copy of 2026)."""

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable
 
-from providers.agent.checkpoints import sha256_of
-from providers.agent.plain_file import NotPlainError, plain_bytes
-from providers.agent.schema import MANIFEST_BYTES, manifest_rows
-from providers.agent.store import Steps, Store, patiently, upload
+from trainplan.providers.agent.checkpoints import sha256_of
+from trainplan.providers.agent.plain_file import NotPlainError, plain_bytes
+from trainplan.providers.agent.schema import MANIFEST_BYTES, manifest_rows
+from trainplan.providers.agent.store import Steps, Store, patiently, upload
 
 FOLDER = "output"
 MANIFEST = "manifest.json"

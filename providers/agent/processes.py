@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Protocol, Sequence
 
 if TYPE_CHECKING:
-    from providers.agent.clock import Clock
-    from providers.agent.store import Steps
+    from trainplan.providers.agent.clock import Clock
+    from trainplan.providers.agent.store import Steps
 
 KEPT_BYTES = 16_384
 """Of what a command says, the end is kept."""

@@ -7,13 +7,13 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.plain_file import NotPlainError, plain_bytes
-from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
-from providers.agent.store import Steps, Store, patiently
+from trainplan.providers.agent.plain_file import NotPlainError, plain_bytes
+from trainplan.providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
+from trainplan.providers.agent.store import Steps, Store, patiently
 
 if TYPE_CHECKING:
-    from providers.agent.clock import Clock
-    from providers.agent.vault import Redactor
+    from trainplan.providers.agent.clock import Clock
+    from trainplan.providers.agent.vault import Redactor
 
 MOST_BYTES = 4 * 1024 * 1024
 """Of all lines; epochs and the end have twice that."""

@@ -7,7 +7,7 @@ import json
 import re
 from urllib.parse import urlencode
 
-from providers.agent.requests import Access, signed
+from trainplan.providers.agent.requests import Access, signed
 
 _ECR = re.compile(r"^(\d+)\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(\.cn)?$")
 _GOOGLE = re.compile(r"^([a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io)$")

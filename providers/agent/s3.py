@@ -7,10 +7,10 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from providers.agent.store import AwayError, DeniedError, RefusedError, raise_for_status
+from trainplan.providers.agent.store import AwayError, DeniedError, RefusedError, raise_for_status
 
 if TYPE_CHECKING:
-    from providers.agent.requests import Access
+    from trainplan.providers.agent.requests import Access
 
 
 class S3Store:

@@ -8,7 +8,7 @@ import hmac
 import json
 import re
 
-from providers.agent.schema import MANIFEST_BYTES, json_object
+from trainplan.providers.agent.schema import MANIFEST_BYTES, json_object
 
 NAME = "vouched.json"
 """Beside the files of a checkpoint, and among those of an attempt that has trained to the end:

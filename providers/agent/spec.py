@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Iterable, Mapping
 
-from providers.agent.clock import unix
+from trainplan.providers.agent.clock import unix
 
 _DIGEST = re.compile(r"^\S+@sha256:[0-9a-f]{64}$")
 _SHA256 = re.compile(r"^[0-9a-f]{64}$")

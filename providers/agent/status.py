@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.clock import Clock, stamp
-from providers.agent.store import AwayError, DeniedError, RefusedError, Store
+from trainplan.providers.agent.clock import Clock, stamp
+from trainplan.providers.agent.store import AwayError, DeniedError, RefusedError, Store
 
 if TYPE_CHECKING:
-    from providers.agent.spec import Spec
-    from providers.agent.vault import Redactor
+    from trainplan.providers.agent.spec import Spec
+    from trainplan.providers.agent.vault import Redactor
 
 HEARTBEAT_SECONDS = 20.0
 FINAL = ("done", "stopped", "failed", "deadline", "interrupted")

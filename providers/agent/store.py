@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Generator, Protocol, TypeVar
 
-from providers.agent.plain_file import open_plain, written_whole
+from trainplan.providers.agent.plain_file import open_plain, written_whole
 
 
 class Upload(Protocol):

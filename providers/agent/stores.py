@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from providers.agent.blob import BlobStore
-from providers.agent.gcs import GcsStore
-from providers.agent.s3 import S3Store
-from providers.agent.spec import SpecError
+from trainplan.providers.agent.blob import BlobStore
+from trainplan.providers.agent.gcs import GcsStore
+from trainplan.providers.agent.s3 import S3Store
+from trainplan.providers.agent.spec import SpecError
 
 if TYPE_CHECKING:
-    from providers.agent.requests import Access
-    from providers.agent.store import Store
+    from trainplan.providers.agent.requests import Access
+    from trainplan.providers.agent.store import Store
 
 
 def open_store(access: Access) -> Store:

@@ -8,23 +8,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.agent import endings, gate
-from providers.agent.checkpoints import Checkpoints
-from providers.agent.container import STOP_SECONDS, Container, EngineError, Exit, create_arguments
-from providers.agent.endings import EndedError, Ending, failed
-from providers.agent.logs import LogTail
-from providers.agent.loop import Chore, Duty
-from providers.agent.machine import AgentMachine
-from providers.agent.plain_file import NotPlainError, plain_bytes
-from providers.agent.processes import ProcessResult, Running, watched
-from providers.agent.progress import ProgressTail, Pulse
-from providers.agent.schema import STATUS_BYTES, status_record
-from providers.agent.status import Status
-from providers.agent.store import RefusedError, Steps, patiently
-from providers.agent.watch import AttemptWatch
+from trainplan.providers.agent import endings, gate
+from trainplan.providers.agent.checkpoints import Checkpoints
+from trainplan.providers.agent.container import STOP_SECONDS, Container, EngineError, Exit, create_arguments
+from trainplan.providers.agent.endings import EndedError, Ending, failed
+from trainplan.providers.agent.logs import LogTail
+from trainplan.providers.agent.loop import Chore, Duty
+from trainplan.providers.agent.machine import AgentMachine
+from trainplan.providers.agent.plain_file import NotPlainError, plain_bytes
+from trainplan.providers.agent.processes import ProcessResult, Running, watched
+from trainplan.providers.agent.progress import ProgressTail, Pulse
+from trainplan.providers.agent.schema import STATUS_BYTES, status_record
+from trainplan.providers.agent.status import Status
+from trainplan.providers.agent.store import RefusedError, Steps, patiently
+from trainplan.providers.agent.watch import AttemptWatch
 
 if TYPE_CHECKING:
-    from providers.agent.vault import Redactor
+    from trainplan.providers.agent.vault import Redactor
 
 PULL_SECONDS = 1.0
 PUSH_SECONDS = 10.0

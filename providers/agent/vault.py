@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Iterable, Mapping
 from urllib.parse import quote, urlsplit
 
-from providers.agent.requests import Access, signed
+from trainplan.providers.agent.requests import Access, signed
 
 # Each form is matched whole, so that no part of a reference can lead a call to another host. Sources: the regions as
 # botocore's endpoints.json has them for each partition; the characters of names and the twelve digits of an account in

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from providers.agent.endings import RESTARTING, STORE_REFUSED, Ending, failed
-from providers.agent.loop import Duty
-from providers.agent.status import HEARTBEAT_SECONDS, Status
+from trainplan.providers.agent.endings import RESTARTING, STORE_REFUSED, Ending, failed
+from trainplan.providers.agent.loop import Duty
+from trainplan.providers.agent.status import HEARTBEAT_SECONDS, Status
 
 if TYPE_CHECKING:
-    from providers.agent.machine import AgentMachine
-    from providers.agent.notices import Notices
+    from trainplan.providers.agent.machine import AgentMachine
+    from trainplan.providers.agent.notices import Notices
 
 NOTICE_SECONDS = 2.0
 """Google gives 30 seconds, so that 5 of them would be missed."""

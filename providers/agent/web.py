@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Callable
 from urllib.parse import urlsplit
 
-from providers.agent.plain_file import (
+from trainplan.providers.agent.plain_file import (
     finish_plain,
     is_plain,
     more_of_plain,
@@ -17,7 +17,7 @@ from providers.agent.plain_file import (
     plain_folder,
     unfinished_name,
 )
-from providers.agent.store import FIRST_PAUSE, LONGEST_PAUSE, Steps
+from trainplan.providers.agent.store import FIRST_PAUSE, LONGEST_PAUSE, Steps
 
 PIECE_BYTES = 1024 * 1024
 _SECONDS = 20.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
-from providers.aws.permissions import POLICY, Document, Identity, policy
-from providers.aws.settings import (
+from trainplan.providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
+from trainplan.providers.aws.permissions import POLICY, Document, Identity, policy
+from trainplan.providers.aws.settings import (
     PROVIDER,
     REAPER,
     REAPER_LOG,
@@ -18,12 +18,12 @@ from providers.aws.settings import (
     SECURITY_GROUP,
     AwsSettings,
 )
-from providers.cloud.answers import Answers
-from providers.cloud.regions import check_region
-from providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
+from trainplan.providers.cloud.answers import Answers
+from trainplan.providers.cloud.regions import check_region
+from trainplan.providers.errors import BadRequestError, CapacityError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.aws.api import Api
+    from trainplan.providers.aws.api import Api
 
 NO_NETWORK = "VPCIdNotSpecified"
 """EC2's own code where a create names no network and there is no default one."""

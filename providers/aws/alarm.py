@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.setup_steps import StandingResources, step
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
-from providers.errors import PermissionDeniedError
+from trainplan.providers.aws.setup_steps import StandingResources, step
+from trainplan.providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
+from trainplan.providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
-    from providers.abilities import SetupStep
-    from providers.base import VendorRequest
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.base import VendorRequest
 
 LATE = "AWS looks at the costs several times a day"
 """The reference of AWS Budgets, read 2026-11-26; it states no hours."""

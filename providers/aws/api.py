@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.aws.errors import translated
-from providers.aws.settings import FALLBACK_REGION
+from trainplan.providers.aws.errors import translated
+from trainplan.providers.aws.settings import FALLBACK_REGION
 
 if TYPE_CHECKING:
-    from providers.cloud.server_time import ServerClock
+    from trainplan.providers.cloud.server_time import ServerClock
 
 CONNECTIONS = 16
 """So many calls may be under way at once: a listing goes through all regions in parallel."""

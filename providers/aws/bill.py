@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.aws.account import AwsAccount
-from providers.aws.api import CONNECTIONS, SdkApi
-from providers.aws.prices import usd_per_hour_of
-from providers.aws.reply import tags_in
-from providers.aws.settings import PROVIDER, AwsSettings
-from providers.aws.setup_steps import StandingResources
-from providers.cloud.bill import (
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.api import CONNECTIONS, SdkApi
+from trainplan.providers.aws.prices import usd_per_hour_of
+from trainplan.providers.aws.reply import tags_in
+from trainplan.providers.aws.settings import PROVIDER, AwsSettings
+from trainplan.providers.aws.setup_steps import StandingResources
+from trainplan.providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -30,12 +30,12 @@ from providers.cloud.bill import (
     hourly,
     whose,
 )
-from providers.cloud.server_time import ServerClock
-from providers.errors import CredentialsError, ProviderError
-from providers.stores.settings import StoreSettings
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import CredentialsError, ProviderError
+from trainplan.providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 _PAGE = 500
 _LIVE = ("pending", "running", "stopping", "stopped")
@@ -68,7 +68,7 @@ class Billed:
         return Tariff(PROVIDER, self.account.settings.home)
 
     def list_billed(self) -> Bill:
-        """See providers.cloud.bill.BillTeller."""
+        """See trainplan.providers.cloud.bill.BillTeller."""
         looks: list[tuple[str, Look]] = [
             ("machines", self._machines), ("disks", self._disks), ("public addresses", self._addresses),
             ("snapshots", self._snapshots), ("NAT gateways", self._gateways), ("load balancers", self._balancers),

@@ -1,6 +1,6 @@
 """The standing reaper: a Lambda function that terminates every machine whose tag `expires-at` says that it is over.
 
-It runs as this file alone (providers.aws.setup_steps packs it), so it imports nothing of ours.
+It runs as this file alone (trainplan.providers.aws.setup_steps packs it), so it imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every launch on AWS needs of an account, looked at in parallel (providers.abilities.Doctor)."""
+"""What every launch on AWS needs of an account, looked at in parallel (trainplan.providers.abilities.Doctor)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from providers.aws.alarm import LATE, AwsAlarm
-from providers.aws.api import CONNECTIONS
-from providers.aws.errors import DRY_RUN, is_denied_by_organisation
-from providers.aws.preflight import identity, network
-from providers.aws.quotas import quota_check
-from providers.aws.reply import tags_in
-from providers.aws.settings import INSTANCE_PROFILE
-from providers.base import LABEL_RUN, Check
-from providers.cloud.alarm import check
-from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
-from providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.providers.aws.alarm import LATE, AwsAlarm
+from trainplan.providers.aws.api import CONNECTIONS
+from trainplan.providers.aws.errors import DRY_RUN, is_denied_by_organisation
+from trainplan.providers.aws.preflight import identity, network
+from trainplan.providers.aws.quotas import quota_check
+from trainplan.providers.aws.reply import tags_in
+from trainplan.providers.aws.settings import INSTANCE_PROFILE
+from trainplan.providers.base import LABEL_RUN, Check
+from trainplan.providers.cloud.alarm import check
+from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
+from trainplan.providers.errors import CapacityError, CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.aws.account import AwsAccount
-    from providers.aws.setup_steps import StandingResources
+    from trainplan.providers.aws.account import AwsAccount
+    from trainplan.providers.aws.setup_steps import StandingResources
 
 _SET_UP = "plan setup aws"
 _PAGE = 500

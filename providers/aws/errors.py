@@ -1,4 +1,5 @@
-"""Error codes of AWS, translated into the classes of `providers.errors`, one for each reaction of the caller."""
+"""Error codes of AWS, translated into the classes of `trainplan.providers.errors`, one for each reaction of the
+caller."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from providers.aws.settings import PROVIDER
-from providers.cloud.propagation import Pair, pair_of, settled
-from providers.errors import (
+from trainplan.providers.aws.settings import PROVIDER
+from trainplan.providers.cloud.propagation import Pair, pair_of, settled
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -23,7 +24,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from workloads.extras import install_hint
+from trainplan.workloads.extras import install_hint
 
 DRY_RUN = "DryRunOperation"
 """The code of a dry run that would have been let through."""
@@ -260,7 +261,8 @@ class Settling:
     report: Callable[[str], None] = lambda _: None
 
     def __call__(self, operation: str, send: Callable[[], Answer]) -> Answer:
-        """What `send`, a call of this name, returns. Raises ProviderError (providers.cloud.propagation.settled)."""
+        """What `send`, a call of this name, returns. Raises ProviderError
+        (trainplan.providers.cloud.propagation.settled)."""
         try:
             return settled(send, lambda error: self.too_new(operation, error), self.sleep, self.report)
         except PermissionDeniedError as error:

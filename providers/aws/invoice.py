@@ -8,10 +8,10 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from providers.aws.account import AwsAccount
-from providers.base import LABEL_RUN
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
-from providers.errors import BadRequestError, ProviderError
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.providers.errors import BadRequestError, ProviderError
 
 ASKING_COSTS = "AWS takes one cent for each page of costs"
 """Prices of AWS Cost Management: 0.01 USD for each paginated request of Cost Explorer's API."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from providers.aws.account import AwsAccount, all_pages
-from providers.aws.errors import NO_SUCH_THING
-from providers.aws.prices import usd_per_hour_of
-from providers.aws.reply import owned, owned_schedule
-from providers.aws.settings import SCHEDULE_GROUP
-from providers.base import LABEL_RUN, OwnedResource, RunId
-from providers.cloud.listing import ListedResources, look_at_all, whole
-from providers.errors import CredentialsError, ProviderError
+from trainplan.providers.aws.account import AwsAccount, all_pages
+from trainplan.providers.aws.errors import NO_SUCH_THING
+from trainplan.providers.aws.prices import usd_per_hour_of
+from trainplan.providers.aws.reply import owned, owned_schedule
+from trainplan.providers.aws.settings import SCHEDULE_GROUP
+from trainplan.providers.base import LABEL_RUN, OwnedResource, RunId
+from trainplan.providers.cloud.listing import ListedResources, look_at_all, whole
+from trainplan.providers.errors import CredentialsError, ProviderError
 
 _PAGE = 500
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
-from pricing.offers import Market, Offer
-from providers.abilities import placement_of
-from providers.aws.account import AwsAccount
-from providers.errors import CredentialsError, ProviderError
+from trainplan.pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.abilities import placement_of
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.errors import CredentialsError, ProviderError
 
 LIKELY, UNLIKELY = 7, 3
 """The score from 1 to 10: from here on spot counts as available, up to here as not."""
@@ -37,7 +37,7 @@ class PlacementScores:
     spot_offers: Callable[[], Sequence[Offer]]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.abilities.ObtainabilityTeller.obtainability`: a request for each type and ten regions,
+        """`trainplan.providers.abilities.ObtainabilityTeller.obtainability`: a request for each type and ten regions,
         since EC2 limits how many different ones it answers in a day."""
         regions_of_type: dict[str, list[str]] = {}
         open_regions = frozenset(self.account.regions())
@@ -66,7 +66,8 @@ class PlacementScores:
         return result
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """`providers.abilities.SpotScout.has_spot`; None between likely and unlikely, and where EC2 does not tell."""
+        """`trainplan.providers.abilities.SpotScout.has_spot`; None between likely and unlikely, and where EC2 does not
+        tell."""
         types = types_with(offer.instance_type, self.spot_offers())
         if not types:
             return None

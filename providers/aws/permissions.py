@@ -23,7 +23,7 @@ class Identity:
 
 def policy(name: str, who: Identity, bucket: str) -> Document:
     """`machine`, `schedule` or `reaper`, for this account and its bucket."""
-    text = (files("providers.aws") / "data" / f"{name}.json").read_text(encoding="utf-8")
+    text = (files("trainplan.providers.aws") / "data" / f"{name}.json").read_text(encoding="utf-8")
     return filled(text, who, bucket)
 
 

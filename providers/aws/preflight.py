@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState, Market, Offer
-from providers.aws.account import NO_IMAGE, UBUNTU, AwsAccount
-from providers.aws.errors import DRY_RUN, is_about_the_profile
-from providers.aws.quotas import quota_of
-from providers.aws.request import OURS, Machine, create_security_group, ec2
-from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
-from providers.cloud.images import host_image
-from providers.cloud.launch import hardware
-from providers.errors import BadRequestError, CapacityError, CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.pricing.offers import LifecycleState, Market, Offer
+from trainplan.providers.aws.account import NO_IMAGE, UBUNTU, AwsAccount
+from trainplan.providers.aws.errors import DRY_RUN, is_about_the_profile
+from trainplan.providers.aws.quotas import quota_of
+from trainplan.providers.aws.request import OURS, Machine, create_security_group, ec2
+from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
+from trainplan.providers.cloud.images import host_image
+from trainplan.providers.cloud.launch import hardware
+from trainplan.providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    PermissionDeniedError,
+    ProviderError,
+)
 
 if TYPE_CHECKING:
-    from providers.aws.setup_steps import StandingResources
-    from providers.base import Check, VendorRequest
+    from trainplan.providers.aws.setup_steps import StandingResources
+    from trainplan.providers.base import Check, VendorRequest
 
 _REFUSING = (CredentialsError, PermissionDeniedError, CapacityError, BadRequestError)
 _CONSOLE = "https://console.aws.amazon.com/servicequotas/home/services/ec2/quotas"
@@ -131,7 +137,8 @@ def _passes(account: AwsAccount, region: str, call: VendorRequest) -> bool:
 
 
 def denial(account: AwsAccount) -> Check:
-    """Whether EC2 denies a create before it looks its image up (providers.abilities.Prober; `AwsAccount.is_closed`).
+    """Whether EC2 denies a create before it looks its image up (trainplan.providers.abilities.Prober;
+    `AwsAccount.is_closed`).
 
     Only somebody who may not create every machine can show it: the documented policy denies one without our tags.
     """

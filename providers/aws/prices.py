@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.money import HOURS_PER_MONTH
-from pricing.offers import Market, Offer, OfferQuery, PriceGrade
-from providers.aws.account import AwsAccount
-from providers.aws.settings import PROVIDER
-from providers.errors import CredentialsError, ProviderError
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.pricing.offers import Market, Offer, OfferQuery, PriceGrade
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.settings import PROVIDER
+from trainplan.providers.errors import CredentialsError, ProviderError
 
 _LINUX = "Linux/UNIX"
 _SOURCE = "DescribeSpotPriceHistory"
@@ -34,7 +34,7 @@ class Live:
     threads: int = _THREADS
 
     def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """`providers.abilities.Refiner.refine`."""
+        """`trainplan.providers.abilities.Refiner.refine`."""
         if not offers:
             return []
         open_regions = frozenset(self.account.regions())

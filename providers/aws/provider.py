@@ -10,28 +10,28 @@ from datetime import date, datetime, timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from pricing.current import offers_of
-from pricing.offers import Market, Offer, OfferQuery
-from providers.aws import reply
-from providers.aws import request as ec2_request
-from providers.aws.account import AwsAccount
-from providers.aws.alarm import AwsAlarm
-from providers.aws.api import CONNECTIONS, Api, SdkApi
-from providers.aws.doctor import examine
-from providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
-from providers.aws.invoice import ASKING_COSTS, AwsInvoice
-from providers.aws.listing import Listing
-from providers.aws.obtainability import PlacementScores
-from providers.aws.preflight import checks, denial
-from providers.aws.prices import Live
-from providers.aws.quotas import closed_regions, quota_text, shortfalls
-from providers.aws.reply import SCHEDULE
-from providers.aws.request import GROUP_ID, INSTANCE_ID, REAPER_EVERY, SCHEDULE_GRACE, filled
-from providers.aws.resolution import AwsResolution, Reaper, resolve
-from providers.aws.settings import PROVIDER, SCHEDULE_GROUP, AwsSettings
-from providers.aws.setup import AwsSetUp
-from providers.aws.setup_steps import StandingResources
-from providers.base import (
+from trainplan.pricing.current import offers_of
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.aws import reply
+from trainplan.providers.aws import request as ec2_request
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.alarm import AwsAlarm
+from trainplan.providers.aws.api import CONNECTIONS, Api, SdkApi
+from trainplan.providers.aws.doctor import examine
+from trainplan.providers.aws.errors import CONFLICT, DUPLICATE_GROUP, NO_GROUP, NO_SUCH_THING, Settling
+from trainplan.providers.aws.invoice import ASKING_COSTS, AwsInvoice
+from trainplan.providers.aws.listing import Listing
+from trainplan.providers.aws.obtainability import PlacementScores
+from trainplan.providers.aws.preflight import checks, denial
+from trainplan.providers.aws.prices import Live
+from trainplan.providers.aws.quotas import closed_regions, quota_text, shortfalls
+from trainplan.providers.aws.reply import SCHEDULE
+from trainplan.providers.aws.request import GROUP_ID, INSTANCE_ID, REAPER_EVERY, SCHEDULE_GRACE, filled
+from trainplan.providers.aws.resolution import AwsResolution, Reaper, resolve
+from trainplan.providers.aws.settings import PROVIDER, SCHEDULE_GROUP, AwsSettings
+from trainplan.providers.aws.setup import AwsSetUp
+from trainplan.providers.aws.setup_steps import StandingResources
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -45,24 +45,24 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.data_files import finder
-from providers.cloud.launch import Rented, mirrors_of, resolution_of
-from providers.cloud.server_time import ServerClock
-from providers.errors import (
+from trainplan.providers.cloud.data_files import finder
+from trainplan.providers.cloud.launch import Rented, mirrors_of, resolution_of
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
     ProviderError,
     QuotaError,
     TransientError,
 )
-from providers.stores.patience import Patience
-from providers.stores.settings import StoreSettings
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlacement, Obtainability
-    from providers.abilities import SetupStep
-    from providers.cloud.alarm import Alarm
-    from providers.cloud.invoice import Invoice
+    from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.cloud.alarm import Alarm
+    from trainplan.providers.cloud.invoice import Invoice
 
 LISTING_LAG = timedelta(minutes=2)
 """How long after a create EC2 may not show it: "a few minutes" at most, says its page on eventual consistency."""
@@ -88,9 +88,9 @@ def make(settings: ProviderSettings) -> AwsProvider:
 
     Raises BadRequestError for an option that is wrong.
     """
-    from providers.aws.store import make as make_bucket
-    from providers.stores.pending_uploads import Unfinished
-    from providers.stores.store import run_store
+    from trainplan.providers.aws.store import make as make_bucket
+    from trainplan.providers.stores.pending_uploads import Unfinished
+    from trainplan.providers.stores.store import run_store
 
     aws_settings = AwsSettings.of(settings)
     clock = ServerClock(settings.now)
@@ -122,7 +122,7 @@ def make(settings: ProviderSettings) -> AwsProvider:
 
 @dataclass(frozen=True)
 class AwsProvider:
-    """`providers.base.Provider` for EC2.
+    """`trainplan.providers.base.Provider` for EC2.
 
     `account` reads the account, `rented` has the parts of a launch that all clouds share, `standing_resources` are
     those of `plan setup aws`, `let_go` closes the store, `threads` is the number of lists that are read at once.
@@ -155,19 +155,19 @@ class AwsProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (trainplan.providers.abilities.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now_of().date())
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the account's own quotas (providers.abilities.QuotaTeller)."""
+        """Return shortfalls by the account's own quotas (trainplan.providers.abilities.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
         """Return regions that are not enabled, denied by the organisation, or without a default network
-        (providers.abilities.RegionTeller).
+        (trainplan.providers.abilities.RegionTeller).
         """
         return closed_regions(self.account, regions)
 
@@ -175,7 +175,7 @@ class AwsProvider:
         return Preflight(checks=tuple(checks(self.standing_resources, offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up zone, network, image and what stands in the account (providers.abilities.Resolver)."""
+        """Looks up zone, network, image and what stands in the account (trainplan.providers.abilities.Resolver)."""
         request = self.rented.with_data(request)
         return replace(request, resolution=resolve(request, self.rented, self.account, self.standing_resources))
 
@@ -234,15 +234,15 @@ class AwsProvider:
         return Listing(self.account, self.threads).owned(run_id)
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Zones and live spot prices (providers.abilities.Refiner)."""
+        """Zones and live spot prices (trainplan.providers.abilities.Refiner)."""
         return Live(self.account, self.now_of).refined(offers)
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """What AWS's placement score hints (providers.abilities.SpotScout)."""
+        """What AWS's placement score hints (trainplan.providers.abilities.SpotScout)."""
         return self._placement_scores().has_spot(offer, zone)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by placement scores (providers.abilities.ObtainabilityTeller)."""
+        """Return obtainability by placement scores (trainplan.providers.abilities.ObtainabilityTeller)."""
         return self._placement_scores().of(offers)
 
     def stop(self, ref: InstanceRef) -> None:
@@ -270,21 +270,21 @@ class AwsProvider:
         return self.rented.store(run_id)
 
     def doctor(self) -> Sequence[Check]:
-        """The account, whatever the offer (providers.abilities.Doctor)."""
+        """The account, whatever the offer (trainplan.providers.abilities.Doctor)."""
         return examine(self.standing_resources)
 
     def probes(self) -> Mapping[str, Callable[[], Check]]:
         return {"denial": lambda: denial(self.account)}
 
     def lacking(self) -> Sequence[SetupStep]:
-        """What a set-up would make (providers.abilities.SetUp)."""
+        """What a set-up would make (trainplan.providers.abilities.SetUp)."""
         return AwsSetUp(self.standing_resources).lacking()
 
     def removable(self) -> Sequence[SetupStep]:
         return AwsSetUp(self.standing_resources).removable()
 
     def alarm(self) -> Alarm | None:
-        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        """The monthly alarm (trainplan.providers.cloud.alarm.Alarms)."""
         return AwsAlarm(self.standing_resources).found()
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
@@ -294,7 +294,7 @@ class AwsProvider:
         return ASKING_COSTS
 
     def invoice(self, begin: date, end: date) -> Invoice:
-        """What was billed (providers.cloud.invoice.Invoices)."""
+        """What was billed (trainplan.providers.cloud.invoice.Invoices)."""
         return AwsInvoice(self.account).told(begin, end)
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:

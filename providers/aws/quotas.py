@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from pricing.offers import Market, Offer
-from providers.base import Check, PreflightState
-from providers.errors import CapacityError, ProviderError
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.errors import CapacityError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.aws.account import AwsAccount
+    from trainplan.providers.aws.account import AwsAccount
 
 _THREADS = 8
 """Look-ups of quotas at once."""
@@ -67,7 +67,8 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
 
 
 def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.abilities.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a time."""
+    """`trainplan.providers.abilities.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a
+    time."""
     tuples = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
     pools = dict.fromkeys((region, quota) for region, quota in tuples if quota is not None)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -81,7 +82,7 @@ def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
 
 
 def closed_regions(account: AwsAccount, regions: Sequence[str]) -> Mapping[str, str]:
-    """`providers.abilities.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
+    """`trainplan.providers.abilities.RegionTeller.closed_regions`: one look-up for each region, several at a time."""
     with ThreadPoolExecutor(_THREADS) as threads:
         answers = zip(regions, threads.map(lambda region: _closed(account, region), regions), strict=True)
         return {region: why for region, why in answers if why}

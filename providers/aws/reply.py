@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from providers.aws.settings import PROVIDER
-from providers.base import (
+from trainplan.providers.aws.settings import PROVIDER
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -20,7 +20,7 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
-from providers.cloud.labels import instant, number
+from trainplan.providers.cloud.labels import instant, number
 
 SCHEDULE = "schedule/"
 """Before the name of a schedule in our ids: EC2's own begin otherwise."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta
 from typing import Any
 
-from pricing.offers import Market
-from providers.aws.resolution import AwsResolution
-from providers.aws.settings import SCHEDULE_GROUP, SECURITY_GROUP
-from providers.base import (
+from trainplan.pricing.offers import Market
+from trainplan.providers.aws.resolution import AwsResolution
+from trainplan.providers.aws.settings import SCHEDULE_GROUP, SECURITY_GROUP
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -21,8 +21,8 @@ from providers.base import (
     LaunchRequest,
     VendorRequest,
 )
-from providers.cloud.labels import project_of
-from providers.cloud.launch import resolution_of
+from trainplan.providers.cloud.labels import project_of
+from trainplan.providers.cloud.launch import resolution_of
 
 OURS = "trainplan"
 """The tag on everything that is made here, also on what no run owns."""

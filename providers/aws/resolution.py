@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from providers.aws.settings import SCHEDULE_GROUP, SCHEDULE_ROLE
-from providers.aws.setup_steps import StandingResources, role_arn
-from providers.cloud.launch import MachineResolution, Rented
-from providers.errors import CapacityError, PermissionDeniedError
+from trainplan.providers.aws.settings import SCHEDULE_GROUP, SCHEDULE_ROLE
+from trainplan.providers.aws.setup_steps import StandingResources, role_arn
+from trainplan.providers.cloud.launch import MachineResolution, Rented
+from trainplan.providers.errors import CapacityError, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from providers.aws.account import AwsAccount
-    from providers.base import LaunchRequest
+    from trainplan.providers.aws.account import AwsAccount
+    from trainplan.providers.base import LaunchRequest
 
 
 class Reaper(StrEnum):

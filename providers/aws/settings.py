@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.cloud.launch import known_options
-from providers.cloud.regions import regions_of
-from providers.stores.regions import DEFAULT_REGIONS
-from providers.stores.settings import StoreSettings, text_option
+from trainplan.providers.cloud.launch import known_options
+from trainplan.providers.cloud.regions import regions_of
+from trainplan.providers.stores.regions import DEFAULT_REGIONS
+from trainplan.providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 PROVIDER = "aws"
 FALLBACK_REGION = DEFAULT_REGIONS[PROVIDER]

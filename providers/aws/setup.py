@@ -1,4 +1,5 @@
-"""`plan setup aws`: what is lacking or can be removed, and the carrying out of it (providers.abilities.SetUp)."""
+"""`plan setup aws`: what is lacking or can be removed, and the carrying out of it
+(trainplan.providers.abilities.SetUp)."""
 
 from __future__ import annotations
 
@@ -7,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.api import CONNECTIONS
-from providers.aws.errors import Settling
-from providers.aws.listing import Listing
-from providers.aws.setup_steps import ABSENT, CreationSteps, RemovalSteps, StandingResources
-from providers.cloud.propagation import Pair, pause
-from providers.cloud.setup_steps import StepEngine
-from providers.errors import BadRequestError, ProviderError
+from trainplan.providers.aws.api import CONNECTIONS
+from trainplan.providers.aws.errors import Settling
+from trainplan.providers.aws.listing import Listing
+from trainplan.providers.aws.setup_steps import ABSENT, CreationSteps, RemovalSteps, StandingResources
+from trainplan.providers.cloud.propagation import Pair, pause
+from trainplan.providers.cloud.setup_steps import StepEngine
+from trainplan.providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.abilities import SetupStep
-    from providers.base import VendorRequest
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.base import VendorRequest
 
 _THERE = (
     "DefaultVpcAlreadyExists",
@@ -69,7 +70,7 @@ class AwsSetUp:
 
 @dataclass(frozen=True)
 class _Calls:
-    """`providers.cloud.setup_steps.SetUpCalls`: each call of AWS's has taken effect when it is answered."""
+    """`trainplan.providers.cloud.setup_steps.SetUpCalls`: each call of AWS's has taken effect when it is answered."""
 
     at: StandingResources
 

@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from providers.abilities import SetupStep
-from providers.aws.account import NO_NETWORK, AwsAccount
-from providers.aws.api import CONNECTIONS
-from providers.aws.errors import NO_SUCH_THING
-from providers.aws.permissions import POLICY, Document, Identity, policy, trust
-from providers.aws.settings import INSTANCE_PROFILE, REAPER, REAPER_LOG, SCHEDULE_GROUP, SCHEDULE_ROLE, SECURITY_GROUP
-from providers.aws.store import lifecycle
-from providers.base import VendorRequest
-from providers.errors import CapacityError, PermissionDeniedError, ProviderError
-from providers.stores.settings import StoreSettings
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.aws.account import NO_NETWORK, AwsAccount
+from trainplan.providers.aws.api import CONNECTIONS
+from trainplan.providers.aws.errors import NO_SUCH_THING
+from trainplan.providers.aws.permissions import POLICY, Document, Identity, policy, trust
+from trainplan.providers.aws.settings import (
+    INSTANCE_PROFILE,
+    REAPER,
+    REAPER_LOG,
+    SCHEDULE_GROUP,
+    SCHEDULE_ROLE,
+    SECURITY_GROUP,
+)
+from trainplan.providers.aws.store import lifecycle
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.errors import CapacityError, PermissionDeniedError, ProviderError
+from trainplan.providers.stores.settings import StoreSettings
 
 ABSENT = (
     *("NoSuchEntity", NO_SUCH_THING, "InvalidGroup.NotFound", "NoSuchBucket", "404", "NoSuchTagSet"),

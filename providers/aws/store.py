@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     PermissionDeniedError,
@@ -17,13 +17,21 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, ObjectPart, Page, UploadLostError
-from providers.stores.regions import DEFAULT_REGIONS
-from providers.stores.settings import StoreSettings
-from workloads.extras import install_hint
+from trainplan.providers.stores.bucket import (
+    RUNS,
+    UNFINISHED_DAYS,
+    BucketMissingError,
+    Entry,
+    ObjectPart,
+    Page,
+    UploadLostError,
+)
+from trainplan.providers.stores.regions import DEFAULT_REGIONS
+from trainplan.providers.stores.settings import StoreSettings
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 _TAG_KEY = "trainplan"
 """The tag that our own bucket gets after all its other settings."""
@@ -91,7 +99,7 @@ def _bucket_of(store_settings: StoreSettings) -> S3Bucket:
 
 
 class S3Bucket:
-    """`providers.stores.bucket.Bucket` in S3. `client` is a boto3 client without repeats of its own."""
+    """`trainplan.providers.stores.bucket.Bucket` in S3. `client` is a boto3 client without repeats of its own."""
 
     provider = "aws"
 
@@ -335,7 +343,7 @@ def _translated(what: str) -> Iterator[None]:
 
 
 def _no_sdk() -> ProviderError:
-    from providers.errors import MachineError
+    from trainplan.providers.errors import MachineError
 
     return MachineError("boto3 is not installed here", hint=install_hint("aws"))
 

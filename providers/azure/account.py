@@ -6,17 +6,17 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.azure.api import Arm, Call, Reply
-from providers.azure.errors import refusal
-from providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
-from providers.cloud.answers import Answers
-from providers.errors import (
+from trainplan.providers.azure.api import Arm, Call, Reply
+from trainplan.providers.azure.errors import refusal
+from trainplan.providers.azure.names import API, identity_path, machine_role, role_path, subscription_path
+from trainplan.providers.cloud.answers import Answers
+from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
 )
 
 if TYPE_CHECKING:
-    from providers.azure.settings import AzureSettings
+    from trainplan.providers.azure.settings import AzureSettings
 
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
 SET_UP = "plan setup azure"

@@ -8,12 +8,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from providers.abilities import SetupStep
-from providers.azure.account import AzureAccount
-from providers.azure.api import Call, recorded
-from providers.azure.names import API
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
-from providers.errors import InstanceNotFoundError
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import Call, recorded
+from trainplan.providers.azure.names import API
+from trainplan.providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
+from trainplan.providers.errors import InstanceNotFoundError
 
 LATE = "Azure has the costs after 8 to 24 hours and looks at them once a day"
 """Microsoft's tutorial on budgets of 2025-06-26, read 2026-11-26: the mail is sent within an hour after that."""

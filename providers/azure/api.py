@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.base import VendorRequest
-from providers.errors import CredentialsError, InstanceNotFoundError, MachineError, TransientError
-from workloads.extras import install_hint
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.errors import CredentialsError, InstanceNotFoundError, MachineError, TransientError
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from providers.azure.settings import AzureSettings
-    from providers.cloud.server_time import ServerClock
+    from trainplan.providers.azure.settings import AzureSettings
+    from trainplan.providers.cloud.server_time import ServerClock
 
 SIGN_IN = "az login"
 _SECONDS = 60.0

@@ -10,16 +10,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.offers import Market, OfferQuery
-from providers.azure.account import AzureAccount
-from providers.azure.api import ArmClient, Call
-from providers.azure.names import API, PROVIDER, attempt_of
-from providers.azure.reply import power_of
-from providers.azure.settings import AzureSettings, with_account
-from providers.base import LABEL_RUN, ProviderSettings
-from providers.cloud.bill import (
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import ArmClient, Call
+from trainplan.providers.azure.names import API, PROVIDER, attempt_of
+from trainplan.providers.azure.reply import power_of
+from trainplan.providers.azure.settings import AzureSettings, with_account
+from trainplan.providers.base import LABEL_RUN, ProviderSettings
+from trainplan.providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -34,8 +34,8 @@ from providers.cloud.bill import (
     Tariff,
     hourly,
 )
-from providers.cloud.server_time import ServerClock
-from providers.errors import CredentialsError, MachineError, ProviderError
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import CredentialsError, MachineError, ProviderError
 
 _NO_SIZE = "the size of a storage account is told by Azure Monitor alone, which is not asked"
 _DEALLOCATED = "deallocated"
@@ -75,7 +75,7 @@ class Billed:
     threads: int = 8
 
     def list_billed(self) -> Bill:
-        """See providers.cloud.bill.BillTeller."""
+        """See trainplan.providers.cloud.bill.BillTeller."""
         lists = (
             _List("machines", "Microsoft.Compute/virtualMachines", "compute", self._machine, _VIEWED),
             _List("disks", "Microsoft.Compute/disks", "compute", self._rated(_disk)),

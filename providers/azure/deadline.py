@@ -5,19 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from providers.azure.api import Call
-from providers.azure.names import (
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import (
     API,
     group_of,
     machine_path,
     subscription_path,
     unique,
 )
-from providers.azure.resolution import AzureResolution
-from providers.cloud.launch import resolution_of
+from trainplan.providers.azure.resolution import AzureResolution
+from trainplan.providers.cloud.launch import resolution_of
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
+    from trainplan.providers.base import LaunchRequest
 
 
 TIMER_GRACE = timedelta(minutes=5)
@@ -25,7 +25,7 @@ TIMER_GRACE = timedelta(minutes=5)
 
 
 def end_of(request: LaunchRequest) -> dict[str, str]:
-    """How the machine ends itself (providers.agent.end)."""
+    """How the machine ends itself (trainplan.providers.agent.end)."""
     group = group_of(request.run_id, request.attempt)
     return {
         "kind": "azure_group",

@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.azure.account import GRANTS, SET_UP, AzureAccount
-from providers.azure.alarm import LATE
-from providers.azure.listing import others_groups
-from providers.azure.preflight import ACCOUNT_CHECKS, of_error
-from providers.azure.quotas import quotas_line, regions_line
-from providers.base import Check, RunId
-from providers.cloud.alarm import Alarm, check
-from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
-from providers.errors import PermissionDeniedError
+from trainplan.providers.azure.account import GRANTS, SET_UP, AzureAccount
+from trainplan.providers.azure.alarm import LATE
+from trainplan.providers.azure.listing import others_groups
+from trainplan.providers.azure.preflight import ACCOUNT_CHECKS, of_error
+from trainplan.providers.azure.quotas import quotas_line, regions_line
+from trainplan.providers.base import Check, RunId
+from trainplan.providers.cloud.alarm import Alarm, check
+from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
+from trainplan.providers.errors import PermissionDeniedError
 
 if TYPE_CHECKING:
-    from providers.cloud.launch import Rented
+    from trainplan.providers.cloud.launch import Rented
 
 _NOBODY = RunId("doctor")
 _MOST_NAMES = 3

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from providers.azure.names import PROVIDER
-from providers.cloud.propagation import Pair, pair_of
-from providers.errors import (
+from trainplan.providers.azure.names import PROVIDER
+from trainplan.providers.cloud.propagation import Pair, pair_of
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

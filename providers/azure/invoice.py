@@ -8,11 +8,11 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from providers.azure.account import AzureAccount
-from providers.azure.api import Call
-from providers.azure.names import API
-from providers.base import LABEL_RUN
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import API
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
 
 LAG = timedelta(days=3)
 """Microsoft: costs are there within 8 to 24 hours, and may change for 72 hours (Understand Cost Management data)."""

@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from providers.azure.account import AzureAccount
-from providers.azure.api import Call, Reply, replayed
-from providers.azure.errors import TIMER, not_scheduled, refusal, too_new, unscheduled
-from providers.azure.names import API, group_path, machine_path
-from providers.azure.reply import failure_of, instance, power_of, provisioning_of, ref_of
-from providers.base import Instance, InstanceState, LaunchRequest, VendorRequest
-from providers.cloud.launch import Rented
-from providers.cloud.propagation import pause, settled
-from providers.errors import (
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import Call, Reply, replayed
+from trainplan.providers.azure.errors import TIMER, not_scheduled, refusal, too_new, unscheduled
+from trainplan.providers.azure.names import API, group_path, machine_path
+from trainplan.providers.azure.reply import failure_of, instance, power_of, provisioning_of, ref_of
+from trainplan.providers.base import Instance, InstanceState, LaunchRequest, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.cloud.propagation import pause, settled
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     InstanceNotFoundError,

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from providers.azure.api import Call
-from providers.azure.errors import refusal
-from providers.azure.launch import FORCED
-from providers.azure.names import API, OURS, OURS_VALUE, STANDING_VALUE, attempt_of, group_path, machine_path
-from providers.azure.prices import rates_at
-from providers.azure.reply import KINDS, owned
-from providers.base import LABEL_RUN, InstanceRef, OwnedResource, RunId
-from providers.cloud.listing import ListedResources, look_at_all, whole
-from providers.errors import (
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.errors import refusal
+from trainplan.providers.azure.launch import FORCED
+from trainplan.providers.azure.names import API, OURS, OURS_VALUE, STANDING_VALUE, attempt_of, group_path, machine_path
+from trainplan.providers.azure.prices import rates_at
+from trainplan.providers.azure.reply import KINDS, owned
+from trainplan.providers.base import LABEL_RUN, InstanceRef, OwnedResource, RunId
+from trainplan.providers.cloud.listing import ListedResources, look_at_all, whole
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     InstanceNotFoundError,
@@ -24,7 +24,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from providers.azure.account import AzureAccount
+    from trainplan.providers.azure.account import AzureAccount
 
 _WORKERS = 8
 _GROUP_TYPE = "Microsoft.Resources/resourceGroups"

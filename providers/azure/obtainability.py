@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlacement, Obtainability, ObtainabilityGrade
-from pricing.offers import Market, Offer
-from providers.azure.account import AzureAccount
-from providers.azure.api import Call
-from providers.azure.names import API, PROVIDER
+from trainplan.pricing.obtainability import MachinePlacement, Obtainability, ObtainabilityGrade
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import API, PROVIDER
 
 GRADES = {
     "High": ObtainabilityGrade.GOOD,
@@ -38,7 +38,7 @@ class PlacementScores:
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.abilities.ObtainabilityTeller.obtainability`: each request is about every size in every
+        """`trainplan.providers.abilities.ObtainabilityTeller.obtainability`: each request is about every size in every
         region of it, so that few are sent."""
         spot = [offer for offer in offers if offer.market is Market.SPOT]
         asked_placements = {(offer.instance_type.lower(), offer.region): offer for offer in spot}

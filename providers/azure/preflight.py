@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from pricing.offers import LifecycleState, Offer
-from providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, AzureAccount
-from providers.azure.names import NAMESPACES
-from providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
-from providers.base import Check, PreflightState
-from providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.pricing.offers import LifecycleState, Offer
+from trainplan.providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, AzureAccount
+from trainplan.providers.azure.names import NAMESPACES
+from trainplan.providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
+from trainplan.providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LAUNCH_ACTIONS = (

@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.offers import Market, Offer, PriceGrade
-from pricing.sources.azure import LIST_ID, Endpoints, of_machine
-from pricing.sources.reading import SourceError
-from providers.azure.account import AzureAccount
-from providers.azure.names import PROVIDER
-from providers.errors import TransientError
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.offers import Market, Offer, PriceGrade
+from trainplan.pricing.sources.azure import LIST_ID, Endpoints, of_machine
+from trainplan.pricing.sources.reading import SourceError
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.names import PROVIDER
+from trainplan.providers.errors import TransientError
 
 if TYPE_CHECKING:
-    from pricing.cost import RegionRates
+    from trainplan.pricing.cost import RegionRates
 
 
 _SOURCE = "Azure Retail Prices API"
@@ -38,7 +38,7 @@ class Live:
     now: Callable[[], datetime]
 
     def refined(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """`providers.abilities.Refiner.refine`. Raises ProviderError where the list cannot be read."""
+        """`trainplan.providers.abilities.Refiner.refine`. Raises ProviderError where the list cannot be read."""
         address = self.account.settings.price_list
         if not address:
             return list(offers)

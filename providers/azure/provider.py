@@ -8,23 +8,23 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from pricing.current import offers_of
-from providers.azure import listing
-from providers.azure.account import AzureAccount
-from providers.azure.alarm import AzureAlarm
-from providers.azure.api import ArmClient, Call, recorded
-from providers.azure.deadline import end_of, timer_of
-from providers.azure.invoice import AzureInvoice
-from providers.azure.launch import VIEW, Launcher, Pace
-from providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
-from providers.azure.obtainability import PlacementScores
-from providers.azure.preflight import checks
-from providers.azure.quotas import closed, shortfalls
-from providers.azure.reply import instance
-from providers.azure.request import MachineSetup, launch_calls
-from providers.azure.resolution import AzureResolution, resolve
-from providers.azure.settings import AzureSettings, with_account
-from providers.base import (
+from trainplan.pricing.current import offers_of
+from trainplan.providers.azure import listing
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.alarm import AzureAlarm
+from trainplan.providers.azure.api import ArmClient, Call, recorded
+from trainplan.providers.azure.deadline import end_of, timer_of
+from trainplan.providers.azure.invoice import AzureInvoice
+from trainplan.providers.azure.launch import VIEW, Launcher, Pace
+from trainplan.providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
+from trainplan.providers.azure.obtainability import PlacementScores
+from trainplan.providers.azure.preflight import checks
+from trainplan.providers.azure.quotas import closed, shortfalls
+from trainplan.providers.azure.reply import instance
+from trainplan.providers.azure.request import MachineSetup, launch_calls
+from trainplan.providers.azure.resolution import AzureResolution, resolve
+from trainplan.providers.azure.settings import AzureSettings, with_account
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -37,19 +37,19 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.data_files import finder
-from providers.cloud.launch import Rented, mirrors_of, resolution_of
-from providers.cloud.server_time import ServerClock
-from providers.errors import InstanceNotFoundError
+from trainplan.providers.cloud.data_files import finder
+from trainplan.providers.cloud.launch import Rented, mirrors_of, resolution_of
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import InstanceNotFoundError
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlacement, Obtainability
-    from pricing.offers import Offer, OfferQuery
-    from providers.abilities import SetupStep
-    from providers.azure.setup import AzureSetUp
-    from providers.cloud.alarm import Alarm
-    from providers.cloud.invoice import Invoice
-    from providers.stores.store import ObjectStore
+    from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.azure.setup import AzureSetUp
+    from trainplan.providers.cloud.alarm import Alarm
+    from trainplan.providers.cloud.invoice import Invoice
+    from trainplan.providers.stores.store import ObjectStore
 
 LISTING_LAG = timedelta(seconds=30)
 """Resource Manager's lists are replicated; nobody publishes a bound (assumed)."""
@@ -91,7 +91,7 @@ def make(settings: ProviderSettings) -> AzureProvider:
 
 
 def _store(settings: ProviderSettings, account: AzureAccount, run_id: RunId) -> ObjectStore:
-    from providers.stores.registry import run_directory
+    from trainplan.providers.stores.registry import run_directory
 
     return run_directory(PROVIDER, with_account(settings, account.subscription), run_id)
 
@@ -135,48 +135,48 @@ class AzureProvider:
         return TOKEN_MEMORY
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (trainplan.providers.abilities.ServerTime)."""
         return self.clock.offset if self.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
         return offers_of(PROVIDER, query, self.account.settings.home, self.now().date())
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Spot at its price of today (providers.abilities.Refiner)."""
-        from providers.azure.prices import Live
+        """Spot at its price of today (trainplan.providers.abilities.Refiner)."""
+        from trainplan.providers.azure.prices import Live
 
         return Live(self.account, self.now).refined(offers)
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by spot placement scores (providers.abilities.ObtainabilityTeller)."""
+        """Return obtainability by spot placement scores (trainplan.providers.abilities.ObtainabilityTeller)."""
         return PlacementScores(self.account, self.now).of(offers)
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the subscription's own quotas (providers.abilities.QuotaTeller)."""
+        """Return shortfalls by the subscription's own quotas (trainplan.providers.abilities.QuotaTeller)."""
         return shortfalls(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
-        """Return regions that the subscription's policies deny (providers.abilities.RegionTeller)."""
+        """Return regions that the subscription's policies deny (trainplan.providers.abilities.RegionTeller)."""
         return closed(self.account, regions)
 
     def preflight(self, offer: Offer) -> Preflight:
         return Preflight(checks=tuple(checks(self.account, offer)))
 
     def doctor(self) -> Sequence[Check]:
-        """Looks at the account (providers.abilities.Doctor)."""
-        from providers.azure.doctor import examine
+        """Looks at the account (trainplan.providers.abilities.Doctor)."""
+        from trainplan.providers.azure.doctor import examine
 
         return examine(self.account, self.rented, self._set_up().machines_may_write, self.alarm)
 
     def lacking(self) -> Sequence[SetupStep]:
-        """What launches need and the account lacks (providers.abilities.SetUp)."""
+        """What launches need and the account lacks (trainplan.providers.abilities.SetUp)."""
         return self._set_up().lacking()
 
     def removable(self) -> Sequence[SetupStep]:
         return self._set_up().removable()
 
     def alarm(self) -> Alarm | None:
-        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        """The monthly alarm (trainplan.providers.cloud.alarm.Alarms)."""
         return AzureAlarm(self.account, self.now).found()
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
@@ -186,14 +186,14 @@ class AzureProvider:
         return ""
 
     def invoice(self, begin: date, end: date) -> Invoice:
-        """What was billed (providers.cloud.invoice.Invoices)."""
+        """What was billed (trainplan.providers.cloud.invoice.Invoices)."""
         return AzureInvoice(self.account).told(begin, end, self.now())
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
         self._set_up().carry_out(step, report)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up image, identity and what may be granted (providers.abilities.Resolver)."""
+        """Looks up image, identity and what may be granted (trainplan.providers.abilities.Resolver)."""
         request = self.rented.with_data(request)
         resolution = resolve(
             request,
@@ -261,7 +261,7 @@ class AzureProvider:
         return self.rented.store(run_id)
 
     def _set_up(self) -> AzureSetUp:
-        from providers.azure.setup import AzureSetUp
+        from trainplan.providers.azure.setup import AzureSetUp
 
         return AzureSetUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
 

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market, Offer
-from providers.azure.names import group_path
-from providers.base import Check, PreflightState
-from providers.cloud.checks import ok, unknown
-from providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.azure.names import group_path
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.checks import ok, unknown
+from trainplan.providers.errors import CredentialsError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.azure.account import AzureAccount, Quota
+    from trainplan.providers.azure.account import AzureAccount, Quota
 
 
 SPOT_CORES, CORES = "lowprioritycores", "cores"
@@ -84,7 +84,7 @@ def _more(cores: Quota | None) -> str:
 
 
 def shortfalls(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
-    """`providers.abilities.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
+    """`trainplan.providers.abilities.QuotaTeller.shortfalls`: one look-up for each region, several at a time."""
     regions = list(dict.fromkeys(offer.region for offer in offers))
     with ThreadPoolExecutor(_THREADS) as threads:
         quotas = dict(zip(regions, threads.map(partial(_quotas, account), regions), strict=True))
@@ -139,7 +139,7 @@ def allowed(account: AzureAccount) -> frozenset[str] | None:
 
 def closed(account: AzureAccount, regions: Sequence[str]) -> Mapping[str, str]:
     """Return those of the regions in which nothing can be created, each with the reason
-    (providers.abilities.RegionTeller).
+    (trainplan.providers.abilities.RegionTeller).
     """
     try:
         open_ones = allowed(account)

@@ -7,9 +7,9 @@ from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from pricing.money import HOURS_PER_MONTH
-from providers.azure.names import OURS, OURS_VALUE, PROVIDER, attempt_of
-from providers.base import (
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.providers.azure.names import OURS, OURS_VALUE, PROVIDER, attempt_of
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -22,10 +22,10 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
-from providers.cloud.labels import instant, labels_of, number
+from trainplan.providers.cloud.labels import instant, labels_of, number
 
 if TYPE_CHECKING:
-    from pricing.cost import RegionRates
+    from trainplan.pricing.cost import RegionRates
 
 PRICE, DISK = "trainplan-usd-per-hour", "trainplan-disk-gib"
 KINDS: Mapping[str, str] = {

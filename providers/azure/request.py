@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market
-from providers.azure.api import Call
-from providers.azure.names import (
+from trainplan.pricing.offers import Market
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import (
     API,
     NIC_API,
     group_of,
@@ -19,14 +19,14 @@ from providers.azure.names import (
     role_path,
     unique,
 )
-from providers.azure.reply import DISK, tags_of
-from providers.azure.resolution import AzureResolution, DiskController, TrustedLaunch
-from providers.cloud.launch import resolution_of
-from providers.errors import BadRequestError
+from trainplan.providers.azure.reply import DISK, tags_of
+from trainplan.providers.azure.resolution import AzureResolution, DiskController, TrustedLaunch
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.errors import BadRequestError
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-from providers.azure.deadline import timer_call
+    from trainplan.providers.base import LaunchRequest
+from trainplan.providers.azure.deadline import timer_call
 
 _USER = "trainplan"
 _ADDRESSES, _SUBNET = "10.0.0.0/24", "default"

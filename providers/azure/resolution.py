@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.azure.account import NO_TIMER_HERE, SCHEDULER, AzureAccount
-from providers.azure.names import PROVIDER
-from providers.cloud.launch import MachineResolution, Rented
-from providers.cloud.regions import check_region
-from providers.errors import BadRequestError, CapacityError
+from trainplan.providers.azure.account import NO_TIMER_HERE, SCHEDULER, AzureAccount
+from trainplan.providers.azure.names import PROVIDER
+from trainplan.providers.cloud.launch import MachineResolution, Rented
+from trainplan.providers.cloud.regions import check_region
+from trainplan.providers.errors import BadRequestError, CapacityError
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import LaunchRequest
-    from providers.cloud.images import HostImage
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import LaunchRequest
+    from trainplan.providers.cloud.images import HostImage
 
 
 _CONTROLLERS, _SCSI = "DiskControllerTypes", "SCSI"

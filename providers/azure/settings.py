@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pricing.sources.azure import Endpoints
-from providers.azure.names import PROVIDER, STANDING_GROUP, account_of
-from providers.cloud.launch import known_options
-from providers.cloud.regions import regions_of
-from providers.errors import BadRequestError
-from providers.stores.settings import StoreSettings, text_option
+from trainplan.pricing.sources.azure import Endpoints
+from trainplan.providers.azure.names import PROVIDER, STANDING_GROUP, account_of
+from trainplan.providers.cloud.launch import known_options
+from trainplan.providers.cloud.regions import regions_of
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 OPTIONS = (
     "subscription",

@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from providers.azure import listing
-from providers.azure.account import SET_UP, AzureAccount
-from providers.azure.api import Call, replayed
-from providers.azure.errors import NO_RIGHT_YET, refusal, too_new
-from providers.azure.launch import Pace
-from providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
-from providers.azure.setup_steps import MACHINE, PERSON, StandingResources
-from providers.base import RunId, VendorRequest
-from providers.cloud.launch import Rented
-from providers.cloud.propagation import Pair, settled
-from providers.cloud.setup_steps import StepEngine
-from providers.errors import (
+from trainplan.providers.azure import listing
+from trainplan.providers.azure.account import SET_UP, AzureAccount
+from trainplan.providers.azure.api import Call, replayed
+from trainplan.providers.azure.errors import NO_RIGHT_YET, refusal, too_new
+from trainplan.providers.azure.launch import Pace
+from trainplan.providers.azure.names import BLOB_DATA_CONTRIBUTOR, NAMESPACES, account_of, group_path
+from trainplan.providers.azure.setup_steps import MACHINE, PERSON, StandingResources
+from trainplan.providers.base import RunId, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.cloud.propagation import Pair, settled
+from trainplan.providers.cloud.setup_steps import StepEngine
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     InstanceNotFoundError,
@@ -30,7 +30,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from providers.abilities import SetupStep
+    from trainplan.providers.abilities import SetupStep
 
 _PROVISIONED = "Succeeded"
 _PROVISIONED_SECONDS = 300.0
@@ -267,8 +267,8 @@ class AzureSetUp:
 
 @dataclass(frozen=True)
 class _Calls:
-    """`providers.cloud.setup_steps.SetUpCalls` for calls of Azure Resource Manager. `principal` tells the id of the
-    machines' identity or of the person, which is known only once the steps before have been carried out."""
+    """`trainplan.providers.cloud.setup_steps.SetUpCalls` for calls of Azure Resource Manager. `principal` tells the id
+    of the machines' identity or of the person, which is known only once the steps before have been carried out."""
 
     account: AzureAccount
     principal: Callable[[str], str]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from providers.abilities import SetupStep
-from providers.azure.api import Call, recorded
-from providers.azure.names import (
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.azure.api import Call, recorded
+from trainplan.providers.azure.names import (
     API,
     BLOB_DATA_CONTRIBUTOR,
     CLIENT_ROLE,
@@ -26,7 +26,7 @@ from providers.azure.names import (
     subscription_path,
     unique,
 )
-from providers.azure.permissions import (
+from trainplan.providers.azure.permissions import (
     CHANGES_RUNS_ALONE,
     CONDITION_VERSION,
     DATA_ACTIONS,

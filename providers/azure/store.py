@@ -8,10 +8,10 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from providers.azure.api import certificates, credential_of
-from providers.azure.names import account_of
-from providers.azure.settings import subscription_of
-from providers.errors import (
+from trainplan.providers.azure.api import certificates, credential_of
+from trainplan.providers.azure.names import account_of
+from trainplan.providers.azure.settings import subscription_of
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     MachineError,
@@ -21,12 +21,12 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import BucketMissingError, Entry, ObjectPart, Page, UploadLostError
-from providers.stores.settings import StoreSettings
-from workloads.extras import install_hint
+from trainplan.providers.stores.bucket import BucketMissingError, Entry, ObjectPart, Page, UploadLostError
+from trainplan.providers.stores.settings import StoreSettings
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 _SIGN_IN = "az login"
 _ROLE = "give yourself the role Storage Blob Data Contributor on the storage account; it takes minutes to hold"
@@ -100,7 +100,7 @@ def _bucket_of(store_settings: StoreSettings, account: str, authority: str | Non
 
 
 class BlobBucket:
-    """`providers.stores.bucket.Bucket` at Azure: a container, in an account that is there.
+    """`trainplan.providers.stores.bucket.Bucket` at Azure: a container, in an account that is there.
 
     Soft delete, versions and age limits are the account's: `plan setup azure` makes it so. Blocks that were never
     committed are dropped by Azure after a week.

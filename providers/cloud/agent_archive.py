@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 AGENT = "agent.pyz"
-_MAIN = "import sys\n\nfrom providers.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
+_MAIN = "import sys\n\nfrom trainplan.providers.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from providers.cloud.checks import ok, unknown
-from providers.errors import BadRequestError, ProviderError
+from trainplan.providers.cloud.checks import ok, unknown
+from trainplan.providers.errors import BadRequestError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.abilities import SetupStep
-    from providers.base import Check
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.base import Check
 
 NAME = "trainplan-alarm"
 SPENT_PERCENT = (50, 90, 100)

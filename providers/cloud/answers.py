@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
-from providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, ProviderError
+from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, PermissionDeniedError, ProviderError
 
 Answer = TypeVar("Answer")
 

@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.money import HOURS_PER_MONTH
-from pricing.side_rates import HOUR
-from providers.base import LABEL_RUN
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.pricing.side_rates import HOUR
+from trainplan.providers.base import LABEL_RUN
 
 if TYPE_CHECKING:
-    from pricing.cost import ProviderRates
+    from trainplan.pricing.cost import ProviderRates
 
 RUN_DIRECTORIES = "run directories"
 NO_PRICE = "no price is known"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from providers.cloud.agent_archive import AGENT, reading_source
-from providers.cloud.propagation import machine_patience_seconds
-from providers.registry import VENDORS
+from trainplan.providers.cloud.agent_archive import AGENT, reading_source
+from trainplan.providers.cloud.propagation import machine_patience_seconds
+from trainplan.providers.registry import VENDORS
 
 MOST_BYTES = 16 * 1024
 """What EC2 takes (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html)."""

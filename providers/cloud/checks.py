@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from queue import Empty, Queue
 from threading import Thread
 
-from providers.base import Check, PreflightState
-from providers.errors import ProviderError
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.errors import ProviderError
 
 Look = Callable[[], Check | Sequence[Check]]
 """Looks up one line, or the several that one answer gives. Raises ProviderError."""

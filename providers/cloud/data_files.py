@@ -9,22 +9,22 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from providers.agent.archives import ENDINGS
-from providers.agent.schema import json_object
-from providers.agent.spec import File
-from providers.cloud.bootstrap import SCHEMES
-from providers.errors import BadRequestError
-from providers.stores.bucket import DATA, Bucket, Entry
-from providers.stores.patience import Patience
-from providers.stores.store import ObjectStore
-from providers.stores.urls import BucketAddress, bucket_address, entries, opened, size_bytes
-from workloads.addresses import shown_address
-from workloads.job import DataName, DataSpec, TrainingJob
-from workloads.pretrained import weights_address
+from trainplan.providers.agent.archives import ENDINGS
+from trainplan.providers.agent.schema import json_object
+from trainplan.providers.agent.spec import File
+from trainplan.providers.cloud.bootstrap import SCHEMES
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores.bucket import DATA, Bucket, Entry
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import ObjectStore
+from trainplan.providers.stores.urls import BucketAddress, bucket_address, entries, opened, size_bytes
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.job import DataName, DataSpec, TrainingJob
+from trainplan.workloads.pretrained import weights_address
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
-    from workloads.model_spec import ModelSpec
+    from trainplan.providers.base import ProviderSettings
+    from trainplan.workloads.model_spec import ModelSpec
 
 DATA_DIR = "/data"
 INDEX = "index.json"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from providers.base import EndKind
+from trainplan.providers.base import EndKind
 
 OUT_OF_MEMORY_EXIT = 86
 """What the deadline script turns a kill into when the memory limit's own counter says it was the cause."""

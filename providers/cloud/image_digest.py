@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from providers.errors import BadRequestError, TransientError
+from trainplan.providers.errors import BadRequestError, TransientError
 
 _SECONDS = 20.0
 _MOST_BYTES = 4 * 1024 * 1024

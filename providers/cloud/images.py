@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from providers.errors import BadRequestError
-from workloads.runtimes import Runtime, runtime_of, why_not
-from workloads.terms import Framework
+from trainplan.providers.errors import BadRequestError
+from trainplan.workloads.runtimes import Runtime, runtime_of, why_not
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 OWN_DISK_GIB = 100
 """The least disk under an image of the person's own: the container with TensorFlow and CUDA takes a tenth of it."""

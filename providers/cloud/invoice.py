@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 
 class Part(StrEnum):
-    """What was paid for. The first four are the parts of a receipt (planner.runs.run.BilledUsd)."""
+    """What was paid for. The first four are the parts of a receipt (trainplan.planner.runs.run.BilledUsd)."""
 
     COMPUTE = "compute"
     DISK = "disk"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_PROJECT, LABEL_RUN, LaunchRequest
+from trainplan.providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_PROJECT,
+    LABEL_RUN,
+    LaunchRequest,
+)
 
 
 def labels_of(request: LaunchRequest) -> dict[str, str]:

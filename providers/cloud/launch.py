@@ -10,10 +10,10 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import find_device
-from providers.base import RunId, VendorRequest
-from providers.cloud.agent_archive import AGENT, agent_bytes
-from providers.cloud.data_files import (
+from trainplan.pricing.catalog import find_device
+from trainplan.providers.base import RunId, VendorRequest
+from trainplan.providers.cloud.agent_archive import AGENT, agent_bytes
+from trainplan.providers.cloud.data_files import (
     Finds,
     data_on_the_machine,
     is_weights,
@@ -21,29 +21,36 @@ from providers.cloud.data_files import (
     no_files,
     weights_files,
 )
-from providers.cloud.image_digest import digest_of, mirrored
-from providers.cloud.images import Hardware, Launchable, launchable
-from providers.cloud.machine import SPEC, CloudContext, MachinePart, StoredObject, boot_allowance, machine_part
-from providers.cloud.regions import OPTION as REGIONS
-from providers.cloud.secrets import references
-from providers.cloud.trainer_wheel import WHEEL, wheel_bytes
-from providers.errors import AnotherVersionError, BadRequestError
-from providers.stores.bucket import DATA
-from providers.stores.store import ObjectStore
-from providers.values import Resolution
-from workloads.pretrained import weights_address, weights_file
+from trainplan.providers.cloud.image_digest import digest_of, mirrored
+from trainplan.providers.cloud.images import Hardware, Launchable, launchable
+from trainplan.providers.cloud.machine import (
+    SPEC,
+    CloudContext,
+    MachinePart,
+    StoredObject,
+    boot_allowance,
+    machine_part,
+)
+from trainplan.providers.cloud.regions import OPTION as REGIONS
+from trainplan.providers.cloud.secrets import references
+from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
+from trainplan.providers.errors import AnotherVersionError, BadRequestError
+from trainplan.providers.stores.bucket import DATA
+from trainplan.providers.stores.store import ObjectStore
+from trainplan.providers.values import Resolution
+from trainplan.workloads.pretrained import weights_address, weights_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pricing.offers import Offer
-    from providers.agent.spec import File
-    from providers.base import LaunchRequest, ProviderSettings
-    from workloads.job import TrainingJob
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.agent.spec import File
+    from trainplan.providers.base import LaunchRequest, ProviderSettings
+    from trainplan.workloads.job import TrainingJob
 from typing import TypeVar
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
+    from trainplan.providers.base import LaunchRequest
 
 
 Own = TypeVar("Own", bound=Resolution)
@@ -86,8 +93,9 @@ class Rented:
 
     `store` gives a run's directory; `service` names its vendor's store in calls; `region` is where the run
     directories are. `mirrors` are registries asked before the public ones. `endpoints` are addresses that the
-    machine uses instead of the vendor's (providers.cloud.bootstrap.Boot), `digest` asks registries. `own_image` is a
-    machine image of the person's own, "" for the documented ones. `files` looks up what a job's data consists of.
+    machine uses instead of the vendor's (trainplan.providers.cloud.bootstrap.Boot), `digest` asks registries.
+    `own_image` is a machine image of the person's own, "" for the documented ones. `files` looks up what a job's data
+    consists of.
     """
 
     cloud: str
@@ -144,8 +152,9 @@ class Rented:
     def machine(
         self, request: LaunchRequest, end: Mapping[str, str], identity: str = "", data_disk_gib: int = 0
     ) -> MachinePart:
-        """Pure, for a request that was resolved; `end` is how the machine ends itself (providers.agent.end), `identity`
-        which managed identity it is (Azure), `data_disk_gib` the size of a blank disk for the data (0: it has none).
+        """Pure, for a request that was resolved; `end` is how the machine ends itself (trainplan.providers.agent.end),
+        `identity` which managed identity it is (Azure), `data_disk_gib` the size of a blank disk for the data (0: it
+        has none).
 
         Raises BadRequestError.
         """

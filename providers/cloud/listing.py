@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
-from providers.base import OwnedResource
-from providers.errors import IncompleteListingError
+from trainplan.providers.base import OwnedResource
+from trainplan.providers.errors import IncompleteListingError
 
 Part = TypeVar("Part")
 Answer = TypeVar("Answer")

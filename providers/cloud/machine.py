@@ -10,18 +10,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from providers.agent.spec import File, SpecError, read_spec
-from providers.cloud.agent_archive import AGENT, agent_bytes
-from providers.cloud.bootstrap import Boot, start_up
-from providers.cloud.propagation import machine_patience_seconds
-from providers.cloud.secrets import checked_references
-from providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
-from providers.errors import BadRequestError
-from providers.values import OwnEnds
+from trainplan.providers.agent.spec import File, SpecError, read_spec
+from trainplan.providers.cloud.agent_archive import AGENT, agent_bytes
+from trainplan.providers.cloud.bootstrap import Boot, start_up
+from trainplan.providers.cloud.propagation import machine_patience_seconds
+from trainplan.providers.cloud.secrets import checked_references
+from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.values import OwnEnds
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from providers.cloud.images import Launchable, Software
+    from trainplan.providers.base import LaunchRequest
+    from trainplan.providers.cloud.images import Launchable, Software
 
 SPEC = "spec.json"
 BOOT_ALLOWANCE = timedelta(minutes=45)
@@ -214,7 +214,7 @@ def _of_the_image(request: LaunchRequest, launchable: Launchable) -> dict[str, o
     if software is None:
         return {"command": arguments, "setup": [], "environment": {}}
     return {
-        "command": ["python", "-m", "workloads.trainer", *arguments],
+        "command": ["python", "-m", "trainplan.workloads.trainer", *arguments],
         "setup": ["sh", "-ec", _SETUP],
         "environment": _environment(software),
     }

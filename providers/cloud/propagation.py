@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from providers.errors import PermissionDeniedError, ProviderError
+from trainplan.providers.errors import PermissionDeniedError, ProviderError
 
 Answer = TypeVar("Answer")
 MOST_SECONDS = 300.0

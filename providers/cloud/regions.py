@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from providers.errors import BadRequestError, CapacityError
+from trainplan.providers.errors import BadRequestError, CapacityError
 
 OPTION = "regions"
 _NAME = re.compile(r"[a-z][a-z0-9-]{1,62}")

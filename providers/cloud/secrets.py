@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from providers.agent.vault import is_reference
-from providers.errors import BadRequestError
-from providers.registry import VENDORS
+from trainplan.providers.agent.vault import is_reference
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.registry import VENDORS
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 KINDS = {one.name: one.secret_kind for one in VENDORS if one.secret_kind}
 """How a reference to a provider's own store of secrets begins."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.cloud.propagation import Pair, settled
-from providers.errors import ProviderError, TransientError
+from trainplan.providers.cloud.propagation import Pair, settled
+from trainplan.providers.errors import ProviderError, TransientError
 
 if TYPE_CHECKING:
-    from providers.base import VendorRequest
+    from trainplan.providers.base import VendorRequest
 
 Report = Callable[[str], None]
 
@@ -27,7 +27,7 @@ class SetUpCalls(Protocol):
         ...
 
     def too_new(self, call: VendorRequest, error: ProviderError) -> Pair | None:
-        """Which new thing a refusal does not find yet (providers.cloud.propagation)."""
+        """Which new thing a refusal does not find yet (trainplan.providers.cloud.propagation)."""
         ...
 
     def may_pass(self, call: VendorRequest, error: ProviderError) -> bool:

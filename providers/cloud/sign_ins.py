@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from providers.registry import Traces, vendor
+from trainplan.providers.registry import Traces, vendor
 
 
 def may_be_signed_in(provider: str, environment: Mapping[str, str]) -> bool:

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import workloads
+from trainplan import workloads
 
 WHEEL = "trainplan_trainer-0-py3-none-any.whl"
 """Always this version: what it holds is told by its hash, which stands in spec.json."""

@@ -8,20 +8,20 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from providers.cloud.answers import Answers
-from providers.cloud.checks import ok, refused, unknown
-from providers.errors import (
+from trainplan.providers.cloud.answers import Answers
+from trainplan.providers.cloud.checks import ok, refused, unknown
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     PermissionDeniedError,
     ProviderError,
 )
-from providers.gcp.errors import SIGN_IN, error_of_reply, in_short, translated, unreadable
-from providers.gcp.settings import MACHINE_ACCOUNT, GcpSettings
+from trainplan.providers.gcp.errors import SIGN_IN, error_of_reply, in_short, translated, unreadable
+from trainplan.providers.gcp.settings import MACHINE_ACCOUNT, GcpSettings
 
 if TYPE_CHECKING:
-    from providers.base import Check
-    from providers.cloud.server_time import ServerClock
+    from trainplan.providers.base import Check
+    from trainplan.providers.cloud.server_time import ServerClock
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _SECONDS = 60.0

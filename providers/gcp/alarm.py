@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from providers.abilities import SetupStep
-from providers.base import VendorRequest
-from providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
-from providers.errors import BadRequestError
-from providers.gcp.setup_steps import StandingResources
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.setup_steps import StandingResources
 
 LATE = "Google learns of costs hours after they arise"
 """That it is hours is assumed: no page with a figure was found."""

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.gcp.errors import translated
+from trainplan.providers.gcp.errors import translated
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.account import GcpAccount
 
 Json = dict[str, Any]
 _SECONDS = 60.0

@@ -11,10 +11,10 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.offers import Market, OfferQuery
-from providers.cloud.bill import (
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.cloud.bill import (
     ADDRESS,
     BUCKET,
     DISK,
@@ -31,19 +31,19 @@ from providers.cloud.bill import (
     hourly,
     whose,
 )
-from providers.cloud.labels import instant
-from providers.cloud.server_time import ServerClock
-from providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
-from providers.gcp.account import GcpAccount
-from providers.gcp.errors import OFF
-from providers.gcp.prices import usd_per_hour_of
-from providers.gcp.reply import last_of, region_in, region_of
-from providers.gcp.settings import PROVIDER, GcpSettings
-from providers.gcp.store import bucket_name
-from providers.stores.settings import StoreSettings
+from trainplan.providers.cloud.labels import instant
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import BadRequestError, CredentialsError, MachineError, ProviderError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.errors import OFF
+from trainplan.providers.gcp.prices import usd_per_hour_of
+from trainplan.providers.gcp.reply import last_of, region_in, region_of
+from trainplan.providers.gcp.settings import PROVIDER, GcpSettings
+from trainplan.providers.gcp.store import bucket_name
+from trainplan.providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 Look = Callable[[], Iterator[BilledThing]]
 _NO_SIZE = "the size of a bucket is told by Cloud Monitoring alone, which is not asked"
@@ -69,7 +69,7 @@ class Billed:
         return Tariff(PROVIDER, self.account.settings.home)
 
     def list_billed(self) -> Bill:
-        """See providers.cloud.bill.BillTeller."""
+        """See trainplan.providers.cloud.bill.BillTeller."""
         project = self.account.project
         looks: list[tuple[str, Look]] = [
             ("machines", lambda: self._everywhere(project, "instances", self._machine)),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_RUN,
     Instance,
@@ -20,26 +20,26 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.launch import Rented, resolution_of
-from providers.cloud.propagation import pause, settled
-from providers.cloud.regions import check_region
-from providers.errors import BadRequestError, InstanceNotFoundError
-from providers.gcp import reply
-from providers.gcp import request as insert
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import Api, Json
-from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
-from providers.gcp.kinds import TPU_API
-from providers.gcp.listing import Lists
-from providers.gcp.preflight import Quotas
-from providers.gcp.request import ComputeResolution
-from providers.gcp.resolution import resolve
-from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
-from providers.gcp.too_new import INSERT, too_new_for_machine
+from trainplan.providers.cloud.launch import Rented, resolution_of
+from trainplan.providers.cloud.propagation import pause, settled
+from trainplan.providers.cloud.regions import check_region
+from trainplan.providers.errors import BadRequestError, InstanceNotFoundError
+from trainplan.providers.gcp import reply
+from trainplan.providers.gcp import request as insert
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import Api, Json
+from trainplan.providers.gcp.errors import EXISTS, IN_USE, error_of_operation
+from trainplan.providers.gcp.kinds import TPU_API
+from trainplan.providers.gcp.listing import Lists
+from trainplan.providers.gcp.preflight import Quotas
+from trainplan.providers.gcp.request import ComputeResolution
+from trainplan.providers.gcp.resolution import resolve
+from trainplan.providers.gcp.settings import PROVIDER, TOKEN_MEMORY
+from trainplan.providers.gcp.too_new import INSERT, too_new_for_machine
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.cloud.checks import Look
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.cloud.checks import Look
 
 WAITS = 3
 """How often an insert is waited for, two minutes each; then the instance is as good as made."""
@@ -50,7 +50,7 @@ _LOG_LINES = 1000
 
 @dataclass(frozen=True)
 class Machines:
-    """`providers.gcp.part.GcpPart` on Compute Engine."""
+    """`trainplan.providers.gcp.part.GcpPart` on Compute Engine."""
 
     api: Api
     account: GcpAccount

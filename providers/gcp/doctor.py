@@ -1,4 +1,5 @@
-"""What every launch on Google Cloud needs of a project, looked at in parallel (providers.abilities.Doctor)."""
+"""What every launch on Google Cloud needs of a project, looked at in parallel
+(trainplan.providers.abilities.Doctor)."""
 
 from __future__ import annotations
 
@@ -7,20 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from providers.base import Check, PreflightState
-from providers.cloud.alarm import check
-from providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refused, unknown
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
-from providers.gcp.alarm import LATE, GoogleAlarm
-from providers.gcp.errors import OFF, in_short
-from providers.gcp.kinds import ALL_CPUS, ALL_GPUS
-from providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
-from providers.gcp.request import LABEL_OURS, OURS
-from providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, StandingResources, missing_bindings
-from providers.gcp.tpu.deadline import QUEUE, REGION
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.alarm import check
+from trainplan.providers.cloud.checks import LIMIT, Limit, check_lines, failed, ok, refused, unknown
+from trainplan.providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, ProviderError
+from trainplan.providers.gcp.alarm import LATE, GoogleAlarm
+from trainplan.providers.gcp.errors import OFF, in_short
+from trainplan.providers.gcp.kinds import ALL_CPUS, ALL_GPUS
+from trainplan.providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
+from trainplan.providers.gcp.request import LABEL_OURS, OURS
+from trainplan.providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, StandingResources, missing_bindings
+from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.account import GcpAccount
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"
@@ -57,7 +58,8 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
 
 
 def custom_role(account: GcpAccount) -> Check:
-    """Whether Google takes custom roles with every permission of ours, by its own list (providers.abilities.Prober).
+    """Whether Google takes custom roles with every permission of ours, by its own list
+    (trainplan.providers.abilities.Prober).
 
     https://cloud.google.com/iam/docs/reference/rest/v1/permissions/queryTestablePermissions: `customRolesSupportLevel`.
     """

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -22,7 +22,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from workloads.extras import install_hint
+from trainplan.workloads.extras import install_hint
 
 SIGN_IN = "gcloud auth application-default login"
 EXISTS = "alreadyExists"

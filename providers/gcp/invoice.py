@@ -12,10 +12,10 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from providers.base import LABEL_RUN
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
-from providers.errors import BadRequestError, TransientError
-from providers.gcp.account import GcpAccount
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.providers.errors import BadRequestError, TransientError
+from trainplan.providers.gcp.account import GcpAccount
 
 LAG = timedelta(days=2)
 """That an export is whole after two days is assumed: Google states no delay for it."""

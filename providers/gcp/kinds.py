@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pricing.offers import Market, Offer
+from trainplan.pricing.offers import Market, Offer
 
 # The catalog's word -> (accelerator type at Compute Engine, metric of its quota). A GPU that comes with its machine
 # type has a quota too, but no accelerator is asked for.

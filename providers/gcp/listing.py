@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_RUN, OwnedResource, RunId
-from providers.cloud.listing import ListedResources, whole
-from providers.errors import CredentialsError, MachineError, ProviderError, TransientError
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import Api
-from providers.gcp.errors import OFF
-from providers.gcp.kinds import kind_of
-from providers.gcp.prices import usd_per_hour_of
-from providers.gcp.reply import owned_of
-from providers.gcp.request import LABEL_OURS, OURS, label_text
+from trainplan.providers.base import LABEL_RUN, OwnedResource, RunId
+from trainplan.providers.cloud.listing import ListedResources, whole
+from trainplan.providers.errors import CredentialsError, MachineError, ProviderError, TransientError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import Api
+from trainplan.providers.gcp.errors import OFF
+from trainplan.providers.gcp.kinds import kind_of
+from trainplan.providers.gcp.prices import usd_per_hour_of
+from trainplan.providers.gcp.reply import owned_of
+from trainplan.providers.gcp.request import LABEL_OURS, OURS, label_text
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
+    from trainplan.pricing.offers import Offer
 
 
 LISTS = "of Google's lists"

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
-from pricing.offers import Market, Offer
-from providers.abilities import placement_of
-from providers.errors import ProviderError
-from providers.gcp.account import GcpAccount
-from providers.gcp.kinds import TPU_API, kind_of
+from trainplan.pricing.obtainability import MachinePlacement, Obtainability, grade_of_score
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.abilities import placement_of
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.kinds import TPU_API, kind_of
 
 SOURCE = (
     "Compute Engine advice.capacity (https://cloud.google.com/compute/docs/reference/rest/v1/advice/capacity), "
@@ -36,7 +36,7 @@ class CapacityAdvice:
     now: Callable[[], datetime]
 
     def of(self, offers: Sequence[Offer]) -> dict[MachinePlacement, Obtainability]:
-        """`providers.abilities.ObtainabilityTeller.obtainability`: one request for each machine type and
+        """`trainplan.providers.abilities.ObtainabilityTeller.obtainability`: one request for each machine type and
         region, several at a time."""
         spot = {
             placement_of(offer): offer

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import (
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import (
         Instance,
         InstanceRef,
         LaunchRequest,
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
         Timers,
         VendorRequest,
     )
-    from providers.cloud.checks import Look
-    from providers.gcp.request import GoogleResolution
+    from trainplan.providers.cloud.checks import Look
+    from trainplan.providers.gcp.request import GoogleResolution
 
 
 class GcpPart(Protocol):
-    """The seam (providers.base.Provider) but for offers and store, with the same promises.
+    """The seam (trainplan.providers.base.Provider) but for offers and store, with the same promises.
 
     Ids begin with a word of the part's own and a slash (`gce/ZONE/NAME`), so that what is found again by its id goes
     to the part that made it; no two parts share a word.
@@ -52,11 +52,12 @@ class GcpPart(Protocol):
 
     def looks(self, offer: Offer) -> Mapping[str, Look]:
         """The part's lines of a preflight by their names; those of the account come before
-        (providers.gcp.preflight)."""
+        (trainplan.providers.gcp.preflight)."""
         ...
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """For each offer the quota that is too small for it, "" for none known (providers.abilities.QuotaTeller)."""
+        """For each offer the quota that is too small for it, "" for none known
+        (trainplan.providers.abilities.QuotaTeller)."""
         ...
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest: ...

@@ -113,7 +113,8 @@ SETUP_CALLS: Mapping[str, tuple[str, ...]] = {
     "cloudtasks.projects.locations.queues.create": ("cloudtasks.queues.create",),
 }
 PREFIX = "plan-"
-"""What the name of each machine of ours begins with, and the names of its disks (providers.gcp.request.name_of)."""
+"""What the name of each machine of ours begins with, and the names of its disks
+(trainplan.providers.gcp.request.name_of)."""
 _INSTANCE = "compute.googleapis.com/Instance"
 _DISK = "compute.googleapis.com/Disk"
 _BUCKET = "storage.googleapis.com/Bucket"

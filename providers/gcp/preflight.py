@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import LifecycleState, Market, Offer
-from providers.base import Check, PreflightState
-from providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
-from providers.errors import InstanceNotFoundError, ProviderError
-from providers.gcp import quotas
-from providers.gcp.account import GcpAccount
-from providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
-from providers.gcp.listing import Lists
+from trainplan.pricing.offers import LifecycleState, Market, Offer
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, ok, refused, unknown
+from trainplan.providers.errors import InstanceNotFoundError, ProviderError
+from trainplan.providers.gcp import quotas
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.kinds import ALL_CPUS, ALL_GPUS, counted_elsewhere, is_gpu, kind_of, needs
+from trainplan.providers.gcp.listing import Lists
 
 if TYPE_CHECKING:
-    from providers.gcp.part import GcpPart
+    from trainplan.providers.gcp.part import GcpPart
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 _PREEMPTIBLE = "PREEMPTIBLE_"
@@ -33,7 +33,7 @@ def checks(account: GcpAccount, part: GcpPart, offer: Offer, limit: Limit = LIMI
 
 @dataclass(frozen=True)
 class Quotas:
-    """The part of a preflight that hangs on the offer; the account's is providers.gcp.account's."""
+    """The part of a preflight that hangs on the offer; the account's is trainplan.providers.gcp.account's."""
 
     account: GcpAccount
     lists: Lists
@@ -74,7 +74,8 @@ class Quotas:
         return rows
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """`providers.abilities.QuotaTeller.shortfalls`: each region's table is looked up once, several at a time."""
+        """`trainplan.providers.abilities.QuotaTeller.shortfalls`: each region's table is looked up once, several at a
+        time."""
         regions = list(dict.fromkeys(offer.region for offer in offers))
         with ThreadPoolExecutor(_THREADS) as threads:
             tables = dict(zip(regions, threads.map(self._limits_of, regions), strict=True))

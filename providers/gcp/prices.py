@@ -9,14 +9,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pricing.catalog import Catalog, CatalogError
-from pricing.current import current_catalog
-from pricing.money import HOURS_PER_MONTH
-from pricing.offers import Market, OfferQuery
-from providers.cloud.labels import instant
-from providers.gcp.kinds import instance_type_of
-from providers.gcp.reply import last_of, region_in, region_of
-from providers.gcp.settings import PROVIDER
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.cloud.labels import instant
+from trainplan.providers.gcp.kinds import instance_type_of
+from trainplan.providers.gcp.reply import last_of, region_in, region_of
+from trainplan.providers.gcp.settings import PROVIDER
 
 
 def usd_per_hour_of(kind: str, location: str, reply: Mapping[str, Any], home: Path | None = None) -> Decimal | None:

@@ -8,8 +8,8 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pricing.current import offers_of
-from providers.base import (
+from trainplan.pricing.current import offers_of
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -22,37 +22,37 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.data_files import finder
-from providers.cloud.launch import Rented, mirrors_of
-from providers.cloud.listing import ListedResources, whole
-from providers.cloud.server_time import ServerClock
-from providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
-from providers.gcp import store
-from providers.gcp.account import GcpAccount
-from providers.gcp.alarm import GoogleAlarm
-from providers.gcp.api import GoogleApi
-from providers.gcp.compute import Machines
-from providers.gcp.doctor import custom_role, examine
-from providers.gcp.invoice import GoogleInvoice
-from providers.gcp.listing import LISTS
-from providers.gcp.obtainability import CapacityAdvice
-from providers.gcp.part import GcpPart
-from providers.gcp.preflight import checks
-from providers.gcp.settings import PROVIDER, GcpSettings
-from providers.gcp.setup import GcpSetUp
-from providers.gcp.setup_steps import Home, StandingResources
-from providers.gcp.tpu import provider as tpu
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.settings import StoreSettings
-from providers.stores.store import ObjectStore, run_store
+from trainplan.providers.cloud.data_files import finder
+from trainplan.providers.cloud.launch import Rented, mirrors_of
+from trainplan.providers.cloud.listing import ListedResources, whole
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
+from trainplan.providers.gcp import store
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.alarm import GoogleAlarm
+from trainplan.providers.gcp.api import GoogleApi
+from trainplan.providers.gcp.compute import Machines
+from trainplan.providers.gcp.doctor import custom_role, examine
+from trainplan.providers.gcp.invoice import GoogleInvoice
+from trainplan.providers.gcp.listing import LISTS
+from trainplan.providers.gcp.obtainability import CapacityAdvice
+from trainplan.providers.gcp.part import GcpPart
+from trainplan.providers.gcp.preflight import checks
+from trainplan.providers.gcp.settings import PROVIDER, GcpSettings
+from trainplan.providers.gcp.setup import GcpSetUp
+from trainplan.providers.gcp.setup_steps import Home, StandingResources
+from trainplan.providers.gcp.tpu import provider as tpu
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.settings import StoreSettings
+from trainplan.providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from pricing.obtainability import MachinePlacement, Obtainability
-    from pricing.offers import Offer, OfferQuery
-    from providers.abilities import SetupStep
-    from providers.cloud.alarm import Alarm
-    from providers.cloud.invoice import Invoice
-    from providers.gcp.request import GoogleResolution
+    from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.abilities import SetupStep
+    from trainplan.providers.cloud.alarm import Alarm
+    from trainplan.providers.cloud.invoice import Invoice
+    from trainplan.providers.gcp.request import GoogleResolution
 
 
 STORE = "storage"
@@ -92,7 +92,7 @@ class GcpProvider:
         return min(part.token_memory for part in self.parts)
 
     def server_time_offset(self) -> timedelta | None:
-        """Return the offset by the `Date` header of the newest reply (providers.abilities.ServerTime)."""
+        """Return the offset by the `Date` header of the newest reply (trainplan.providers.abilities.ServerTime)."""
         return self.account.clock.offset if self.account.clock else None
 
     def offers(self, query: OfferQuery) -> Sequence[Offer]:
@@ -102,7 +102,7 @@ class GcpProvider:
         return Preflight(checks=tuple(checks(self.account, self._for(offer), offer)))
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return shortfalls by the quotas of project and regions (providers.abilities.QuotaTeller)."""
+        """Return shortfalls by the quotas of project and regions (trainplan.providers.abilities.QuotaTeller)."""
         by_offer: dict[Offer, str] = {}
         for part in self.parts:
             mine = [offer for offer in offers if part.takes(offer)]
@@ -110,19 +110,20 @@ class GcpProvider:
         return [by_offer.get(offer, "") for offer in offers]
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up zone, image and network (providers.abilities.Resolver)."""
+        """Looks up zone, image and network (trainplan.providers.abilities.Resolver)."""
         return self._for(request.offer).resolve(request)
 
     def resolution_type(self, offer: Offer) -> type[GoogleResolution]:
         return self._for(offer).resolution_type()
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
-        """Each with the zones that have it (providers.abilities.Refiner); prices stay those of the catalog."""
+        """Each with the zones that have it (trainplan.providers.abilities.Refiner); prices stay those of the
+        catalog."""
         with_zones = [(offer, tuple(self._for(offer).zones(offer))) for offer in offers]
         return [replace(offer, zones=zones) for offer, zones in with_zones if zones]
 
     def obtainability(self, offers: Sequence[Offer]) -> Mapping[MachinePlacement, Obtainability]:
-        """Return obtainability by Google's advice on capacity (providers.abilities.ObtainabilityTeller)."""
+        """Return obtainability by Google's advice on capacity (trainplan.providers.abilities.ObtainabilityTeller)."""
         return CapacityAdvice(self.account, self.now).of(offers)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
@@ -161,7 +162,7 @@ class GcpProvider:
         return self.stores(run_id)
 
     def doctor(self) -> Sequence[Check]:
-        """The project's lines (providers.abilities.Doctor)."""
+        """The project's lines (trainplan.providers.abilities.Doctor)."""
         return examine(self._stands())
 
     def probes(self) -> Mapping[str, Callable[[], Check]]:
@@ -174,7 +175,7 @@ class GcpProvider:
         return self._set_up().removable()
 
     def alarm(self) -> Alarm | None:
-        """The monthly alarm (providers.cloud.alarm.Alarms)."""
+        """The monthly alarm (trainplan.providers.cloud.alarm.Alarms)."""
         return GoogleAlarm(self._stands()).found()
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
@@ -184,7 +185,7 @@ class GcpProvider:
         return ""
 
     def invoice(self, begin: date, end: date) -> Invoice:
-        """What was billed (providers.cloud.invoice.Invoices)."""
+        """What was billed (trainplan.providers.cloud.invoice.Invoices)."""
         return GoogleInvoice(self.account, self.account.settings.billing_export).told(begin, end, self.now())
 
     def carry_out(self, step: SetupStep, report: Callable[[str], None]) -> None:
@@ -267,7 +268,7 @@ def rented_of(
 
 
 def endpoints_of(endpoint: str | None) -> Mapping[str, str]:
-    """What a machine asks in Google's place (providers.cloud.bootstrap.Boot)."""
+    """What a machine asks in Google's place (trainplan.providers.cloud.bootstrap.Boot)."""
     if endpoint is None:
         return {}
     return {name: endpoint.rstrip("/") for name in ("gcs", "compute", "tpu")}

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market, Offer
-from providers.cloud.checks import ok, refused, unknown
-from providers.errors import ProviderError
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.cloud.checks import ok, refused, unknown
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
-    from providers.base import Check
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.base import Check
+    from trainplan.providers.gcp.account import GcpAccount
 
 _PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 _ROWS = "500"

@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -19,10 +19,10 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
-from providers.cloud.labels import instant, number
-from providers.gcp.errors import error_of_operation
-from providers.gcp.request import instant_of
-from providers.gcp.settings import PROVIDER
+from trainplan.providers.cloud.labels import instant, number
+from trainplan.providers.gcp.errors import error_of_operation
+from trainplan.providers.gcp.request import instant_of
+from trainplan.providers.gcp.settings import PROVIDER
 
 INSTANCE = "gce"
 WORDS: Mapping[str, str] = {INSTANCE: "instances", "gce-disk": "disks", "gce-address": "addresses"}

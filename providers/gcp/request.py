@@ -9,20 +9,27 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Market
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, LaunchRequest, VendorRequest
-from providers.cloud.labels import project_of
-from providers.cloud.launch import resolution_of
-from providers.cloud.machine import BOOT_ALLOWANCE
-from providers.gcp.account import SCOPE
-from providers.gcp.kinds import kind_of
-from providers.gcp.permissions import PREFIX
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    LaunchRequest,
+    VendorRequest,
+)
+from trainplan.providers.cloud.labels import project_of
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.cloud.machine import BOOT_ALLOWANCE
+from trainplan.providers.gcp.account import SCOPE
+from trainplan.providers.gcp.kinds import kind_of
+from trainplan.providers.gcp.permissions import PREFIX
 
 if TYPE_CHECKING:
-    from providers.gcp.settings import GcpSettings
+    from trainplan.providers.gcp.settings import GcpSettings
 from dataclasses import dataclass
 
-from providers.cloud.launch import MachineResolution
+from trainplan.providers.cloud.launch import MachineResolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from providers.cloud.images import host_image
-from providers.cloud.launch import Rented, hardware
-from providers.errors import BadRequestError, CapacityError
-from providers.gcp.kinds import kind_of
-from providers.gcp.request import ComputeResolution
+from trainplan.providers.cloud.images import host_image
+from trainplan.providers.cloud.launch import Rented, hardware
+from trainplan.providers.errors import BadRequestError, CapacityError
+from trainplan.providers.gcp.kinds import kind_of
+from trainplan.providers.gcp.request import ComputeResolution
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
-    from providers.gcp.api import Api, Json
-    from providers.gcp.listing import Lists
+    from trainplan.providers.base import LaunchRequest
+    from trainplan.providers.gcp.api import Api, Json
+    from trainplan.providers.gcp.listing import Lists
 
 
 def resolve(request: LaunchRequest, rented: Rented, lists: Lists) -> ComputeResolution:

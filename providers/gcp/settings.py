@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.cloud.launch import known_options
-from providers.cloud.regions import regions_of
-from providers.stores.settings import StoreSettings, text_option
+from trainplan.providers.cloud.launch import known_options
+from trainplan.providers.cloud.regions import regions_of
+from trainplan.providers.stores.settings import StoreSettings, text_option
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 from datetime import timedelta
 
 PROVIDER = "gcp"

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from providers.abilities import SetupStep
-from providers.base import OwnedResource, VendorRequest
-from providers.cloud.propagation import Pair, pause
-from providers.cloud.setup_steps import StepEngine
-from providers.errors import (
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.base import OwnedResource, VendorRequest
+from trainplan.providers.cloud.propagation import Pair, pause
+from trainplan.providers.cloud.setup_steps import StepEngine
+from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
     ProviderError,
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.alarm import GoogleAlarm
-from providers.gcp.permissions import ADVICE, CLIENT_OWN, CLIENT_ROLES, ROLES, Role
-from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.setup_steps import (
+from trainplan.providers.gcp.alarm import GoogleAlarm
+from trainplan.providers.gcp.permissions import ADVICE, CLIENT_OWN, CLIENT_ROLES, ROLES, Role
+from trainplan.providers.gcp.settings import MACHINE_ACCOUNT
+from trainplan.providers.gcp.setup_steps import (
     SERVICES,
     StandingResources,
     missing_bindings,
@@ -29,8 +29,8 @@ from providers.gcp.setup_steps import (
     with_grants,
     without_grants,
 )
-from providers.gcp.too_new import POLICY, too_new_in_set_up
-from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
+from trainplan.providers.gcp.too_new import POLICY, too_new_in_set_up
+from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
 
 OURS = "made by plan setup gcp"
 """The description of what can be removed again."""
@@ -213,7 +213,7 @@ class GcpSetUp:
 
 @dataclass(frozen=True)
 class _Calls:
-    """`providers.cloud.setup_steps.SetUpCalls` for Google's calls. `report` hears what was done otherwise."""
+    """`trainplan.providers.cloud.setup_steps.SetUpCalls` for Google's calls. `report` hears what was done otherwise."""
 
     at: StandingResources
     report: Callable[[str], None]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from providers.errors import InstanceNotFoundError
-from providers.gcp.account import GcpAccount
-from providers.gcp.permissions import (
+from trainplan.providers.errors import InstanceNotFoundError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.permissions import (
     CLIENT,
     CLIENT_OWN,
     MACHINE,
@@ -23,7 +23,7 @@ from providers.gcp.permissions import (
     read_runs_and_data,
     write_runs,
 )
-from providers.gcp.tpu.deadline import queue_name
+from trainplan.providers.gcp.tpu.deadline import queue_name
 
 NEEDED_SERVICES = ("compute", "storage", "iam", "cloudresourcemanager")
 FOR_TPUS = ("tpu", "cloudtasks")

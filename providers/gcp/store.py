@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     MachineError,
@@ -21,13 +21,21 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import RUNS, UNFINISHED_DAYS, BucketMissingError, Entry, ObjectPart, Page, UploadLostError
-from providers.stores.regions import DEFAULT_REGIONS
-from providers.stores.settings import StoreSettings
-from workloads.extras import install_hint
+from trainplan.providers.stores.bucket import (
+    RUNS,
+    UNFINISHED_DAYS,
+    BucketMissingError,
+    Entry,
+    ObjectPart,
+    Page,
+    UploadLostError,
+)
+from trainplan.providers.stores.regions import DEFAULT_REGIONS
+from trainplan.providers.stores.settings import StoreSettings
+from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 _SIGN_IN = "gcloud auth application-default login"
 _NOT_OURS = "name another bucket in the setting `bucket`"
@@ -84,8 +92,9 @@ def _bucket_of(store_settings: StoreSettings) -> GcsBucket:
 
 
 class GcsBucket:
-    """`providers.stores.bucket.Bucket` at Google, by its JSON API: google-cloud-storage asks in the background for the
-    bucket's own settings, which takes a permission that nobody else needs. `session` is google-auth's."""
+    """`trainplan.providers.stores.bucket.Bucket` at Google, by its JSON API: google-cloud-storage asks in the
+    background for the bucket's own settings, which takes a permission that nobody else needs. `session` is
+    google-auth's."""
 
     provider = "gcp"
 

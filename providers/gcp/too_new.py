@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from providers.cloud.propagation import Pair, pair_of
-from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
-from providers.gcp.errors import OFF
-from providers.gcp.settings import PROVIDER
+from trainplan.providers.cloud.propagation import Pair, pair_of
+from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from trainplan.providers.gcp.errors import OFF
+from trainplan.providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.account import GcpAccount
 
 
 POLICY = "projects.setIamPolicy"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from providers.errors import TransientError
+from trainplan.providers.errors import TransientError
 
 _BUILDS = {"DOCKER_BUILDKIT": "1"}
 """The trainer image mounts secrets while it is built, which Docker's older builder does not know; it is the default of

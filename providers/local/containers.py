@@ -6,24 +6,38 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pricing.devices import CPU_DEVICE
-from providers.base import LABEL_CLIENT, LABEL_RUN, Check, Instance, LaunchRequest, PreflightState, VendorRequest
-from providers.errors import InstanceNotFoundError, MachineError
-from providers.local.api import Container, ContainerSpec, ContainerStatus, Engine
-from providers.local.here import LOG_LINES, Here, LocalResource, room_checks
-from providers.local.image import LEAST_CAPABILITY_OF_NEW_CUDNN, Accelerator, TrainerImage, choose_base, ensure
-from providers.local.records import AttemptLocation, attempt_key
-from providers.local.translate import (
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.providers.base import (
+    LABEL_CLIENT,
+    LABEL_RUN,
+    Check,
+    Instance,
+    LaunchRequest,
+    PreflightState,
+    VendorRequest,
+)
+from trainplan.providers.errors import InstanceNotFoundError, MachineError
+from trainplan.providers.local.api import Container, ContainerSpec, ContainerStatus, Engine
+from trainplan.providers.local.here import LOG_LINES, Here, LocalResource, room_checks
+from trainplan.providers.local.image import (
+    LEAST_CAPABILITY_OF_NEW_CUDNN,
+    Accelerator,
+    TrainerImage,
+    choose_base,
+    ensure,
+)
+from trainplan.providers.local.records import AttemptLocation, attempt_key
+from trainplan.providers.local.translate import (
     container_spec,
     deadline_of,
     instance,
     is_ours,
     job_in_container,
 )
-from workloads.job import Framework
+from trainplan.workloads.job import Framework
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
+    from trainplan.pricing.offers import Offer
 
 _MISSING_HINT = "`plan launch` builds it; `plan doctor local` tells why it cannot"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import MachineError, TransientError
-from providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName, Mount
+from trainplan.providers.errors import MachineError, TransientError
+from trainplan.providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName, Mount
 
 if TYPE_CHECKING:
-    from providers.local.command import Completed, Runner
+    from trainplan.providers.local.command import Completed, Runner
 
 _PROBE_SECONDS = 5.0
 _QUERY_SECONDS = 20.0

@@ -9,22 +9,22 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from providers.base import Check, Instance, LaunchRequest, PreflightState, RunId, VendorRequest
-from providers.errors import BadRequestError, MachineError
-from providers.hardware import GIB, HostHardware
-from providers.local.inside import make_folder
-from providers.local.offers import gpu_indices
-from providers.local.records import AttemptLocation, Records
-from providers.local.settings import LocalSettings
-from providers.local.store import FolderStore
-from providers.local.translate import Folders, image_folder
-from workloads.addresses import shown_address
-from workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
+from trainplan.providers.base import Check, Instance, LaunchRequest, PreflightState, RunId, VendorRequest
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.hardware import GIB, HostHardware
+from trainplan.providers.local.inside import make_folder
+from trainplan.providers.local.offers import gpu_indices
+from trainplan.providers.local.records import AttemptLocation, Records
+from trainplan.providers.local.settings import LocalSettings
+from trainplan.providers.local.store import FolderStore
+from trainplan.providers.local.translate import Folders, image_folder
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.pretrained import WEIGHTS_FILE, weights_address, weights_file
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from workloads.job import TrainingJob
-    from workloads.terms import Framework
+    from trainplan.pricing.offers import Offer
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.terms import Framework
 
 LOG_LINES = 200
 LOG_BYTES = 4 * 1024 * 1024

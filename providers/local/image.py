@@ -14,12 +14,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import workloads
-from providers.local.api import BuildSpec, Engine
-from workloads.job import Framework
+from trainplan import workloads
+from trainplan.providers.local.api import BuildSpec, Engine
+from trainplan.workloads.job import Framework
 
 if TYPE_CHECKING:
-    from providers.local.settings import LocalSettings
+    from trainplan.providers.local.settings import LocalSettings
 
 REPOSITORY = "localhost/trainplan-trainer"
 LABEL_IMAGE = "trainplan-image"

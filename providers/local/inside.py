@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from providers.agent.plain_file import NotPlainError, new_plain, open_plain, plain_folder, unfinished_name
+from trainplan.providers.agent.plain_file import NotPlainError, new_plain, open_plain, plain_folder, unfinished_name
 
 HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market, PriceGrade
-from pricing.offers import Offer
-from providers.hardware import Gpu, HostHardware, canonical_device
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.offers import Offer
+from trainplan.providers.hardware import Gpu, HostHardware, canonical_device
 
 PROVIDER = "local"
 REGION = "this-machine"

@@ -14,21 +14,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
-from providers.cloud.exit_codes import how_it_ended
-from providers.errors import InstanceNotFoundError, MachineError, TransientError
-from providers.local.here import LOG_BYTES, LOG_LINES, Here, LocalResource, room_checks
-from providers.local.inside import open_inside
-from providers.local.pids import Process
-from providers.local.records import PROCESS, AttemptLocation, attempt_key
-from providers.local.store import write_whole
-from providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
-from providers.local.translate import own_trainer, process_request
-from workloads.extras import install_hint
-from workloads.terms import Framework
+from trainplan.providers.base import Check, Instance, InstanceState, LaunchRequest, PreflightState, VendorRequest
+from trainplan.providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.errors import InstanceNotFoundError, MachineError, TransientError
+from trainplan.providers.local.here import LOG_BYTES, LOG_LINES, Here, LocalResource, room_checks
+from trainplan.providers.local.inside import open_inside
+from trainplan.providers.local.pids import Process
+from trainplan.providers.local.records import PROCESS, AttemptLocation, attempt_key
+from trainplan.providers.local.store import write_whole
+from trainplan.providers.local.supervise import EXIT, REQUEST, SUPERVISOR, TRAINER
+from trainplan.providers.local.translate import own_trainer, process_request
+from trainplan.workloads.extras import install_hint
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
+    from trainplan.pricing.offers import Offer
 
 _START_SECONDS = 60
 
@@ -146,7 +146,7 @@ class ProcessHost:
         document = self._record_of(request)
         self.here.make_room(request, request.job)
         write_whole(folder / REQUEST, json.dumps(document).encode())
-        command = [sys.executable, "-P", "-m", "providers.local.supervise", "start", str(folder)]
+        command = [sys.executable, "-P", "-m", "trainplan.providers.local.supervise", "start", str(folder)]
         try:
             process = subprocess.run(
                 command,

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -30,7 +30,7 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     IncompleteListingError,
     InstanceNotFoundError,
@@ -38,22 +38,22 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
-from providers.hardware import HostHardware, MeasuredSpeed, available_memory_bytes, this_machine
-from providers.local.api import Engine, EngineName
-from providers.local.command import Runner, SystemRunner
-from providers.local.containers import ContainerHost
-from providers.local.engine import CliEngine, probe
-from providers.local.here import Here, Host, LocalResource, free_bytes
-from providers.local.offers import PROVIDER, REGION, OwnPrice, offers
-from providers.local.process import ProcessHost
-from providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
-from providers.local.settings import EngineChoice, parse_settings
-from workloads.processor_time import ProcessorTime, busy_seconds, others_share
+from trainplan.providers.hardware import HostHardware, MeasuredSpeed, available_memory_bytes, this_machine
+from trainplan.providers.local.api import Engine, EngineName
+from trainplan.providers.local.command import Runner, SystemRunner
+from trainplan.providers.local.containers import ContainerHost
+from trainplan.providers.local.engine import CliEngine, probe
+from trainplan.providers.local.here import Here, Host, LocalResource, free_bytes
+from trainplan.providers.local.offers import PROVIDER, REGION, OwnPrice, offers
+from trainplan.providers.local.process import ProcessHost
+from trainplan.providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
+from trainplan.providers.local.settings import EngineChoice, parse_settings
+from trainplan.workloads.processor_time import ProcessorTime, busy_seconds, others_share
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
-    from workloads.job import TrainingJob
-    from workloads.terms import Framework
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.terms import Framework
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
@@ -126,8 +126,8 @@ class LocalProvider:
         return measure_speed(job, self.process.program, self.here.environment)
 
     def server_time_offset(self) -> timedelta | None:
-        """Return None, not known (providers.abilities.ServerTime): this computer may have slept, its clock may
-        have been set. The supervisor beside each trainer keeps the deadline.
+        """Return None, not known (trainplan.providers.abilities.ServerTime): this computer may have slept, its clock
+        may have been set. The supervisor beside each trainer keeps the deadline.
         """
         return None
 
@@ -139,7 +139,8 @@ class LocalProvider:
         return self._preflight(offer, None)
 
     def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
-        """Whether this job would be let in (providers.abilities.JobChecker): a process needs its framework."""
+        """Whether this job would be let in (trainplan.providers.abilities.JobChecker): a process needs its
+        framework."""
         return self._preflight(offer, job.framework)
 
     def _preflight(self, offer: Offer, framework: Framework | None) -> Preflight:
@@ -153,7 +154,7 @@ class LocalProvider:
         return Preflight(checks=(engine, *host.checks(offer, framework)))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        """Builds or fetches the image of the run where it is missing (providers.abilities.Preparer)."""
+        """Builds or fetches the image of the run where it is missing (trainplan.providers.abilities.Preparer)."""
         self._host_of(request).prepare(request, report)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
@@ -280,8 +281,8 @@ def _host_name(host: Host) -> str:
 
 
 def _device_name(spelling: str) -> str | None:
-    from pricing.catalog import find_device
-    from pricing.devices import UnknownDeviceError
+    from trainplan.pricing.catalog import find_device
+    from trainplan.pricing.devices import UnknownDeviceError
 
     try:
         return find_device(spelling).name

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from providers.base import InstanceRef, RunId
-from providers.errors import BadRequestError, InstanceNotFoundError, MachineError
-from providers.local.api import EngineName
-from providers.local.offers import PROVIDER, REGION
-from providers.local.store import write_whole
+from trainplan.providers.base import InstanceRef, RunId
+from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, MachineError
+from trainplan.providers.local.api import EngineName
+from trainplan.providers.local.offers import PROVIDER, REGION
+from trainplan.providers.local.store import write_whole
 
 PROCESS = "process"
 HOSTS = (PROCESS, *EngineName)

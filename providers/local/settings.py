@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
-from providers.errors import BadRequestError
+from trainplan.providers.errors import BadRequestError
 
 
 class EngineChoice(StrEnum):

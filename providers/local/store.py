@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from providers.agent.plain_file import NotPlainError, is_plain
-from providers.errors import BadRequestError, MachineError
-from providers.local.inside import new_inside, open_inside, refuse_links, remove_inside
-from providers.stores.files import copied, copied_bytes, unheard
+from trainplan.providers.agent.plain_file import NotPlainError, is_plain
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.local.inside import new_inside, open_inside, refuse_links, remove_inside
+from trainplan.providers.stores.files import copied, copied_bytes, unheard
 
 _PARTIAL = ".partial"
 

@@ -26,8 +26,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from providers.local.pids import process, this_process
-from workloads.steady import anchored
+from trainplan.providers.local.pids import process, this_process
+from trainplan.workloads.steady import anchored
 
 REQUEST = "request.json"
 SUPERVISOR = "supervisor/process.json"
@@ -52,7 +52,7 @@ def start(folder: Path) -> int:
     It is a grandchild of the caller, so that nobody who lives has to reap it. Exit code 1: it did not come up,
     and stderr says why.
     """
-    command = [sys.executable, "-P", "-m", "providers.local.supervise", "watch", str(folder)]
+    command = [sys.executable, "-P", "-m", "trainplan.providers.local.supervise", "watch", str(folder)]
     with tempfile.TemporaryFile() as complaints:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints, **_on_its_own()

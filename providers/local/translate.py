@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -18,14 +18,14 @@ from providers.base import (
     LaunchRequest,
     RunId,
 )
-from providers.cloud.exit_codes import how_it_ended
-from providers.cloud.labels import project_of
-from providers.local.api import Container, ContainerSpec, ContainerStatus, Mount
-from providers.local.records import AttemptKey, AttemptLocation
-from workloads.pretrained import published_weights
+from trainplan.providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.cloud.labels import project_of
+from trainplan.providers.local.api import Container, ContainerSpec, ContainerStatus, Mount
+from trainplan.providers.local.records import AttemptKey, AttemptLocation
+from trainplan.workloads.pretrained import published_weights
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 GRACE_SECONDS = 60
 """Between the asking and the killing: time enough to write a checkpoint of the largest net to a slow disk."""
@@ -33,7 +33,7 @@ GRACE_SECONDS = 60
 RUN_DIR = "/run-dir"
 DATA_DIR = "/data"
 IMAGES_DIR = "/images"
-_TRAINER = ("-m", "workloads.trainer")
+_TRAINER = ("-m", "trainplan.workloads.trainer")
 _UNTIL = (Path(__file__).parent / "data" / "until.sh").read_text
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.sim.draws import draw
-from providers.sim.operations import Operations
-from providers.sim.values import CloudError, Code, Effect, Fault, LostReplyError
+from trainplan.providers.sim.draws import draw
+from trainplan.providers.sim.operations import Operations
+from trainplan.providers.sim.values import CloudError, Code, Effect, Fault, LostReplyError
 
 if TYPE_CHECKING:
-    from providers.sim.tables import Table
-    from providers.sim.world import World
+    from trainplan.providers.sim.tables import Table
+    from trainplan.providers.sim.world import World
 
 
 def call(world: World, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from pricing.cost import ProviderRates
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market, PriceGrade
-from pricing.money import HOURS_PER_MONTH, Billing
-from pricing.offers import Offer
-from pricing.side_rates import BUCKET, GB, GB_MONTH, HOUR, INTERNET, flat_rates
+from trainplan.pricing.cost import ProviderRates
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.money import HOURS_PER_MONTH, Billing
+from trainplan.pricing.offers import Offer
+from trainplan.pricing.side_rates import BUCKET, GB, GB_MONTH, HOUR, INTERNET, flat_rates
 
 PROVIDER = "sim"
 PRICE_SOURCE = "simulated"

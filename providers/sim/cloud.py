@@ -16,18 +16,18 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import MachineError
-from providers.sim.api import DisconnectedError, RefusedError, canonical
-from providers.sim.calls import call
-from providers.sim.ledger import ledger
-from providers.sim.persistence import Keeper
-from providers.sim.scenario import Scenario, Script
-from providers.sim.values import CloudError, Code, LostReplyError
-from providers.sim.world import SCENARIO, World
+from trainplan.providers.errors import MachineError
+from trainplan.providers.sim.api import DisconnectedError, RefusedError, canonical
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.ledger import ledger
+from trainplan.providers.sim.persistence import Keeper
+from trainplan.providers.sim.scenario import Scenario, Script
+from trainplan.providers.sim.values import CloudError, Code, LostReplyError
+from trainplan.providers.sim.world import SCENARIO, World
 
 if TYPE_CHECKING:
-    from providers.sim.tables import State
-    from providers.sim.training import Trainer
+    from trainplan.providers.sim.tables import State
+    from trainplan.providers.sim.training import Trainer
 
 WORLD = "world.sqlite"
 _SPEED, _AS_OF = "speed", "as of"
@@ -102,7 +102,7 @@ class SimCloud:
             return world.play(script)
 
     def ledger(self) -> dict[str, Any]:
-        """All that ever was in the cloud, and what it cost (providers.sim.ledger)."""
+        """All that ever was in the cloud, and what it cost (trainplan.providers.sim.ledger)."""
         with self._present() as world:
             return ledger(world.state, world.now)
 

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
 
 _PARTS = {"instance": Part.COMPUTE, "disk": Part.DISK, "address": Part.ADDRESS, "transfer": Part.TRANSFER}
 

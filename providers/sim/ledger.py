@@ -7,13 +7,13 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.money import UsdPerHour, amount
-from providers.base import LABEL_RUN
-from providers.sim.catalogue import BILLING, INTERNET_USD_PER_GB
-from providers.sim.values import MachineState, SimMachine, Thing
+from trainplan.pricing.money import UsdPerHour, amount
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.sim.catalogue import BILLING, INTERNET_USD_PER_GB
+from trainplan.providers.sim.values import MachineState, SimMachine, Thing
 
 if TYPE_CHECKING:
-    from providers.sim.tables import State
+    from trainplan.providers.sim.tables import State
 
 SENT = "sent to the internet: "
 """Of these counts of the state, with a run behind it, each is the bytes of its model that left the cloud."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple, assert_never
 
-from providers.base import LABEL_ATTEMPT, LABEL_RUN
-from providers.cloud.labels import number
-from providers.sim.catalogue import TYPES
-from providers.sim.draws import between, waiting_hours
-from providers.sim.scenario import Scenario
-from providers.sim.training import (
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_RUN
+from trainplan.providers.cloud.labels import number
+from trainplan.providers.sim.catalogue import TYPES
+from trainplan.providers.sim.draws import between, waiting_hours
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.training import (
     EVALUATE_SECONDS,
     Trainer,
     Write,
@@ -21,7 +21,7 @@ from providers.sim.training import (
     newest_checkpoint,
     same_job,
 )
-from providers.sim.values import Course, Event, Incident, MachineState, SimMachine, Why
+from trainplan.providers.sim.values import Course, Event, Incident, MachineState, SimMachine, Why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

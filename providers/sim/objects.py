@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from providers.sim.training import KEPT_CHECKPOINTS
-from providers.sim.values import CloudError, Code
+from trainplan.providers.sim.training import KEPT_CHECKPOINTS
+from trainplan.providers.sim.values import CloudError, Code
 
 if TYPE_CHECKING:
-    from providers.sim.tables import Table
+    from trainplan.providers.sim.tables import Table
 
 _MARK = re.compile(r"checkpoints/(step-\d{8})/complete\.json")
 

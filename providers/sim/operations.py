@@ -12,20 +12,20 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from pricing.grades import Market
-from providers.base import LABEL_DEADLINE, LABEL_RUN
-from providers.cloud.labels import instant
-from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_GB, DISK_GB_USD_PER_HOUR, TYPES, ZONES
-from providers.sim.draws import between
-from providers.sim.ledger import SENT, ledger
-from providers.sim.life import ended_machine
-from providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
-from providers.sim.training import MODEL, START_SECONDS, model_bytes
-from providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
+from trainplan.pricing.grades import Market
+from trainplan.providers.base import LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.cloud.labels import instant
+from trainplan.providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_GB, DISK_GB_USD_PER_HOUR, TYPES, ZONES
+from trainplan.providers.sim.draws import between
+from trainplan.providers.sim.ledger import SENT, ledger
+from trainplan.providers.sim.life import ended_machine
+from trainplan.providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
+from trainplan.providers.sim.training import MODEL, START_SECONDS, model_bytes
+from trainplan.providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
-    from providers.sim.scenario import Scenario
-    from providers.sim.world import World
+    from trainplan.providers.sim.scenario import Scenario
+    from trainplan.providers.sim.world import World
 
 
 _DELETION_SECONDS = 3

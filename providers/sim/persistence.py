@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from providers.sim.tables import State, Table
-from providers.sim.values import Fault, Incident, SimMachine, Thing
+from trainplan.providers.sim.tables import State, Table
+from trainplan.providers.sim.values import Fault, Incident, SimMachine, Thing
 
 _KINDS: dict[str, TypeAdapter[Any]] = {
     "machines": TypeAdapter(SimMachine),

@@ -9,7 +9,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_RUN,
     Check,
     Instance,
@@ -24,8 +24,8 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.labels import labels_of
-from providers.errors import (
+from trainplan.providers.cloud.labels import labels_of
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     IncompleteListingError,
@@ -34,19 +34,19 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
-from providers.sim.api import Api, RefusedError
-from providers.sim.catalogue import PROVIDER, TYPES, ZONES, offers
-from providers.sim.cloud import Setup, SimCloud
-from providers.sim.invoice import invoice_of
-from providers.sim.operations import delete_operation, list_operation
-from providers.sim.scenario import Scenario, read_scenario
-from providers.sim.store import SimStore, put_object
-from providers.sim.translate import SimResolution, instance, owned, run_instance, token_of, translated
-from providers.sim.values import Code, Kind, MachineState
+from trainplan.providers.sim.api import Api, RefusedError
+from trainplan.providers.sim.catalogue import PROVIDER, TYPES, ZONES, offers
+from trainplan.providers.sim.cloud import Setup, SimCloud
+from trainplan.providers.sim.invoice import invoice_of
+from trainplan.providers.sim.operations import delete_operation, list_operation
+from trainplan.providers.sim.scenario import Scenario, read_scenario
+from trainplan.providers.sim.store import SimStore, put_object
+from trainplan.providers.sim.translate import SimResolution, instance, owned, run_instance, token_of, translated
+from trainplan.providers.sim.values import Code, Kind, MachineState
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
-    from providers.cloud.invoice import Invoice
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.cloud.invoice import Invoice
 
 DEFAULT_SPEED = 60.0
 IMAGE = "trainer"
@@ -100,7 +100,7 @@ class SimProvider:
         return self.scenario.token_memory
 
     def now(self) -> datetime:
-        """The time in the simulated cloud (providers.abilities.Timekeeper)."""
+        """The time in the simulated cloud (trainplan.providers.abilities.Timekeeper)."""
         with translated():
             return self.api.now()
 
@@ -115,7 +115,7 @@ class SimProvider:
         return Preflight(checks=(self._identity(), self._quota(offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up the image of the region (providers.abilities.Resolver)."""
+        """Looks up the image of the region (trainplan.providers.abilities.Resolver)."""
         entries = self._call("GetImage", {"region": request.offer.region, "name": IMAGE})
         return replace(request, resolution=SimResolution(image=str(entries["image"])))
 
@@ -171,7 +171,7 @@ class SimProvider:
         return resources
 
     def has_spot(self, offer: Offer, zone: str | None) -> bool | None:
-        """What the cloud hints of spot (providers.abilities.SpotScout)."""
+        """What the cloud hints of spot (trainplan.providers.abilities.SpotScout)."""
         request = {"region": offer.region, "zone": zone, "instanceType": offer.instance_type}
         return bool(self._call("GetSpotPlacement", request)["likely"])
 
@@ -184,7 +184,7 @@ class SimProvider:
             self._delete(ref)
 
     def asking_costs(self) -> str:
-        """Nothing (providers.cloud.invoice.Invoices)."""
+        """Nothing (trainplan.providers.cloud.invoice.Invoices)."""
         return ""
 
     def invoice(self, begin: date, end: date) -> Invoice:

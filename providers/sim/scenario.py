@@ -9,11 +9,11 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field, ValidationError
 
-from pricing.grades import Market
-from providers.errors import BadRequestError
-from providers.sim.values import Code, Effect, Event, Fault, Incident
-from workloads.job import Duration
-from workloads.values import Value
+from trainplan.pricing.grades import Market
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.sim.values import Code, Effect, Event, Fault, Incident
+from trainplan.workloads.job import Duration
+from trainplan.workloads.values import Value
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0)]
@@ -50,7 +50,7 @@ class QuotaRule(Value):
 
 
 class FaultRule(Value):
-    """See providers.sim.values.Fault; `start` and `end` count from when the rule is read."""
+    """See trainplan.providers.sim.values.Fault; `start` and `end` count from when the rule is read."""
 
     operation: str = "*"
     effect: Effect = Effect.ERROR
@@ -65,7 +65,8 @@ class FaultRule(Value):
 
 
 class IncidentRule(Value):
-    """See providers.sim.values.Incident; `at` counts from when the rule is read, `after` from the machine's start."""
+    """See trainplan.providers.sim.values.Incident; `at` counts from when the rule is read, `after` from the machine's
+    start."""
 
     event: Event
     run: str = "*"

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.sim.catalogue import TYPES, ZONES
-from providers.sim.values import CloudError, Code, SimMachine
+from trainplan.providers.sim.catalogue import TYPES, ZONES
+from trainplan.providers.sim.values import CloudError, Code, SimMachine
 
 if TYPE_CHECKING:
-    from providers.sim.scenario import PlacementRule, QuotaRule, Scenario
+    from trainplan.providers.sim.scenario import PlacementRule, QuotaRule, Scenario
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

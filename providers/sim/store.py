@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from providers.base import RunId, VendorRequest
-from providers.errors import BadRequestError
-from providers.sim.api import Api, RefusedError
-from providers.sim.catalogue import PROVIDER
-from providers.sim.translate import translated
-from providers.sim.values import Code
+from trainplan.providers.base import RunId, VendorRequest
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.sim.api import Api, RefusedError
+from trainplan.providers.sim.catalogue import PROVIDER
+from trainplan.providers.sim.translate import translated
+from trainplan.providers.sim.values import Code
 
 
 class SimStore:

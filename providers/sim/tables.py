@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from providers.sim.values import Fault, Incident, SimMachine, Thing
+from trainplan.providers.sim.values import Fault, Incident, SimMachine, Thing
 
 Row = TypeVar("Row")
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from providers.sim.catalogue import TYPES
-from providers.sim.values import Course, Ending
-from workloads.job import Precision, TrainingJob, job_from_json
-from workloads.memory import GIB, footprint
-from workloads.sweep import (
+from trainplan.providers.sim.catalogue import TYPES
+from trainplan.providers.sim.values import Course, Ending
+from trainplan.workloads.job import Precision, TrainingJob, job_from_json
+from trainplan.workloads.memory import GIB, footprint
+from trainplan.workloads.sweep import (
     STATE,
     Result,
     Standing,
@@ -26,10 +26,10 @@ from workloads.sweep import (
     rungs_for,
     table_of,
 )
-from workloads.tries import TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
+from trainplan.workloads.tries import TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 if TYPE_CHECKING:
-    from providers.sim.catalogue import MachineType
+    from trainplan.providers.sim.catalogue import MachineType
 
 FRAMEWORK = "simulated"
 MODEL = "output/model.keras"

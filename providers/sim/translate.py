@@ -10,7 +10,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -24,10 +24,10 @@ from providers.base import (
     RunId,
     VendorRequest,
 )
-from providers.cloud.exit_codes import how_it_ended
-from providers.cloud.labels import labels_of, number
-from providers.cloud.launch import resolution_of
-from providers.errors import (
+from trainplan.providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.cloud.labels import labels_of, number
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -39,10 +39,10 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.sim.api import DisconnectedError, RefusedError
-from providers.sim.catalogue import PROVIDER
-from providers.sim.values import Code, MachineState, Why
-from providers.values import Resolution
+from trainplan.providers.sim.api import DisconnectedError, RefusedError
+from trainplan.providers.sim.catalogue import PROVIDER
+from trainplan.providers.sim.values import Code, MachineState, Why
+from trainplan.providers.values import Resolution
 
 _STATES = {
     MachineState.PENDING: InstanceState.PENDING,

@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.base import LABEL_RUN
-from providers.sim.attempt_record import attempt_record
-from providers.sim.draws import between
-from providers.sim.life import Moment, Rules, next_moment, write_progress
-from providers.sim.objects import RunFiles
-from providers.sim.stock import Spot, reclaims_per_hour
-from providers.sim.tables import State
-from providers.sim.training import Simulated, Trainer, Write
-from providers.sim.values import Course, Ending, Kind, MachineState, SimMachine
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.sim.attempt_record import attempt_record
+from trainplan.providers.sim.draws import between
+from trainplan.providers.sim.life import Moment, Rules, next_moment, write_progress
+from trainplan.providers.sim.objects import RunFiles
+from trainplan.providers.sim.stock import Spot, reclaims_per_hour
+from trainplan.providers.sim.tables import State
+from trainplan.providers.sim.training import Simulated, Trainer, Write
+from trainplan.providers.sim.values import Course, Ending, Kind, MachineState, SimMachine
 
 if TYPE_CHECKING:
-    from providers.sim.scenario import Scenario, Script
+    from trainplan.providers.sim.scenario import Scenario, Script
 
 SCENARIO = "scenario"
 

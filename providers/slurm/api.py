@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from providers.errors import CredentialsError, MachineError, TransientError
+from trainplan.providers.errors import CredentialsError, MachineError, TransientError
 
 ANSWER_SECONDS = 30.0
 """For a command that asks or tells Slurm something. Slurm's own limit for a reply is 10 s (MessageTimeout)."""

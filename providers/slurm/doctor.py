@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from providers.cloud.checks import check_lines, failed, ok, refused, unknown
-from providers.errors import (
+from trainplan.providers.cloud.checks import check_lines, failed, ok, refused, unknown
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     MachineError,
@@ -16,14 +16,14 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
-from providers.slurm.api import Shell, Streams
-from providers.slurm.errors import complaint, error_of
-from providers.slurm.offers import gres_of
+from trainplan.providers.slurm.api import Shell, Streams
+from trainplan.providers.slurm.errors import complaint, error_of
+from trainplan.providers.slurm.offers import gres_of
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import Check
-    from providers.slurm.settings import SlurmSettings
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import Check
+    from trainplan.providers.slurm.settings import SlurmSettings
 
 _WRITABLE = 'mkdir -p "$1" && t="$1/.plan-doctor.$$" && : >"$t" && rm -f "$t" && df -Pk "$1" | tail -n 1'
 _FRAMEWORKS = """

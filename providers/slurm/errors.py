@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     PermissionDeniedError,
     ProviderError,
@@ -16,7 +16,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from providers.slurm.api import Completed
+    from trainplan.providers.slurm.api import Completed
 
 # Texts of slurm_strerror in Slurm 22.05 to 25.05; those of tests/data/slurm were recorded from real commands.
 _BAD = (

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from pricing.cost import ProviderRates
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market, PriceGrade
-from pricing.money import PER_SECOND
-from pricing.offers import Offer
-from pricing.side_rates import flat_rates
-from providers.slurm.settings import PROVIDER, SlurmSettings
+from trainplan.pricing.cost import ProviderRates
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.money import PER_SECOND
+from trainplan.pricing.offers import Offer
+from trainplan.pricing.side_rates import flat_rates
+from trainplan.providers.slurm.settings import PROVIDER, SlurmSettings
 
 SINFO = ("sinfo", "--noheader", "--format", "%P|%a|%l|%D|%t|%c|%m|%G|%f")
 """Partition, whether it is up, its time limit, nodes, their state, CPUs, memory in MiB, GRES, features (sinfo(1))."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -21,8 +21,8 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.trainer_wheel import wheel_bytes
-from providers.errors import (
+from trainplan.providers.cloud.trainer_wheel import wheel_bytes
+from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
     IncompleteListingError,
@@ -30,13 +30,13 @@ from providers.errors import (
     ProviderError,
     TransientError,
 )
-from providers.slurm.api import Completed, Shell, ShellHere, ShellOverSsh, Streams
-from providers.slurm.doctor import doctor, preflight
-from providers.slurm.errors import error_of
-from providers.slurm.offers import SINFO, node_groups, offers
-from providers.slurm.queue import queue_answers
-from providers.slurm.reply import SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
-from providers.slurm.request import (
+from trainplan.providers.slurm.api import Completed, Shell, ShellHere, ShellOverSsh, Streams
+from trainplan.providers.slurm.doctor import doctor, preflight
+from trainplan.providers.slurm.errors import error_of
+from trainplan.providers.slurm.offers import SINFO, node_groups, offers
+from trainplan.providers.slurm.queue import queue_answers
+from trainplan.providers.slurm.reply import SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
+from trainplan.providers.slurm.request import (
     GRACE_SECONDS,
     SBATCH,
     AttemptName,
@@ -45,13 +45,13 @@ from providers.slurm.request import (
     run_dir,
     sbatch_request,
 )
-from providers.slurm.settings import PROVIDER, SlurmSettings, parse_settings
-from providers.slurm.store import ShellStore
+from trainplan.providers.slurm.settings import PROVIDER, SlurmSettings, parse_settings
+from trainplan.providers.slurm.store import ShellStore
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
-    from providers.abilities import QueueAnswer, QueueQuestion
-    from workloads.job import TrainingJob
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.abilities import QueueAnswer, QueueQuestion
+    from trainplan.workloads.job import TrainingJob
 
 WHEEL = "trainer.whl"
 _LOG_LINES = 1000
@@ -68,8 +68,8 @@ def make(settings: ProviderSettings) -> SlurmProvider:
 
 def _device(spelling: str) -> tuple[str, float | None] | None:
     """The canonical device of a GRES kind or a node's feature, with its memory in GiB."""
-    from pricing.catalog import find_device
-    from pricing.devices import UnknownDeviceError
+    from trainplan.pricing.catalog import find_device
+    from trainplan.pricing.devices import UnknownDeviceError
 
     try:
         device = find_device(spelling)
@@ -112,19 +112,19 @@ class SlurmProvider:
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer)))
 
     def preflight_for(self, offer: Offer, job: TrainingJob) -> Preflight:
-        """Whether a job on its number of nodes would be let in (providers.abilities.JobChecker)."""
+        """Whether a job on its number of nodes would be let in (trainplan.providers.abilities.JobChecker)."""
         return Preflight(checks=tuple(preflight(self.shell, self.settings, offer, job.nodes)))
 
     def doctor(self) -> Sequence[Check]:
-        """The lines of `plan doctor` (providers.abilities.Doctor)."""
+        """The lines of `plan doctor` (trainplan.providers.abilities.Doctor)."""
         return doctor(self.shell, self.settings)
 
     def queue_answers(self, questions: Sequence[QueueQuestion]) -> Sequence[QueueAnswer]:
-        """How long jobs wait (providers.abilities.QueueTeller)."""
+        """How long jobs wait (trainplan.providers.abilities.QueueTeller)."""
         return queue_answers(self.shell, self._set_up(), questions)
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up how long the partition lets a job run (providers.abilities.Resolver)."""
+        """Looks up how long the partition lets a job run (trainplan.providers.abilities.Resolver)."""
         text = self._checked(self.shell.run(SINFO), "the partitions cannot be read").text
         limits = [group.time_limit_minutes for group in node_groups(text) if group.partition == request.offer.region]
         lasting = (request.deadline - self.now()).total_seconds() + 2 * GRACE_SECONDS

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.abilities import QueueAnswer, QueueQuestion
-from providers.slurm.api import Completed, Shell, Streams
-from providers.slurm.errors import complaint, error_of
-from providers.slurm.offers import SINFO, node_groups
-from providers.slurm.request import device_words
+from trainplan.providers.abilities import QueueAnswer, QueueQuestion
+from trainplan.providers.slurm.api import Completed, Shell, Streams
+from trainplan.providers.slurm.errors import complaint, error_of
+from trainplan.providers.slurm.offers import SINFO, node_groups
+from trainplan.providers.slurm.request import device_words
 
 if TYPE_CHECKING:
-    from providers.slurm.settings import SlurmSettings
+    from trainplan.providers.slurm.settings import SlurmSettings
 
 TEST_ONLY = ("sh", "-c", 'date +%s; SLURM_TIME_FORMAT=%s exec sbatch --test-only "$@"', "sh")
 """The cluster's own clock and the instant at which the job would begin, both in seconds since 1970: the time of day

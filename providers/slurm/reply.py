@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_CLIENT,
     LABEL_DEADLINE,
     EndKind,
@@ -16,10 +16,10 @@ from providers.base import (
     InstanceState,
     OwnedResource,
 )
-from providers.cloud.exit_codes import how_it_ended
-from providers.cloud.labels import instant
-from providers.slurm.request import AttemptName, attempt_name, labels_in
-from providers.slurm.settings import PROVIDER
+from trainplan.providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.cloud.labels import instant
+from trainplan.providers.slurm.request import AttemptName, attempt_name, labels_in
+from trainplan.providers.slurm.settings import PROVIDER
 
 REGION = "cluster"
 """Jobs are found in all partitions by their name, so that no reference names one."""

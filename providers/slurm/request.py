@@ -9,13 +9,21 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, LaunchRequest, RunId, VendorRequest
-from providers.cloud.labels import labels_of
-from providers.cloud.launch import resolution_of
-from providers.errors import BadRequestError
-from providers.slurm.offers import gres_in
-from providers.slurm.settings import PROVIDER, SlurmSettings
-from providers.values import Resolution
+from trainplan.providers.base import (
+    LABEL_ATTEMPT,
+    LABEL_CLIENT,
+    LABEL_DEADLINE,
+    LABEL_RUN,
+    LaunchRequest,
+    RunId,
+    VendorRequest,
+)
+from trainplan.providers.cloud.labels import labels_of
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.slurm.offers import gres_in
+from trainplan.providers.slurm.settings import PROVIDER, SlurmSettings
+from trainplan.providers.values import Resolution
 
 GRACE_SECONDS = 60
 """Between the deadline and the end of the job: a trainer that has not ended by then is cancelled."""

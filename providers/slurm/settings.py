@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from providers.errors import BadRequestError
+from trainplan.providers.errors import BadRequestError
 
 PROVIDER = "slurm"
 OPTIONS = ("directory", "login", "python", "container", "flags", "partitions", "usd_per_device_hour")

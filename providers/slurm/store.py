@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from providers.errors import BadRequestError, MachineError
-from providers.slurm.api import ANSWER_SECONDS, FILE_SECONDS, NO_STREAMS, Completed, Shell, Streams
-from providers.stores.files import promised, sha256_of, unheard
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.slurm.api import ANSWER_SECONDS, FILE_SECONDS, NO_STREAMS, Completed, Shell, Streams
+from trainplan.providers.stores.files import promised, sha256_of, unheard
 
 _NO_FILE = 66
 # `sync FILE` writes the file's data to the disk before it gets its name (coreutils 8.24 and later).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from providers.errors import ProviderError
+from trainplan.providers.errors import ProviderError
 
 RUNS = "runs"
 """The prefix of the run directories. The age limit of the bucket applies to this prefix alone."""

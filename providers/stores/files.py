@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
-from providers.stores.bucket import DamagedError
+from trainplan.providers.stores.bucket import DamagedError
 
 if TYPE_CHECKING:
-    from providers.base import RunStore
+    from trainplan.providers.base import RunStore
 
 _PIECE = 1024 * 1024
 

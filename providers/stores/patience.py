@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from providers.cloud.propagation import pause
-from providers.errors import ThrottledError, TransientError
+from trainplan.providers.cloud.propagation import pause
+from trainplan.providers.errors import ThrottledError, TransientError
 
 Answer = TypeVar("Answer")
 PASSING: tuple[type[Exception], ...] = (ThrottledError, TransientError)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from providers.registry import VENDORS
+from trainplan.providers.registry import VENDORS
 
 DEFAULT_REGIONS = {
     one.name: one.storage.default_region for one in VENDORS if one.storage and one.storage.default_region

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from providers.errors import BadRequestError
-from providers.registry import VENDORS
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import ObjectStore, run_store
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.registry import VENDORS
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings, RunId
-    from providers.stores.bucket import Bucket
+    from trainplan.providers.base import ProviderSettings, RunId
+    from trainplan.providers.stores.bucket import Bucket
 
 FACTORIES = {one.name: one.storage.make for one in VENDORS if one.storage}
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from providers.errors import BadRequestError
-from providers.stores.bucket import KEEP_DAYS
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores.bucket import KEEP_DAYS
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 MOST_DAYS = 3650
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from providers.cloud.propagation import pair_of_bucket, settled
-from providers.errors import BadRequestError, MachineError
-from providers.stores.bucket import (
+from trainplan.providers.cloud.propagation import pair_of_bucket, settled
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.stores.bucket import (
     DATA,
     PART_BYTES,
     RUNS,
@@ -24,12 +24,12 @@ from providers.stores.bucket import (
     UploadLostError,
     part_bytes,
 )
-from providers.stores.files import promised, unheard
-from providers.stores.patience import Patience
-from providers.stores.pending_uploads import Source, Unfinished
+from trainplan.providers.stores.files import promised, unheard
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.pending_uploads import Source, Unfinished
 
 if TYPE_CHECKING:
-    from providers.base import RunId
+    from trainplan.providers.base import RunId
 
 Answer = TypeVar("Answer")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -37,7 +37,7 @@ _MOST_DELETED = 1000  # keys in one delete call (Bucket.delete)
 
 
 class ObjectStore:
-    """`providers.base.RunStore` and `providers.stores.files.FileStore` over a bucket.
+    """`trainplan.providers.base.RunStore` and `trainplan.providers.stores.files.FileStore` over a bucket.
 
     A read from a bucket that does not exist finds nothing; the first write creates the bucket.
     """
@@ -58,7 +58,7 @@ class ObjectStore:
         return f"{self._bucket.uri}/{self._prefix}".rstrip("/")
 
     def beside(self, prefix: str) -> ObjectStore:
-        """The store of another prefix of the same bucket (providers.stores.bucket.RUNS, DATA)."""
+        """The store of another prefix of the same bucket (trainplan.providers.stores.bucket.RUNS, DATA)."""
         return ObjectStore(self._bucket, prefix, unfinished=self._unfinished, patience=self._patience)
 
     def put(self, path: str, data: bytes) -> None:

@@ -11,15 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from providers.errors import BadRequestError, PermissionDeniedError, TransientError
-from providers.registry import VENDORS
-from providers.stores import registry
-from providers.stores.bucket import Bucket, BucketMissingError, Entry
-from providers.stores.patience import Patience
-from workloads.addresses import shown_address
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, TransientError
+from trainplan.providers.registry import VENDORS
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.bucket import Bucket, BucketMissingError, Entry
+from trainplan.providers.stores.patience import Patience
+from trainplan.workloads.addresses import shown_address
 
 if TYPE_CHECKING:
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 _STORAGES = {one.storage.scheme: (one.name, one.storage) for one in VENDORS if one.storage}
 _SECONDS = 30.0

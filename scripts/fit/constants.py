@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import least_squares
 
-from planner.throughput.physics import Constants, LibraryConstants, LinkConstants
-from planner.throughput.setup import Library, Link
 from scripts.fit.pairs import Pair, PairArrays, pair_arrays
 from scripts.fit.rows import CONSTANTS, DIVIDING, LIBRARIES, LINKS, TINY_BATCH, Arithmetic, Floats
+from trainplan.planner.throughput.physics import Constants, LibraryConstants, LinkConstants
+from trainplan.planner.throughput.setup import Library, Link
 
 # Where the constants are looked for: orders of magnitude of cuDNN and PCIe, before any row is seen.
 PLAUSIBLE = Constants(

@@ -8,11 +8,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import Evidence, EvidenceRow, basis_of, evidence, seen_of
-from planner.throughput.model import Model
 from scripts.fit.constants import fit_constants
 from scripts.fit.folds import CONFIGURATION, CONFIGURATION_SEVERAL, Fold, trained_others, trained_pairs
 from scripts.fit.process import at_corrections, fit_variances, posterior, prepare
+from trainplan.planner.throughput.evidence import Evidence, EvidenceRow, basis_of, evidence, seen_of
+from trainplan.planner.throughput.model import Model
 
 if TYPE_CHECKING:
     from scripts.fit.others import OtherArrays

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.throughput.setup import Library
-from planner.throughput.values import Parallelism
+from trainplan.planner.throughput.setup import Library
+from trainplan.planner.throughput.values import Parallelism
 
 if TYPE_CHECKING:
     from scripts.fit.others import Other

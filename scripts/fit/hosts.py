@@ -6,10 +6,10 @@ import csv
 import re
 from statistics import mean, median
 
-from planner.throughput.compile import DATA
-from planner.throughput.host import on_host
-from planner.throughput.nets import net_of
-from planner.throughput.values import CPU
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.host import on_host
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.values import CPU
 
 _VCPUS = re.compile(r"(\d+) vCPUs")
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.job import TrainingJob
-from workloads.memory import footprint
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.memory import footprint
 
 TABLE = Path(__file__).parents[2] / "tests" / "data" / "xla_memory.csv"
 _GIB = 2**30

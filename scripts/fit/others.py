@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.throughput.compile import DATA
-from planner.throughput.nets import net_of
-from planner.throughput.rates import known_rates
-from planner.throughput.setup import Setup, setup_of_row
-from planner.throughput.values import Quality
-from pricing.device_text import read_devices
 from scripts.fit.rows import DEVICES, Arithmetic, Floats, Row, arithmetic, measurement_of
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.rates import known_rates
+from trainplan.planner.throughput.setup import Setup, setup_of_row
+from trainplan.planner.throughput.values import Quality
+from trainplan.pricing.device_text import read_devices
 
 if TYPE_CHECKING:
-    from planner.throughput.model import Group
+    from trainplan.planner.throughput.model import Group
 
 NETS = ("resnet50", "resnet152", "inception_v3", "inception_v4", "alexnet")
 """Those that many sources measured, at the image sizes of ImageNet."""

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.throughput.compile import DATA
-from planner.throughput.nets import net_of
-from planner.throughput.physics import volume
-from planner.throughput.rates import known_rates
-from planner.throughput.setup import Library, Link, setup_of_row
-from planner.throughput.values import Measurement, Parallelism, Quality
-from pricing.device_text import read_devices
 from scripts.fit.rows import DEVICES, LIBRARIES, LINKS, Floats, measurement_of
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.physics import volume
+from trainplan.planner.throughput.rates import known_rates
+from trainplan.planner.throughput.setup import Library, Link, setup_of_row
+from trainplan.planner.throughput.values import Measurement, Parallelism, Quality
+from trainplan.pricing.device_text import read_devices
 
 if TYPE_CHECKING:
-    from workloads.layers import Net
+    from trainplan.workloads.layers import Net
 
 MILLION_WEIGHTS = {"resnet50": 25.6, "resnet152": 60.2, "inception_v3": 23.9, "inception_v4": 42.7, "alexnet": 61.1}
 """As published: He et al. 2015 and Keras' and torchvision's tables (ResNet, Inception v3, AlexNet), Szegedy et al. 2016

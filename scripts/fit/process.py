@@ -12,7 +12,8 @@ from scipy.linalg import cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from planner.throughput.grid import (
+from scripts.fit.rows import NOISES, OTHER_NET, Arithmetic, Floats
+from trainplan.planner.throughput.grid import (
     BATCHES,
     CHANNELS,
     CONV_COUNT,
@@ -22,8 +23,7 @@ from planner.throughput.grid import (
     SIDES,
     SMALL_NODES,
 )
-from planner.throughput.model import Correction, Group
-from scripts.fit.rows import NOISES, OTHER_NET, Arithmetic, Floats
+from trainplan.planner.throughput.model import Correction, Group
 
 if TYPE_CHECKING:
     from scripts.fit.constants import Fitted

@@ -10,15 +10,15 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.planning.processor import REFERENCE_MHZ, REFERENCE_WIDTH
-from planner.throughput.compile import DATA
-from planner.throughput.host import GFLOPS_PER_CORE, cores_that_count, host_step_seconds
-from planner.throughput.nets import net_of
 from scripts.fit.evaluate import quantile
-from workloads.jobfile import read_job
+from trainplan.planner.planning.processor import REFERENCE_MHZ, REFERENCE_WIDTH
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.host import GFLOPS_PER_CORE, cores_that_count, host_step_seconds
+from trainplan.planner.throughput.nets import net_of
+from trainplan.workloads.jobfile import read_job
 
 if TYPE_CHECKING:
-    from workloads.layers import Net
+    from trainplan.workloads.layers import Net
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 

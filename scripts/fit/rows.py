@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.throughput.compile import DATA
-from planner.throughput.grid import NODE_COUNT
-from planner.throughput.nets import net_of
-from planner.throughput.physics import Constants, LibraryConstants, LinkConstants, memory_pressure, step
-from planner.throughput.rates import known_rates
-from planner.throughput.setup import Library, Link, Setup, setup_of_row
-from planner.throughput.values import Measurement, Parallelism, Quality
-from pricing.device_text import read_devices
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.grid import NODE_COUNT
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.physics import Constants, LibraryConstants, LinkConstants, memory_pressure, step
+from trainplan.planner.throughput.rates import known_rates
+from trainplan.planner.throughput.setup import Library, Link, Setup, setup_of_row
+from trainplan.planner.throughput.values import Measurement, Parallelism, Quality
+from trainplan.pricing.device_text import read_devices
 
 Floats = NDArray[np.float64]
 DEVICES = Path(__file__).parents[2] / "pricing" / "data" / "devices.toml"

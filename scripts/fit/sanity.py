@@ -17,20 +17,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.throughput.predict import Predictor
-from planner.throughput.rates import Precision, known_rates
-from planner.throughput.setup import link_of
-from planner.throughput.values import Parallelism, Question, Throughput
-from pricing.device_text import read_devices
-from pricing.devices import Architecture, Device, cores_of
 from scripts.fit.rows import DEVICES
-from workloads.memory import GIB, footprint
-from workloads.networks.presets import NETWORKS, preset_graph
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.rates import Precision, known_rates
+from trainplan.planner.throughput.setup import link_of
+from trainplan.planner.throughput.values import Parallelism, Question, Throughput
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.devices import Architecture, Device, cores_of
+from trainplan.workloads.memory import GIB, footprint
+from trainplan.workloads.networks.presets import NETWORKS, preset_graph
+from trainplan.workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
-    from workloads.graph import Graph
-    from workloads.layers import Net
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.layers import Net
 
 PRECISIONS = ("fp32", "tf32", "amp_fp16")
 """The lowest speed first."""

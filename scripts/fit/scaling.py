@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from planner.throughput.compile import DATA
-from planner.throughput.machines import (
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.machines import (
     SCALING,
     UNKNOWN_NETWORK,
     ScalingConstants,

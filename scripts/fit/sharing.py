@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.throughput.model import load_model
-from planner.throughput.setup import Library, Link
 from scripts.fit import folds as names
+from trainplan.planner.throughput.model import load_model
+from trainplan.planner.throughput.setup import Library, Link
 
 if TYPE_CHECKING:
     from scripts.fit.evaluate import Tested

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from planner.throughput.compile import DATA, MEASUREMENTS
-from planner.throughput.model import MODEL_FILE, Correction, Group, Model
+from trainplan.planner.throughput.compile import DATA, MEASUREMENTS
+from trainplan.planner.throughput.model import MODEL_FILE, Correction, Group, Model
 
 # Digits that are kept: a correction's thousandth is a thousandth of the step's time.
 _DIGITS = 4

@@ -17,24 +17,24 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import mean
 
-from planner.forecast.allowances import START_SECONDS
-from planner.forecast.estimate import Workload, run_time
-from planner.forecast.feeding import feed_images_per_second, pace
-from planner.forecast.spot import with_checkpoints
-from planner.forecast.whole_run import TOTALS
-from planner.throughput.compile import DATA
-from planner.throughput.evidence import evidence
-from planner.throughput.model import Model, load_model
-from planner.throughput.rates import known_rates
-from planner.throughput.setup import setup_of_row
-from planner.throughput.values import Basis, Measurement, Parallelism, Quality, Throughput
-from pricing.device_text import read_devices
 from scripts.fit.evaluate import evidence_of, fit, quantile
 from scripts.fit.folds import Fold, trained_others, trained_pairs
 from scripts.fit.others import OtherArrays, other_arrays, read_others
 from scripts.fit.pairs import Pair, read_pairs
 from scripts.fit.rows import DEVICES, Row, arithmetic, read_rows
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.allowances import START_SECONDS
+from trainplan.planner.forecast.estimate import Workload, run_time
+from trainplan.planner.forecast.feeding import feed_images_per_second, pace
+from trainplan.planner.forecast.spot import with_checkpoints
+from trainplan.planner.forecast.whole_run import TOTALS
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.evidence import evidence
+from trainplan.planner.throughput.model import Model, load_model
+from trainplan.planner.throughput.rates import known_rates
+from trainplan.planner.throughput.setup import setup_of_row
+from trainplan.planner.throughput.values import Basis, Measurement, Parallelism, Quality, Throughput
+from trainplan.pricing.device_text import read_devices
+from trainplan.workloads.job import TrainingJob
 
 Cells = dict[str, str]
 

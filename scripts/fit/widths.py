@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import TYPE_CHECKING
 
-from planner.throughput.evidence import SHARING, UNSEEN_LIBRARY, Nearness
 from scripts.fit.evaluate import Tested, quantile
 from scripts.fit.folds import SHARING as SHARED_TEST
+from trainplan.planner.throughput.evidence import SHARING, UNSEEN_LIBRARY, Nearness
 
 if TYPE_CHECKING:
     from scripts.fit.rows import Row

@@ -2,7 +2,7 @@
 
 Writes the files that a new provider needs, and prints what is to be filled in and done then. Nothing that is there is
 written over. What is not filled in fails by name: words in CAPITALS of a price table are refused with file and line by
-`python -m pricing.compile`, and a method of provider.py that is not written says so when it is called.
+`python -m trainplan.pricing.compile`, and a method of provider.py that is not written says so when it is called.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 
-from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
-from providers.registry import FACTORIES
+from trainplan.pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
+from trainplan.providers.registry import FACTORIES
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(__file__).parent / "templates"
@@ -40,7 +40,7 @@ Fill in the words in CAPITALS, and write a row more for each machine and region:
   {prices}/instance_types.csv     what each machine is: its last row
   {prices}/sources.csv            where the prices were read: its last row
   {prices}/rates.toml             how {name} rounds time: its last table
-python -m pricing.compile refuses what is not filled in, with its line. Then:
+python -m trainplan.pricing.compile refuses what is not filled in, with its line. Then:
   plan estimate --model vgg16 --dataset cifar10 --provider {name}
   pytest tests/contract/test_estimate_only.py tests/unit/pricing/test_shipped_offers.py --update-golden
 """

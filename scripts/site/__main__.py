@@ -1,4 +1,4 @@
-"""`python -P -m scripts.site source FOLDER` writes what Sphinx reads; `check FOLDER SITE` looks at what it built."""
+"""`python -m scripts.site source FOLDER` writes what Sphinx reads; `check FOLDER SITE` looks at what it built."""
 
 from __future__ import annotations
 

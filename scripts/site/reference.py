@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
-from planner.cli.app import whole_app
 from scripts.site.navigation import ROOT
+from trainplan.planner.cli.app import whole_app
 
 SCHEMA = ROOT / "workloads" / "data" / "job.schema.json"
 COLUMNS_OF_HELP = 10_000

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Page
 
-from planner.forecast.plan import Plan
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.report.estimate_html import estimate_html
-from planner.report.estimate_json import Beside, estimate_document
-from planner.report.levers import lever_rows
-from planner.settings import Settings, load_settings
-from planner.throughput.table import cited
 from tests.browser.pages import Opener
 from tests.conftest import ROOT
-from workloads.durations import format_duration
-from workloads.job import TrainingJob
-from workloads.jobfile import read_job
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.report.estimate_html import estimate_html
+from trainplan.planner.report.estimate_json import Beside, estimate_document
+from trainplan.planner.report.levers import lever_rows
+from trainplan.planner.settings import Settings, load_settings
+from trainplan.planner.throughput.table import cited
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.jobfile import read_job
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 EXAMPLE = ROOT / "examples" / "vgg16-imagenet.yaml"
@@ -165,7 +165,7 @@ def test_a_limit_that_cannot_be_read_hides_nothing_and_is_told(
 
 @pytest.mark.parametrize("text", ["8h", "1d12h", "1 d 12 h", "0.5d", "1000m"])
 def test_a_deadline_is_typed_as_the_option_takes_it(opener: Opener, made: Made, text: str) -> None:
-    from workloads.durations import parse_duration
+    from trainplan.workloads.durations import parse_duration
 
     page = opener.open(made.file)
     page.check("[name=every]")

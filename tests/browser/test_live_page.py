@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.runs.run import Phase
-from planner.web.commands import Answer
 from tests.browser.test_run_page import RUNS
 from tests.doubles.clock import FakeClock
 from tests.doubles.desk import Desk
 from tests.unit.planner.report.test_run_page import a_document
 from tests.unit.planner.web.test_server import launched
 from tests.unit.planner.web.visitor import Typed, serving
+from trainplan.planner.runs.run import Phase
+from trainplan.planner.web.commands import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.report.run_page import run_page
 from tests.unit.planner.report.test_run_page import a_document, an_epoch
+from trainplan.planner.report.run_page import run_page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,21 +10,21 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.aws import store
-from providers.aws.account import AwsAccount
-from providers.aws.api import CONNECTIONS, Api, SdkApi
-from providers.aws.provider import AwsProvider, make
-from providers.aws.request import GROUP_ID, INSTANCE_ID
-from providers.aws.settings import AwsSettings
-from providers.base import ProviderSettings, RunId, VendorRequest
-from providers.cloud.launch import Rented
-from providers.stores.bucket import Bucket
-from providers.stores.patience import Patience
-from providers.stores.store import run_store
 from tests.doubles.aws.remote import Double
+from trainplan.providers.aws import store
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.api import CONNECTIONS, Api, SdkApi
+from trainplan.providers.aws.provider import AwsProvider, make
+from trainplan.providers.aws.request import GROUP_ID, INSTANCE_ID
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.base import ProviderSettings, RunId, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.stores.bucket import Bucket
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import run_store
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
+    from trainplan.pricing.offers import Offer, OfferQuery
 
 DIGEST = f"sha256:{'5' * 64}"
 HOME = "us-east-1"
@@ -35,7 +35,8 @@ CREATES = ("CreateSecurityGroup", "RunInstances", "CreateScheduleGroup", "Create
 
 @dataclass(frozen=True)
 class TimedAws(AwsProvider):
-    """In the time of the double (providers.abilities.Timekeeper). `only` are the offers that tests ask for."""
+    """In the time of the double (trainplan.providers.abilities.Timekeeper). `only` are the offers that tests ask
+    for."""
 
     double: Double = field(kw_only=True)
     only: str = field(kw_only=True, default=OFFER)

@@ -7,19 +7,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers import registry
-from providers.aws import store
-from providers.aws.provider import AwsProvider, make
-from providers.stores.patience import Patience
-from providers.stores.store import run_store
 from tests.contract.aws import HOME, TimedAws
 from tests.desk import on_the_doubles_day, signed_out
 from tests.doubles.aws import remote
+from trainplan.providers import registry
+from trainplan.providers.aws import store
+from trainplan.providers.aws.provider import AwsProvider, make
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import run_store
 
 if TYPE_CHECKING:
     import pytest
 
-    from providers.base import ProviderSettings
+    from trainplan.providers.base import ProviderSettings
 
 FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[remote.Double] = []

@@ -7,11 +7,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.request import create_security_group
-from providers.cloud.propagation import PAIRS, Pair
 from tests.contract.aws import HOME, sdk
 from tests.contract.aws_command import at_a_desk
 from tests.desk import TINY
+from trainplan.providers.aws.request import create_security_group
+from trainplan.providers.cloud.propagation import PAIRS, Pair
 
 if TYPE_CHECKING:
     import pytest

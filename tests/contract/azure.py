@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.azure.account import AzureAccount
-from providers.azure.api import Arm, ArmClient, Call, Reply, recorded
-from providers.azure.launch import Pace
-from providers.azure.names import machine_role
-from providers.azure.provider import AzureProvider
-from providers.azure.settings import AzureSettings
-from providers.base import ProviderSettings, RunId, VendorRequest
-from providers.cloud.launch import Rented
-from providers.stores.patience import Patience
-from providers.stores.store import ObjectStore, run_store
 from tests.conftest import ROOT
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import Arm, ArmClient, Call, Reply, recorded
+from trainplan.providers.azure.launch import Pace
+from trainplan.providers.azure.names import machine_role
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.azure.settings import AzureSettings
+from trainplan.providers.base import ProviderSettings, RunId, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
     from tests.doubles.azure.client import Double
@@ -34,7 +34,7 @@ _LOOKS = ("retrieveBootDiagnosticsData",)
 
 @dataclass(frozen=True)
 class AzureInItsTime(AzureProvider):
-    """Azure's provider in the time of the double (providers.abilities.Timekeeper)."""
+    """Azure's provider in the time of the double (trainplan.providers.abilities.Timekeeper)."""
 
     def sleep(self, seconds: float) -> None:
         self.pace.sleep(seconds)

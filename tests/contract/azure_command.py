@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers import registry
 from tests.contract.azure import AzureInItsTime, a_provider
 from tests.desk import on_the_doubles_day, signed_out
+from trainplan.providers import registry
 
 if TYPE_CHECKING:
     import pytest
 
-    from providers.base import ProviderSettings
     from tests.doubles.azure.client import Double
+    from trainplan.providers.base import ProviderSettings
 
 FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[Double] = []

@@ -13,8 +13,8 @@ from tests.desk import TINY
 if TYPE_CHECKING:
     import pytest
 
-    from providers.cloud.propagation import Pair
     from tests.doubles.azure.client import Double
+    from trainplan.providers.cloud.propagation import Pair
 
 _AT_A_LAUNCH = frozenset(
     {

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from providers.local.api import EngineName
-from providers.local.command import SystemRunner
-from providers.local.engine import CliEngine
-from providers.local.provider import engines_of
 from tests.contract.aws import AwsHarness, sdk
 from tests.contract.azure import AzureHarness
 from tests.contract.gcp import GcpHarness
@@ -29,6 +25,10 @@ from tests.contract.tpu import TpuHarness
 from tests.doubles.aws import quick, remote
 from tests.doubles.azure.client import Double
 from tests.doubles.google.process import Google, Process
+from trainplan.providers.local.api import EngineName
+from trainplan.providers.local.command import SystemRunner
+from trainplan.providers.local.engine import CliEngine
+from trainplan.providers.local.provider import engines_of
 
 if TYPE_CHECKING:
     from tests.contract.harness import Harness

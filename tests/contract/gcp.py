@@ -11,27 +11,27 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import ProviderSettings, RunId, VendorRequest
-from providers.cloud.agent_archive import AGENT
-from providers.cloud.trainer_wheel import WHEEL
-from providers.gcp import store
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import Api, GoogleApi
-from providers.gcp.compute import Machines
-from providers.gcp.provider import GcpProvider, rented_of
-from providers.gcp.settings import GcpSettings
-from providers.stores.bucket import Bucket
-from providers.stores.patience import Patience
-from providers.stores.store import ObjectStore, run_store
 from tests.conftest import ROOT
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
+from trainplan.providers.base import ProviderSettings, RunId, VendorRequest
+from trainplan.providers.cloud.agent_archive import AGENT
+from trainplan.providers.cloud.trainer_wheel import WHEEL
+from trainplan.providers.gcp import store
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import Api, GoogleApi
+from trainplan.providers.gcp.compute import Machines
+from trainplan.providers.gcp.provider import GcpProvider, rented_of
+from trainplan.providers.gcp.settings import GcpSettings
+from trainplan.providers.stores.bucket import Bucket
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
-    from providers.cloud.launch import Rented
-    from providers.gcp.part import GcpPart
-    from providers.gcp.setup import GcpSetUp
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.cloud.launch import Rented
+    from trainplan.providers.gcp.part import GcpPart
+    from trainplan.providers.gcp.setup import GcpSetUp
 
 PROJECT = "a-project"
 DIGEST = f"sha256:{'5' * 64}"
@@ -45,8 +45,8 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class TimedGcp(GcpProvider):
-    """In the time of the double (providers.abilities.Timekeeper). `only` are the offers that tests ask for ("": all of
-    them), `slept` hears of each wait."""
+    """In the time of the double (trainplan.providers.abilities.Timekeeper). `only` are the offers that tests ask for
+    ("": all of them), `slept` hears of each wait."""
 
     google: Google = field(kw_only=True)
     only: str = field(kw_only=True, default=OFFER)
@@ -54,7 +54,7 @@ class TimedGcp(GcpProvider):
     let_go: Callable[[], None] = field(kw_only=True, default=_nothing)
 
     def close(self) -> None:
-        """What a command does at its end (providers.abilities.Closing)."""
+        """What a command does at its end (trainplan.providers.abilities.Closing)."""
         self.let_go()
         self.account.close()
 

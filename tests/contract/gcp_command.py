@@ -10,20 +10,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers import registry
-from providers.gcp import store
-from providers.gcp.provider import GcpProvider, make
-from providers.gcp.tpu.provider import TpuMachines
-from providers.stores.patience import Patience
-from providers.stores.store import run_store
 from tests.contract.gcp import DIGEST, PROJECT, TimedGcp
 from tests.desk import on_the_doubles_day, signed_out
+from trainplan.providers import registry
+from trainplan.providers.gcp import store
+from trainplan.providers.gcp.provider import GcpProvider, make
+from trainplan.providers.gcp.tpu.provider import TpuMachines
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import run_store
 
 if TYPE_CHECKING:
     import pytest
 
-    from providers.base import ProviderSettings
     from tests.doubles.google.process import Google
+    from trainplan.providers.base import ProviderSettings
 
 FACTORY = f"{__name__}:make_provider"
 DOUBLES: list[Google] = []

@@ -8,19 +8,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.base import RunId
-from providers.stores.bucket import DATA
 from tests.contract.gcp import Client
 from tests.contract.gcp_command import at_a_desk
 from tests.contract.tpu import make_ready
 from tests.desk import TINY
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario, Unknown
+from trainplan.providers.base import RunId
+from trainplan.providers.stores.bucket import DATA
 
 if TYPE_CHECKING:
     import pytest
 
-    from providers.cloud.propagation import Pair
     from tests.doubles.google.process import Google
+    from trainplan.providers.cloud.propagation import Pair
 
 _AT_COMPUTE = {"instances.insert", "objects.insert", "the machine's GetObject"}
 _AT_TPU = {"queuedResources.create", "tasks.create"}

@@ -10,9 +10,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.abilities import Resolver, Timekeeper
-from providers.base import (
+from tests.doubles.waiting import until
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.abilities import Resolver, Timekeeper
+from trainplan.providers.base import (
     EndKind,
     Instance,
     InstanceRef,
@@ -23,9 +24,8 @@ from providers.base import (
     RunId,
     VendorRequest,
 )
-from providers.errors import IncompleteListingError, InstanceNotFoundError
-from tests.doubles.waiting import until
-from workloads.job import TrainingJob
+from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError
+from trainplan.workloads.job import TrainingJob
 
 _LOOK_SECONDS = 5.0
 _MOST_LOOKS = 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from pricing.compile import TEXT_DIR
-from providers.registry import VENDORS
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.providers.registry import VENDORS
 
 
 class Level(IntEnum):

@@ -12,23 +12,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from providers.base import Instance, LaunchRequest, RunId, VendorRequest
-from providers.errors import TransientError
-from providers.hardware import HostHardware
-from providers.local.api import BuildSpec, ContainerSpec, Engine, EngineName
-from providers.local.command import Completed, Runner
-from providers.local.here import Here
-from providers.local.image import LOCAL_BASE, PUBLIC_BASE
-from providers.local.process import ProcessHost
-from providers.local.provider import LocalProvider
-from providers.local.records import AttemptLocation, attempt_key
-from providers.local.settings import EngineChoice, LocalSettings
 from tests.contract.harness import owned_resources
 from tests.doubles import engine as engine_double
 from tests.doubles.engine import FakeEngine
+from trainplan.providers.base import Instance, LaunchRequest, RunId, VendorRequest
+from trainplan.providers.errors import TransientError
+from trainplan.providers.hardware import HostHardware
+from trainplan.providers.local.api import BuildSpec, ContainerSpec, Engine, EngineName
+from trainplan.providers.local.command import Completed, Runner
+from trainplan.providers.local.here import Here
+from trainplan.providers.local.image import LOCAL_BASE, PUBLIC_BASE
+from trainplan.providers.local.process import ProcessHost
+from trainplan.providers.local.provider import LocalProvider
+from trainplan.providers.local.records import AttemptLocation, attempt_key
+from trainplan.providers.local.settings import EngineChoice, LocalSettings
 
 if TYPE_CHECKING:
-    from providers.local.engine import CliEngine
+    from trainplan.providers.local.engine import CliEngine
 
 TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"
 DOCKER_HOST = "unix:///run/trainplan-docker/docker.sock"
@@ -216,7 +216,7 @@ def _sent_to_daemon(command: Sequence[str]) -> Sequence[str]:
 
 
 def build_tiny_image(engine: Engine, context: Path) -> None:
-    """An image whose `python -m workloads.trainer` is the fake trainer; nothing runs while it is built."""
+    """An image whose `python -m trainplan.workloads.trainer` is the fake trainer; nothing runs while it is built."""
     base = LOCAL_BASE if engine.has_image(LOCAL_BASE) else PUBLIC_BASE
     package = context / "workloads" / "trainer"
     package.mkdir(parents=True)

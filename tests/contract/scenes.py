@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from providers.cloud.propagation import Pair
+    from trainplan.providers.cloud.propagation import Pair
 
 
 class Scene(Protocol):

@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import VendorRequest
-from providers.sim.api import Api, DisconnectedError, RefusedError, canonical
-from providers.sim.calls import call
-from providers.sim.cloud import Setup, SimCloud
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario, Script
-from providers.sim.training import Simulated, Write
-from providers.sim.values import CloudError, Course, Ending, LostReplyError
 from tests.doubles.clock import NOON
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.sim.api import Api, DisconnectedError, RefusedError, canonical
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.cloud import Setup, SimCloud
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario, Script
+from trainplan.providers.sim.training import Simulated, Write
+from trainplan.providers.sim.values import CloudError, Course, Ending, LostReplyError
 
 if TYPE_CHECKING:
-    from providers.sim.world import World
+    from trainplan.providers.sim.world import World
 
 _CREATES = ("PutObject", "RunInstance", "CreateSchedule")
 _EXITS = {"finish": (0, "done"), "fail": (70, "failed"), "bad-job": (65, "failed")}
@@ -146,7 +146,7 @@ class SimHarness:
         self.script(operation="RunInstance", effect="lost_reply")
 
     def script(self, **fault: Any) -> None:
-        """One more thing that goes wrong (providers.sim.scenario.FaultRule)."""
+        """One more thing that goes wrong (trainplan.providers.sim.scenario.FaultRule)."""
         self.cloud().play(Script.model_validate({"faults": [fault]}))
 
     def ledger(self) -> dict[str, Any]:

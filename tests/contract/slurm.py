@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from providers.base import VendorRequest
-from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, Shell, Streams
-from providers.slurm.provider import SlurmProvider
-from providers.slurm.settings import SlurmSettings
 from tests.doubles.slurm.cluster import Cluster
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, Shell, Streams
+from trainplan.providers.slurm.provider import SlurmProvider
+from trainplan.providers.slurm.settings import SlurmSettings
 
 TRAINER = Path(__file__).parent.parent / "doubles" / "fake_trainer.py"
 _PYTHON = """#!/bin/sh
 case "$*" in
-*workloads.trainer*) shift 3; exec {python} {trainer} "$@" ;;
+*trainplan.workloads.trainer*) shift 3; exec {python} {trainer} "$@" ;;
 *) exec {python} "$@" ;;
 esac
 """

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.conftest import ROOT, Golden
 from tests.contract.aws_command import at_a_desk, machines
 from tests.contract.aws_scenes import FIRST_DAY
 from tests.doubles.aws.remote import Double
 from tests.doubles.aws.world import FIRST_DAY_VCPUS
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "clouds" / "aws-first-day.md"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.conftest import ROOT, Golden
 from tests.contract.azure_command import at_a_desk, machines_asked_for
 from tests.doubles.azure.client import Double
 from tests.doubles.azure.rules import FIRST_DAY, SIZES
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "clouds" / "azure-transcripts.md"

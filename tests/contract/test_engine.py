@@ -9,12 +9,12 @@ from typing import cast
 
 import pytest
 
-from providers.base import LABEL_RUN
-from providers.errors import MachineError
-from providers.local.api import ContainerSpec, ContainerStatus, Engine
-from providers.local.containers import ContainerHost
 from tests.contract.harness import Ask, request
 from tests.contract.local import EngineDoubleHarness, RealEngineHarness
+from trainplan.providers.base import LABEL_RUN
+from trainplan.providers.errors import MachineError
+from trainplan.providers.local.api import ContainerSpec, ContainerStatus, Engine
+from trainplan.providers.local.containers import ContainerHost
 
 
 @pytest.fixture(params=["double", *(pytest.param(name, marks=pytest.mark.container) for name in ("engine", "docker"))])

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
-from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
-from pricing.sources import READERS
-from providers import registry
-from providers.base import ProviderSettings
-from providers.errors import BadRequestError
 from tests.contract.levels import Level, providers_at
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
+from trainplan.pricing.sources import READERS
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.errors import BadRequestError
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10")
 ESTIMATED = providers_at(Level.ESTIMATED)

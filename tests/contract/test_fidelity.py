@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from planner.drill.behaviours import SETTLES
-from planner.drill.grounds import FOLDER, ground_text, results
 from tests.conftest import ROOT
+from trainplan.planner.drill.behaviours import SETTLES
+from trainplan.planner.drill.grounds import FOLDER, ground_text, results
 
 DOUBLES = {"sim", "engine"} | {path.parent.name for path in (ROOT / "tests" / "doubles").glob("*/__init__.py")}
 """The simulated cloud, the container engine, and the folder of each vendor's double: a new one brings its own rows."""

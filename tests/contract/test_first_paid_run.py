@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.contract.aws_command import at_a_desk
 from tests.contract.aws_scenes import FIRST_DAY
 from tests.doubles.aws.remote import Double
 from tests.page_commands import blocks
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.conftest import ROOT, Golden
 from tests.contract.gcp_command import at_a_desk, leave
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import NEW_PROJECT, Scenario
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 JOB = "examples/digits-vgg.yaml"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.contract.gcp import Client
 from tests.contract.gcp_command import at_a_desk, leave
 from tests.contract.tpu import make_ready
@@ -15,6 +14,7 @@ from tests.desk import TINY
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 LAUNCH = ("launch", "job.yaml", "--provider", "gcp", "--device", "T4", "--market", "on_demand", "--yes")

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
-from providers.cloud.propagation import LONGEST_SECONDS, MOST_SECONDS, PAIRS, Pair
 from tests.contract.aws_scenes import AwsScene
 from tests.contract.azure_scenes import AzureScene
 from tests.contract.conftest import NEEDS
 from tests.contract.gcp_scenes import GcpScene
 from tests.contract.scenes import Scene
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.providers.cloud.propagation import LONGEST_SECONDS, MOST_SECONDS, PAIRS, Pair
 
 pytestmark = pytest.mark.slow
 SCENES: dict[str, Any] = {"aws": AwsScene, "azure": AzureScene, "gcp": GcpScene}

@@ -10,16 +10,6 @@ from datetime import timedelta
 
 import pytest
 
-from planner.runs.journal.records import request_from_record, request_record
-from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, PreflightState, Provider, RunId
-from providers.errors import (
-    BadRequestError,
-    IncompleteListingError,
-    InstanceNotFoundError,
-    ProviderError,
-    TransientError,
-)
 from tests.contract.conftest import HARNESSES
 from tests.contract.harness import (
     Ask,
@@ -36,7 +26,17 @@ from tests.contract.harness import (
     wait_until_it_trains,
 )
 from tests.contract.levels import Level, providers_at
-from workloads.job import job_from_json
+from trainplan.planner.runs.journal.records import request_from_record, request_record
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind, InstanceRef, InstanceState, PreflightState, Provider, RunId
+from trainplan.providers.errors import (
+    BadRequestError,
+    IncompleteListingError,
+    InstanceNotFoundError,
+    ProviderError,
+    TransientError,
+)
+from trainplan.workloads.job import job_from_json
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from providers.errors import BadRequestError
-from providers.slurm.api import Completed, Streams
-from providers.slurm.errors import error_of
-from providers.slurm.offers import node_groups
-from providers.slurm.queue import SACCT, past_waits, starts_in
-from providers.slurm.reply import slurm_jobs
 from tests.conftest import ROOT
 from tests.doubles.slurm.cluster import Cluster
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.slurm.api import Completed, Streams
+from trainplan.providers.slurm.errors import error_of
+from trainplan.providers.slurm.offers import node_groups
+from trainplan.providers.slurm.queue import SACCT, past_waits, starts_in
+from trainplan.providers.slurm.reply import slurm_jobs
 
 (RECORD,) = (ROOT / "tests" / "data" / "slurm").glob("*.json")
 REPLIES: dict[str, dict[str, Any]] = {

@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import RunId, VendorRequest
-from providers.gcp.api import Api, GoogleApi
-from providers.gcp.compute import Machines
-from providers.gcp.settings import MACHINE_ACCOUNT
-from providers.gcp.tpu.api import Calls, TasksCalls, TpuCalls
-from providers.gcp.tpu.data_disk import DataDisks
-from providers.gcp.tpu.deadline import REGION, queue_name
-from providers.gcp.tpu.provider import TpuMachines
 from tests.contract.gcp import PROJECT, Client, GcpHarness, TimedGcp, _put, documented
 from tests.doubles.google.scenario import FaultRule, Scenario
+from trainplan.providers.base import RunId, VendorRequest
+from trainplan.providers.gcp.api import Api, GoogleApi
+from trainplan.providers.gcp.compute import Machines
+from trainplan.providers.gcp.settings import MACHINE_ACCOUNT
+from trainplan.providers.gcp.tpu.api import Calls, TasksCalls, TpuCalls
+from trainplan.providers.gcp.tpu.data_disk import DataDisks
+from trainplan.providers.gcp.tpu.deadline import REGION, queue_name
+from trainplan.providers.gcp.tpu.provider import TpuMachines
 
 if TYPE_CHECKING:
-    from providers.cloud.launch import Rented
-    from providers.cloud.listing import ListedResources
-    from providers.gcp.account import GcpAccount
-    from providers.gcp.part import GcpPart
-    from providers.stores.store import ObjectStore
     from tests.doubles.google.process import Google
+    from trainplan.providers.cloud.launch import Rented
+    from trainplan.providers.cloud.listing import ListedResources
+    from trainplan.providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.part import GcpPart
+    from trainplan.providers.stores.store import ObjectStore
 
 OFFER = "tpu-v3-8"
 CREATE = "tpu.projects.locations.queuedResources.create"

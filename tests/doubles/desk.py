@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.events import Event
-from planner.runs.execution.executor import Executor, Person
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import Receipt, estimate_record
-from planner.runs.runner import Runner, request_for
-from planner.runs.targets import Target
-from planner.settings import Settings
 from tests.builders import a_job, a_machine_estimate, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider, Script
+from trainplan.planner.runs.events import Event
+from trainplan.planner.runs.execution.executor import Executor, Person
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.receipt.receipt import Receipt, estimate_record
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.runs.targets import Target
+from trainplan.planner.settings import Settings
 
 if TYPE_CHECKING:
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.run import Run
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.run import Run
+    from trainplan.workloads.job import TrainingJob
 
 
 SLOW_END = a_machine_estimate().time.high  # it has a time

@@ -9,12 +9,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.errors import MachineError, ProviderError, TransientError
-from providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName
-from providers.local.engine import CliEngine, EngineInfo
+from trainplan.providers.errors import MachineError, ProviderError, TransientError
+from trainplan.providers.local.api import BuildSpec, Container, ContainerSpec, ContainerStatus, EngineName
+from trainplan.providers.local.engine import CliEngine, EngineInfo
 
 if TYPE_CHECKING:
-    from providers.local.command import Completed
+    from trainplan.providers.local.command import Completed
 
 IMAGE = "localhost/tiny:1"
 _EXITS = {"finish": 0, "fail": 70, "bad-job": 65, "greedy": 86}

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
-from pricing.obtainability import MachinePlacement, Obtainability
-from pricing.offers import Offer, PriceGrade
-from providers.abilities import SetupStep, placement_of
-from providers.base import Check, Preflight, PreflightState, ProviderSettings, VendorRequest
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.pricing.obtainability import MachinePlacement, Obtainability
+from trainplan.pricing.offers import Offer, PriceGrade
+from trainplan.providers.abilities import SetupStep, placement_of
+from trainplan.providers.base import Check, Preflight, PreflightState, ProviderSettings, VendorRequest
 
 IDENTITY = Check(name="identity", state=PreflightState.OK, detail="account 123456789012")
 NO_QUOTA = Check(

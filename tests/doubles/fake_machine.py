@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
-from providers.base import EndKind, InstanceState, LaunchRequest
-from providers.errors import BadRequestError
-from providers.sim.attempt_record import attempt_record
 from tests.doubles.clock import FakeClock
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.sim.attempt_record import attempt_record
 
 
 class FakeStore:

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from providers import registry
-from providers.base import (
+from tests.builders import an_offer
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import FakeMachine, FakeStore, Sighting, done_at_once, trains_well
+from trainplan.providers import registry
+from trainplan.providers.base import (
     Check,
     Instance,
     InstanceRef,
@@ -23,15 +26,12 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.errors import InstanceNotFoundError, PermissionDeniedError
-from tests.builders import an_offer
-from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import FakeMachine, FakeStore, Sighting, done_at_once, trains_well
+from trainplan.providers.errors import InstanceNotFoundError, PermissionDeniedError
 
 if TYPE_CHECKING:
     import pytest
 
-    from pricing.offers import Offer, OfferQuery
+    from trainplan.pricing.offers import Offer, OfferQuery
 
 Script = Callable[[FakeMachine], Iterator[Sighting]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain, repeat
 
-from providers.cloud.checks import Limit
+from trainplan.providers.cloud.checks import Limit
 
 _SECONDS = 600.0
 

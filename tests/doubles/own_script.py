@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import ROOT
-from workloads.job_mistakes import validated_job
-from workloads.script_file import read_script_file
+from trainplan.workloads.job_mistakes import validated_job
+from trainplan.workloads.script_file import read_script_file
 
 
 def command(folder: Path, source: str, *options: str, attempt: int = 1, **keys: Any) -> list[str]:
@@ -28,7 +28,7 @@ def command(folder: Path, source: str, *options: str, attempt: int = 1, **keys: 
     }
     (folder / "job.json").write_text(validated_job(values, "job").to_json(), encoding="utf-8")
     words = ["--job", str(folder / "job.json"), "--run-dir", str(folder), "--attempt", str(attempt)]
-    return [sys.executable, "-P", "-m", "workloads.trainer", *words, *options]
+    return [sys.executable, "-P", "-m", "trainplan.workloads.trainer", *words, *options]
 
 
 def environment(folder: Path) -> dict[str, str]:

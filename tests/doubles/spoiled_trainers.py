@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from providers.sim.training import Simulated, Trainer, Write
+from trainplan.providers.sim.training import Simulated, Trainer, Write
 
 if TYPE_CHECKING:
-    from providers.sim.values import Course, Ending
+    from trainplan.providers.sim.values import Course, Ending
 
 
 class Silent(Simulated):

@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from planner.api.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
 from tests.conftest import ROOT
 from tests.doubles.waiting import PATIENCE_SECONDS, until
+from trainplan.planner.api.ask import _has_text  # a descriptor above 1,023 too: many tests run in one process
 
 CODE = (
     "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "sys.argv[1:] = {arguments!r}; from planner.cli.main import main; main()"
+    "sys.argv[1:] = {arguments!r}; from trainplan.planner.cli.main import main; main()"
 )
 """Ctrl-C is heard as at a terminal, also where the tests were started in the background, where it is ignored."""
 

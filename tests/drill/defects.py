@@ -8,11 +8,20 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from planner.drill.result import Verdict
-from planner.drill.steps import PROBES, VENDOR_MONEY, Step
-from providers.base import Instance, InstanceRef, InstanceState, LaunchRequest, OwnedResource, Provider, RunId, RunStore
-from providers.errors import InstanceNotFoundError, PermissionDeniedError
 from tests.drill.worlds import Table, a_cloud
+from trainplan.planner.drill.result import Verdict
+from trainplan.planner.drill.steps import PROBES, VENDOR_MONEY, Step
+from trainplan.providers.base import (
+    Instance,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    Provider,
+    RunId,
+    RunStore,
+)
+from trainplan.providers.errors import InstanceNotFoundError, PermissionDeniedError
 
 Methods = Callable[[Any, Table], dict[str, Any]]
 """Makes methods of a provider that answers as a spoiled double would; given the real one's class, and the table."""

@@ -10,8 +10,8 @@ from tests.faults.gcp import ALIVE, GcpCloud
 from tests.faults.points import Pointed, Points
 
 if TYPE_CHECKING:
-    from providers.base import Provider
     from tests.faults.harness import Ask
+    from trainplan.providers.base import Provider
 
 
 class ClosedGcp(GcpCloud):

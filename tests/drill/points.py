@@ -10,17 +10,17 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from planner.drill.drill import clean, drill
-from planner.drill.ends import ours
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase
-from planner.runs.sweeping.sweep import Fate, end
 from tests.drill.worlds import Table, a_cloud
 from tests.faults.branches import put_aside
 from tests.faults.cases import CASES
 from tests.faults.clients import Desk
 from tests.faults.forks import STOPPED, forked, result_of
 from tests.faults.points import PointedJournal, Points
+from trainplan.planner.drill.drill import clean, drill
+from trainplan.planner.drill.ends import ours
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
+from trainplan.planner.runs.sweeping.sweep import Fate, end
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from planner.drill.drill import clean
-from planner.drill.placements import alone
-from planner.drill.result import DrillResult, Verdict, read_result
-from planner.drill.sheet import BrokenOffError
-from planner.drill.steps import Step
-from planner.errors import ExitCode
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase
-from providers import registry
-from providers.base import Provider, ProviderSettings
 from tests.desk import signed_out
 from tests.drill.worlds import NAMES, Table, a_cloud
 from tests.faults.points import Points
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.drill.drill import clean
+from trainplan.planner.drill.placements import alone
+from trainplan.planner.drill.result import DrillResult, Verdict, read_result
+from trainplan.planner.drill.sheet import BrokenOffError
+from trainplan.planner.drill.steps import Step
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
+from trainplan.providers import registry
+from trainplan.providers.base import Provider, ProviderSettings
 
 WHY = "the drill was interrupted"
 ORDERED = list(Step)

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.drill.behaviours import behaviours
-from planner.drill.result import DrillResult, read_result
-from planner.drill.steps import Step
-from planner.errors import ExitCode
-from providers.aws.provider import AwsProvider
 from tests.contract import aws_command, gcp_command
 from tests.contract.aws import TimedAws
 from tests.contract.tpu import TpuClient, make_ready
@@ -19,6 +14,11 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.drill.defects import steps_of
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.drill.behaviours import behaviours
+from trainplan.planner.drill.result import DrillResult, read_result
+from trainplan.planner.drill.steps import Step
+from trainplan.planner.errors import ExitCode
+from trainplan.providers.aws.provider import AwsProvider
 
 pytestmark = pytest.mark.slow
 

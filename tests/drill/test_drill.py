@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.drill.behaviours import behaviours
-from planner.drill.limits import MOST_MINUTES
-from planner.drill.result import Verdict, read_result, write_result
-from planner.drill.steps import PROVES, Step
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase
 from tests.drill.defects import steps_of
 from tests.drill.worlds import LIMITS, NAMES, Table, a_cloud
+from trainplan.planner.drill.behaviours import behaviours
+from trainplan.planner.drill.limits import MOST_MINUTES
+from trainplan.planner.drill.result import Verdict, read_result, write_result
+from trainplan.planner.drill.steps import PROVES, Step
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
 
 
 @pytest.mark.parametrize("name", NAMES)

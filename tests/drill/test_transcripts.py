@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 
-from planner.drill.result import read_result
-from planner.errors import ExitCode
-from providers import registry
-from providers.aws.provider import AwsProvider
-from providers.base import Provider, ProviderSettings
 from tests.conftest import ROOT, Golden
 from tests.contract import aws_command, azure_command, gcp_command
 from tests.contract.aws import TimedAws
@@ -26,6 +21,11 @@ from tests.faults.points import Points
 from tests.faults.sim import SimCloud
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.drill.result import read_result
+from trainplan.planner.errors import ExitCode
+from trainplan.providers import registry
+from trainplan.providers.aws.provider import AwsProvider
+from trainplan.providers.base import Provider, ProviderSettings
 
 PAGES = ROOT / "docs" / "maintainers" / "drill-transcripts"
 WORLDS: list[SimCloud] = []

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from planner.drill import vendor_money
-from planner.drill.drill import clean
-from planner.drill.result import DrillResult, StepResult, Verdict
-from planner.drill.steps import VENDOR_MONEY, Step
-from planner.errors import ExitCode
-from planner.runs.journal.journal import Journal
-from providers import registry
-from providers.abilities import SetupStep
-from providers.base import Provider, ProviderSettings
-from providers.cloud.alarm import Alarm
-from providers.cloud.invoice import Invoice
-from providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError
 from tests.desk import signed_out
 from tests.drill.worlds import Table, a_cloud
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.drill import vendor_money
+from trainplan.planner.drill.drill import clean
+from trainplan.planner.drill.result import DrillResult, StepResult, Verdict
+from trainplan.planner.drill.steps import VENDOR_MONEY, Step
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.providers import registry
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.base import Provider, ProviderSettings
+from trainplan.providers.cloud.alarm import Alarm
+from trainplan.providers.cloud.invoice import Invoice
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError
 
 ME = "me@example.com"
 OTHERS = Alarm(amount=Decimal(20), emails=("other@example.com",))

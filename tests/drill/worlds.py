@@ -8,24 +8,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.drill.drill import LeftError, drill
-from planner.drill.limits import Limits
-from planner.drill.result import DrillResult, StepResult
-from planner.drill.sheet import Sheet
-from planner.drill.tools import Tools
-from planner.home.client import own_client
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.runner import Runner
-from planner.settings import Settings
-from providers.registry import PROVEN_CLOUDS, SIMULATED
 from tests.doubles.clock import NOON
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import Cloud, Lived
 from tests.faults.points import Points
+from trainplan.planner.drill.drill import LeftError, drill
+from trainplan.planner.drill.limits import Limits
+from trainplan.planner.drill.result import DrillResult, StepResult
+from trainplan.planner.drill.sheet import Sheet
+from trainplan.planner.drill.tools import Tools
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.runner import Runner
+from trainplan.planner.settings import Settings
+from trainplan.providers.registry import PROVEN_CLOUDS, SIMULATED
 
 if TYPE_CHECKING:
-    from providers.base import Provider
+    from trainplan.providers.base import Provider
 
 NAMES = (SIMULATED, *PROVEN_CLOUDS)
 LIMITS = Limits(max_usd=Decimal(2), poll_seconds=20.0)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.local.api import EngineName
 from tests.contract.conftest import engine
 from tests.e2e.test_container_resume import build_settings
 from tests.e2e.yard import images, stores
 from tests.e2e.yard.yard import FIRST, OWN, SECOND, Yard
+from trainplan.providers.local.api import EngineName
 
 if TYPE_CHECKING:
-    from providers.local.engine import CliEngine
     from tests.e2e.yard.stores import Store
+    from trainplan.providers.local.engine import CliEngine
 
 __all__ = ["engine"]  # the fixture
 

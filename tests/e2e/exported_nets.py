@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workloads.job import Framework, TrainingJob
-from workloads.trainer.backend import load
-from workloads.trainer.data import digits, synthetic
-from workloads.trainer.exports import conversions
-from workloads.trainer.model import build
+from trainplan.workloads.job import Framework, TrainingJob
+from trainplan.workloads.trainer.backend import load
+from trainplan.workloads.trainer.data import digits, synthetic
+from trainplan.workloads.trainer.exports import conversions
+from trainplan.workloads.trainer.model import build
 
 if TYPE_CHECKING:
-    from workloads.terms import ExportFormat
-    from workloads.trainer.images import Pixels
+    from trainplan.workloads.terms import ExportFormat
+    from trainplan.workloads.trainer.images import Pixels
 
 
 class Trained(NamedTuple):

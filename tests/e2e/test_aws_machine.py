@@ -14,9 +14,6 @@ from typing import Any
 import pytest
 import yaml
 
-from providers.aws.store import make as bucket_of
-from providers.base import ProviderSettings
-from providers.stores.store import ObjectStore
 from tests.doubles.aws import remote
 from tests.doubles.waiting import until
 from tests.e2e.test_rented_machine import digits, home_files, written
@@ -24,6 +21,9 @@ from tests.e2e.yard.machine import Machine, Running
 from tests.e2e.yard.provider import now
 from tests.e2e.yard.watcher import Watcher
 from tests.e2e.yard.yard import OWN, Yard
+from trainplan.providers.aws.store import make as bucket_of
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.stores.store import ObjectStore
 
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]
 PATIENCE = 1200.0

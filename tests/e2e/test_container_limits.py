@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent.container import Exit
-from providers.agent.endings import judge_ending
-from providers.base import EndKind, InstanceState, RunId
-from providers.local.api import ContainerSpec, ContainerStatus
-from providers.local.engine import CliEngine
-from providers.local.provider import LocalProvider
 from tests.contract.conftest import engine
 from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.local import TINY_IMAGE, RealEngineHarness
 from tests.doubles.waiting import until
+from trainplan.providers.agent.container import Exit
+from trainplan.providers.agent.endings import judge_ending
+from trainplan.providers.base import EndKind, InstanceState, RunId
+from trainplan.providers.local.api import ContainerSpec, ContainerStatus
+from trainplan.providers.local.engine import CliEngine
+from trainplan.providers.local.provider import LocalProvider
 
 __all__ = ["engine"]  # the fixture
 pytestmark = pytest.mark.container

@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, LaunchRequest, RunId
-from providers.local.api import ContainerSpec, ContainerStatus
-from providers.local.engine import CliEngine
-from providers.local.process import ProcessHost
-from providers.local.provider import LocalProvider
-from providers.local.settings import EngineChoice, LocalSettings
 from tests.contract.conftest import engine
 from tests.contract.harness import wait_for
 from tests.contract.local import here, now
 from tests.doubles.waiting import until
-from workloads.job import TrainingJob
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, RunId
+from trainplan.providers.local.api import ContainerSpec, ContainerStatus
+from trainplan.providers.local.engine import CliEngine
+from trainplan.providers.local.process import ProcessHost
+from trainplan.providers.local.provider import LocalProvider
+from trainplan.providers.local.settings import EngineChoice, LocalSettings
+from trainplan.workloads.job import TrainingJob
 
 __all__ = ["engine"]  # the fixture
 pytestmark = pytest.mark.container

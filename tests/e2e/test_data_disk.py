@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.bootstrap import shell_parts
 from tests.unit.providers.cloud.test_disk_script import boot
+from trainplan.providers.cloud.bootstrap import shell_parts
 
 TOOLS = ("losetup", "lsblk", "blkid", "wipefs", "mkfs.ext4", "mountpoint", "mount", "umount")
 pytestmark = [

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.local.engine import CliEngine
 from tests.conftest import ROOT
 from tests.contract.conftest import docker
 from tests.contract.local import DOCKER_HOST, DOCKER_PROGRAM
+from trainplan.providers.local.engine import CliEngine
 
 __all__ = ["docker"]  # the fixture
 pytestmark = [pytest.mark.container, pytest.mark.e2e]
@@ -34,7 +34,7 @@ def plan(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
         "DOCKER_HOST": DOCKER_HOST,
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-P", "-c", "from planner.cli.main import main; main()", *words]
+    command = [sys.executable, "-P", "-c", "from trainplan.planner.cli.main import main; main()", *words]
     return subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
 
 

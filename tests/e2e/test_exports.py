@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.conftest import HAS_TENSORFLOW
-from workloads.terms import ExportFormat
-from workloads.trainer.exports.compare import REFERENCE
+from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.trainer.exports.compare import REFERENCE
 
 if HAS_TENSORFLOW:
     from tests.e2e import exported_nets
-    from workloads.trainer.exports import conversions
+    from trainplan.workloads.trainer.exports import conversions
 
 pytestmark = [
     # Keras 3.15.1 looks for it on behalf of tf2onnx, which names types that numpy 1 had.
@@ -34,7 +34,7 @@ WITHOUT_TENSORFLOW = """
 import sys
 for name in ("tensorflow", "keras", "jax", "torch"):
     sys.modules[name] = None  # to import it raises ModuleNotFoundError
-from workloads.trainer.exports.check import main
+from trainplan.workloads.trainer.exports.check import main
 sys.exit(main())
 """
 
@@ -45,7 +45,7 @@ def checked(trained: Any, format: ExportFormat, folder: Path, convert: Callable[
     probabilities = trained.model.predict(trained.pixels, verbose=0)
     np.savez(folder / REFERENCE, pixels=trained.pixels, labels=trained.labels, probabilities=probabilities)
     convert(exported_nets.keras(), trained.model, format, folder / format, trained.pixels[::5])
-    program = ("-c", WITHOUT_TENSORFLOW) if format in ALONE else ("-m", "workloads.trainer.exports.check")
+    program = ("-c", WITHOUT_TENSORFLOW) if format in ALONE else ("-m", "trainplan.workloads.trainer.exports.check")
     question = json.dumps({"folder": str(folder / format), "format": format, "allowed_loss": 0.02})
     ran = subprocess.run([sys.executable, "-P", *program], input=question, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

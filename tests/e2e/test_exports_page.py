@@ -37,7 +37,7 @@ def commands_of_the_page() -> list[list[str]]:
 
 
 def plan(*words: str, cwd: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-c", "from planner.cli.main import main; main()", *words]
+    command = [sys.executable, "-P", "-c", "from trainplan.planner.cli.main import main; main()", *words]
     environment = {**os.environ, "PLAN_HOME": str(home), "PLAN_ENGINE": "process"}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 

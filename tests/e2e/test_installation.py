@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.throughput.compile import DATA
 from scripts.lock import PYTHONS
 from tests.conftest import ROOT
 from tests.e2e.installers import INSTALLERS, built, install, interpreter, run, tool
+from trainplan.planner.throughput.compile import DATA
 
 pytestmark = pytest.mark.e2e
 

@@ -11,9 +11,9 @@ from random import Random
 
 import pytest
 
-from planner.datasets.pack import read, scan
 from tests.e2e.test_gcp_machine import REGION, Project, console_text, project
 from tests.e2e.test_rented_machine import digits
+from trainplan.planner.datasets.pack import read, scan
 
 __all__ = ["project"]  # the fixture
 pytestmark = [pytest.mark.container, pytest.mark.train, pytest.mark.e2e]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workloads.trainer.conftest import HAS_TENSORFLOW
-from workloads.tries import MOST_SECONDS
+from trainplan.workloads.tries import MOST_SECONDS
 
 pytestmark = [
     pytest.mark.train,
@@ -27,7 +27,7 @@ global_batch_size: 16
 
 
 def plan(*words: str, folder: Path) -> dict[str, object]:
-    command = [sys.executable, "-P", "-c", "from planner.cli.main import main; main()", *words, "--json"]
+    command = [sys.executable, "-P", "-c", "from trainplan.planner.cli.main import main; main()", *words, "--json"]
     environment = {
         **os.environ, "PLAN_HOME": str(folder / "home"), "PLAN_ENGINE": "process", "CUDA_VISIBLE_DEVICES": "-1",
     }  # fmt: skip

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from moto.server import ThreadedMotoServer
 
-from pricing.catalog import REFRESHED, Catalog
-from pricing.grades import Market
-from pricing.offers import OfferQuery
 from tests.builders import TODAY
 from tests.doubles.price_lists import World, aws_row, retail, serving, sku, variables
+from trainplan.pricing.catalog import REFRESHED, Catalog
+from trainplan.pricing.grades import Market
+from trainplan.pricing.offers import OfferQuery
 
 PLAN = Path(sys.executable).parent / "plan"
 AWS, AZURE = "us-east-1", "eastus"

@@ -18,16 +18,16 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, LaunchRequest, RunId
-from providers.slurm.api import ShellHere
-from providers.slurm.provider import SlurmProvider
-from providers.slurm.reply import reference
-from providers.slurm.request import AttemptName
-from providers.slurm.settings import SlurmSettings
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
-from workloads.job import TrainingJob
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, RunId
+from trainplan.providers.slurm.api import ShellHere
+from trainplan.providers.slurm.provider import SlurmProvider
+from trainplan.providers.slurm.reply import reference
+from trainplan.providers.slurm.request import AttemptName
+from trainplan.providers.slurm.settings import SlurmSettings
+from trainplan.workloads.job import TrainingJob
 
 pytestmark = [pytest.mark.train]
 SCRIPT = ROOT / "scripts" / "slurm.sh"
@@ -131,7 +131,7 @@ def _is_rank(environ: Path, rank: int, shared: str) -> bool:
         return False
     return (
         f"SLURM_PROCID={rank}".encode() in variables
-        and b"workloads.trainer" in words
+        and b"trainplan.workloads.trainer" in words
         and shared.encode() in b" ".join(words)
     )
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.job import TrainingJob
-from workloads.sweep import planned_epochs, rungs_of
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sweep import planned_epochs, rungs_of
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")]
@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="
 ONE_PROCESS = """
 import sys
 from pathlib import Path
-from workloads.job import job_from_json
-from workloads.trainer import sweep
-from workloads.trainer.__main__ import main
-from workloads.trainer.prepare import Setting
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits
+from trainplan.workloads.job import job_from_json
+from trainplan.workloads.trainer import sweep
+from trainplan.workloads.trainer.__main__ import main
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.watch import Limits
 
 class Here:
     def __init__(self, arguments):
@@ -100,7 +100,7 @@ def test_the_best_of_nine_is_that_of_the_full_grid_in_less_than_half_of_its_epoc
 def started(run_dir: Path, attempt: int) -> subprocess.Popen[bytes]:
     options = ["--job", str(run_dir / "job.json"), "--run-dir", str(run_dir), "--attempt", str(attempt)]
     return subprocess.Popen(
-        [sys.executable, "-m", "workloads.trainer", *options],
+        [sys.executable, "-m", "trainplan.workloads.trainer", *options],
         cwd=ROOT,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
         start_new_session=True,

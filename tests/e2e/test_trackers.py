@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.trackers.push import write_run
-from planner.trackers.run_record import FIGURES, run_record
 from tests.conftest import ROOT
 from tests.unit.planner.trackers.test_push import JOB, a_receipt
-from workloads.terms import Tracker
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.trackers.push import write_run
+from trainplan.planner.trackers.run_record import FIGURES, run_record
+from trainplan.workloads.terms import Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path

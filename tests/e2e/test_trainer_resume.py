@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from workloads.job import TrainingJob
+from trainplan.workloads.job import TrainingJob
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="kill -9 is POSIX")]
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.train, pytest.mark.skipif(os.name != "posix", reason="
 # A checkpoint is due after every KEPT_STEPS steps and not by the clock, so that the test is the same on any machine.
 TELLING = """
 import json, sys
-from workloads.trainer.progress import Progress
-from workloads.trainer.watch import TrainingWatch
-from workloads.trainer.__main__ import main
+from trainplan.workloads.trainer.progress import Progress
+from trainplan.workloads.trainer.watch import TrainingWatch
+from trainplan.workloads.trainer.__main__ import main
 told, batch_end = Progress.event, TrainingWatch.batch_end
 def event(self, name, /, **fields):
     told(self, name, **fields)

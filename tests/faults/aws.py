@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 from botocore import useragent
 
-from planner.runs.targets import Target
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
-from providers.aws import store
-from providers.aws.api import Api, SdkApi
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
 from tests.contract.aws import HOME, OFFER, Client, TimedAws
 from tests.doubles.aws.remote import Double, sign_in
 from tests.doubles.clock import NOON
 from tests.doubles.endings import fields_of
 from tests.faults.harness import Lived
 from tests.faults.points import Pointed, Points
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.aws import store
+from trainplan.providers.aws.api import Api, SdkApi
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from providers.base import LaunchRequest, OwnedResource, Provider, RunId
-    from providers.stores.bucket import Bucket
     from tests.faults.harness import Ask
+    from trainplan.providers.base import LaunchRequest, OwnedResource, Provider, RunId
+    from trainplan.providers.stores.bucket import Bucket
 
 REGIONS: dict[str, tuple[str, ...]] = {
     "us-east-1": ("us-east-1a", "us-east-1b"),

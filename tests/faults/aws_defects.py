@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import providers.aws.account as account
-import providers.aws.listing as listing
-import providers.aws.request as request
-from providers.aws.provider import AwsProvider
+import trainplan.providers.aws.account as account
+import trainplan.providers.aws.listing as listing
+import trainplan.providers.aws.request as request
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in, refused_without_an_answer, taken_as_whole
+from trainplan.providers.aws.provider import AwsProvider
 
 AWS = of_the_engine()
 defect = planting("aws", AWS)

@@ -24,20 +24,6 @@ from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3 import HTTPResponse
 
-from planner.runs.targets import Target
-from pricing.offers import Market, Offer, PriceGrade
-from providers.azure.account import AzureAccount
-from providers.azure.api import ArmClient
-from providers.azure.launch import Pace
-from providers.azure.reply import PRICE
-from providers.azure.settings import AzureSettings
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.cloud.launch import Rented
-from providers.errors import TransientError
-from providers.sim.training import Simulated
-from providers.sim.values import Why
-from providers.stores.patience import Patience
-from providers.stores.store import run_store
 from tests.contract.azure import DIGEST, PUBLIC_KEY, AzureInItsTime
 from tests.doubles.azure.arm import Arm
 from tests.doubles.azure.bucket import STORE_CALLS, MemoryBucket, carry_out, refused
@@ -49,11 +35,25 @@ from tests.doubles.endings import end_record, fields_of
 from tests.faults.harness import Ask, Lived
 from tests.faults.points import Points
 from tests.faults.sim import Hung, work_of
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.offers import Market, Offer, PriceGrade
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.api import ArmClient
+from trainplan.providers.azure.launch import Pace
+from trainplan.providers.azure.reply import PRICE
+from trainplan.providers.azure.settings import AzureSettings
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.errors import TransientError
+from trainplan.providers.sim.training import Simulated
+from trainplan.providers.sim.values import Why
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.store import run_store
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from providers.azure.api import Call, Reply
+    from trainplan.providers.azure.api import Call, Reply
 
 BASE = "https://azure.invalid"
 TYPE, REGIONS = "Standard_NC4as_T4_v3", ("eastus", "westus3", "northeurope")

@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import providers.azure.errors as errors
-import providers.azure.launch as launching
-import providers.azure.listing as listing
-import providers.azure.provider as provider
-import providers.azure.request as bodies
-import providers.cloud.launch as rented
-from providers.azure.account import AzureAccount
-from providers.azure.launch import Launcher
-from providers.azure.provider import AzureProvider
-from providers.errors import IncompleteListingError
+import trainplan.providers.azure.errors as errors
+import trainplan.providers.azure.launch as launching
+import trainplan.providers.azure.listing as listing
+import trainplan.providers.azure.provider as provider
+import trainplan.providers.azure.request as bodies
+import trainplan.providers.cloud.launch as rented
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in
+from trainplan.providers.azure.account import AzureAccount
+from trainplan.providers.azure.launch import Launcher
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.errors import IncompleteListingError
 
 AZURE = of_the_engine()
 defect = planting("azure", AZURE)

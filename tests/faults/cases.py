@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from planner.runs.run import Outcome
 from tests.faults.points import nothing
+from trainplan.planner.runs.run import Outcome
 
 
 class Then(StrEnum):

@@ -12,36 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from planner.api import build
-from planner.cli.commands import attach as attach_command
-from planner.cli.commands import launch as launch_command
-from planner.cli.commands import status as status_command
-from planner.cli.commands import stop as stop_command
-from planner.cli.commands import sweep as sweep_command
-from planner.clock import Clock
-from planner.errors import PlanError
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.executor import Detached
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase
-from planner.runs.runner import request_for
-from planner.settings import Settings
-from providers import registry
-from providers.base import RunId
 from tests.builders import LARGE_DATA, job_values
 from tests.faults.cases import Case
 from tests.faults.harness import Ask, Cloud
 from tests.faults.pilots import as_comparing, as_pilot
 from tests.faults.points import PointedJournal, Points
-from workloads.job import TrainingJob
+from trainplan.planner.api import build
+from trainplan.planner.cli.commands import attach as attach_command
+from trainplan.planner.cli.commands import launch as launch_command
+from trainplan.planner.cli.commands import status as status_command
+from trainplan.planner.cli.commands import stop as stop_command
+from trainplan.planner.cli.commands import sweep as sweep_command
+from trainplan.planner.clock import Clock
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.settings import Settings
+from trainplan.providers import registry
+from trainplan.providers.base import RunId
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from providers.base import Provider, ProviderSettings
+    from trainplan.planner.runs.run import Run
+    from trainplan.providers.base import Provider, ProviderSettings
 
 try:
-    from planner.home.client import own_client
+    from trainplan.planner.home.client import own_client
 except ImportError:  # the product of an older checkout (benchmarks/left_alone.py --code)
     own_client = None
 
@@ -186,8 +186,8 @@ def question(desk: Desk, ask: Ask, points: Points) -> None:
 
     `points` are those of what happens after that.
     """
-    from planner.api.ask import ask as put
-    from planner.cli.person import AtTerminal
+    from trainplan.planner.api.ask import ask as put
+    from trainplan.planner.cli.person import AtTerminal
 
     provider = _arrive(desk, ask, points)
     clock, terminal = build.clock_of(provider), _EmptyChair(build.clock_of(provider))

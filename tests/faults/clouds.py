@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from providers.registry import SIMULATED
+from trainplan.providers.registry import SIMULATED
 
 if TYPE_CHECKING:
     from tests.faults.random_cloud import MakeRandomCloud

@@ -13,31 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from planner.api import build
-from planner.cli.commands import attach as attach_command
-from planner.cli.commands import status as status_command
-from planner.cli.commands import stop as stop_command
-from planner.cli.commands import sweep as sweep_command
-from planner.errors import PlanError
-from planner.home.client import own_client
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.executor import Detached
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.runner import request_for
-from planner.settings import Settings
-from providers import registry
-from providers.errors import ProviderError
 from tests.faults.harness import Cloud
 from tests.faults.points import Points
+from trainplan.planner.api import build
+from trainplan.planner.cli.commands import attach as attach_command
+from trainplan.planner.cli.commands import status as status_command
+from trainplan.planner.cli.commands import stop as stop_command
+from trainplan.planner.cli.commands import sweep as sweep_command
+from trainplan.planner.errors import PlanError
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.settings import Settings
+from trainplan.providers import registry
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
-    from providers.base import Provider, ProviderSettings
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.runs.targets import Target
+    from trainplan.providers.base import Provider, ProviderSettings
+    from trainplan.workloads.job import TrainingJob
 
 SIGN = f"{__name__}:make"
 _TIME = ("sleep", "alive")
@@ -126,7 +126,7 @@ class Computer:
         except (PlanError, typer.Exit, Killed, Detached) as end:
             self.messages.append(f"{type(end).__name__} {end}")
         except ProviderError as error:
-            # plan sweep and plan status translate these at the edge (planner.cli.main).
+            # plan sweep and plan status translate these at the edge (trainplan.planner.cli.main).
             self.messages.append(f"{type(error).__name__} {error}")
         finally:
             command.dead = True

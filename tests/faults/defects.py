@@ -12,34 +12,34 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import planner.cli.commands.sweep as sweep_command
-import planner.runs.execution.create as creating
-import planner.runs.execution.executor as launch
-import planner.runs.runner as runner
-import planner.runs.sweeping.sweep as sweep
-import providers.sim.provider as sim
-import providers.sim.translate as translate
-from planner.cli import sweeps
-from planner.errors import TeardownUnverifiedError
-from planner.runs.decision.next_action import Action, Clear, Look, next_action, where_next
-from planner.runs.execution.end import Finisher
-from planner.runs.execution.observe import Observer
-from planner.runs.execution.teardown import Teardown
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Phase, Run, attempt_deadline
-from planner.runs.runner import Runner
-from planner.runs.targets import Target
-from providers.base import LABEL_DEADLINE, InstanceState
-from providers.errors import (
+import trainplan.planner.cli.commands.sweep as sweep_command
+import trainplan.planner.runs.execution.create as creating
+import trainplan.planner.runs.execution.executor as launch
+import trainplan.planner.runs.runner as runner
+import trainplan.planner.runs.sweeping.sweep as sweep
+import trainplan.providers.sim.provider as sim
+import trainplan.providers.sim.translate as translate
+from tests.faults.points import nothing
+from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
+from trainplan.planner.cli import sweeps
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.decision.next_action import Action, Clear, Look, next_action, where_next
+from trainplan.planner.runs.execution.end import Finisher
+from trainplan.planner.runs.execution.observe import Observer
+from trainplan.planner.runs.execution.teardown import Teardown
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Phase, Run, attempt_deadline
+from trainplan.planner.runs.runner import Runner
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import LABEL_DEADLINE, InstanceState
+from trainplan.providers.errors import (
     CredentialsError,
     InstanceNotFoundError,
 )
-from providers.sim.provider import SimProvider
-from providers.sim.store import SimStore
-from providers.sim.values import Kind
-from tests.faults.points import nothing
-from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.store import SimStore
+from trainplan.providers.sim.values import Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
-import providers.cloud.checks as checks
+import trainplan.providers.cloud.checks as checks
 
 if TYPE_CHECKING:
     from random import Random

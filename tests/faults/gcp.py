@@ -11,13 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Target
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import GoogleApi
-from providers.gcp.settings import GcpSettings
 from tests.contract.gcp import OFFER, PROJECT, Client
 from tests.doubles.clock import NOON
 from tests.doubles.endings import fields_of
@@ -26,10 +19,17 @@ from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.world import is_ours
 from tests.faults.harness import Lived
 from tests.faults.points import Pointed, Points
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import GoogleApi
+from trainplan.providers.gcp.settings import GcpSettings
 
 if TYPE_CHECKING:
-    from providers.base import Provider
     from tests.faults.harness import Ask
+    from trainplan.providers.base import Provider
 
 REGIONS: dict[str, tuple[str, ...]] = {
     "us-central1": ("us-central1-a", "us-central1-b"),

@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import providers.gcp.compute as machines
-import providers.gcp.listing as lists
-import providers.gcp.reply as found
-import providers.gcp.request as insert
-from providers.errors import InstanceNotFoundError, ThrottledError
-from providers.gcp.compute import Machines
+import trainplan.providers.gcp.compute as machines
+import trainplan.providers.gcp.listing as lists
+import trainplan.providers.gcp.reply as found
+import trainplan.providers.gcp.request as insert
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import only_powers_off
+from trainplan.providers.errors import InstanceNotFoundError, ThrottledError
+from trainplan.providers.gcp.compute import Machines
 
 GCP = of_the_engine()
 defect = planting("gcp", GCP)

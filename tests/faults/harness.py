@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
-    from providers.base import Provider
     from tests.faults.points import Points
+    from trainplan.planner.runs.targets import Target
+    from trainplan.providers.base import Provider
 
 Ask = Callable[[tuple[Any, ...]], Any]
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from planner.runs.decision.next_action import TIMER_GRACE
 from tests.faults.harness import EndedBy, Lived, Work
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
 
 BOOT_LIMIT = timedelta(minutes=45)
 """How long a machine may take to its first sign of training."""

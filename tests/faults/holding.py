@@ -7,22 +7,22 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.home.client import own_client
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome
-from planner.runs.sweeping.sweep import Fate, look
-from planner.runs.targets import Target
-from pricing.offers import Market
-from providers.sim.ledger import most_at_once
 from tests.faults.commands import Command, Computer
 from tests.faults.health import destroyed, useless_machines
 from tests.faults.random_cloud import RandomCloud
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome
+from trainplan.planner.runs.sweeping.sweep import Fate, look
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.offers import Market
+from trainplan.providers.sim.ledger import most_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from planner.runs.run import Run
     from tests.faults.harness import Lived
+    from trainplan.planner.runs.run import Run
 
 MOST_CALLS = 400
 """A command that has made so many calls is killed by the person."""

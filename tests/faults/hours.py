@@ -16,14 +16,14 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase, Run
 from tests.faults import clients
 from tests.faults.clients import RUN_ID, Desk
 from tests.faults.forks import die, forked, forked_together
 from tests.faults.health import FINISHED_GRACE, destroyed, useless_machines
 from tests.faults.points import Points
 from tests.faults.verdict import Trial, Verdict, at_once, outlives_its_record, without_receipt
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase, Run
 
 if TYPE_CHECKING:
     from tests.faults.harness import Ask, Lived, Work
@@ -36,7 +36,8 @@ FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
 STOPS_WITHIN = timedelta(minutes=30)
 """From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes
-(planner.runs.directory.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or ended."""
+(trainplan.planner.runs.directory.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or
+ended."""
 LOOK_EVERY = timedelta(hours=7)
 MOST_LOOKS = 40
 _JUST_MADE = timedelta(minutes=10)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import planner.api.ask as ask
-import planner.home.client as client
-import planner.runs.decision.next_action as next_action
-import planner.runs.directory.signs as signs
-import planner.runs.execution.create as create
-import planner.runs.execution.observe as looking
-from planner.api.living_run import Beside
-from planner.runs.decision.search import Search
-from planner.runs.execution.recorder import Recorder
-from planner.runs.telling.news import News
+import trainplan.planner.api.ask as ask
+import trainplan.planner.home.client as client
+import trainplan.planner.runs.decision.next_action as next_action
+import trainplan.planner.runs.directory.signs as signs
+import trainplan.planner.runs.execution.create as create
+import trainplan.planner.runs.execution.observe as looking
 from tests.faults.defects import defect
+from trainplan.planner.api.living_run import Beside
+from trainplan.planner.runs.decision.search import Search
+from trainplan.planner.runs.execution.recorder import Recorder
+from trainplan.planner.runs.telling.news import News
 
 
 @defect("concludes from age")

@@ -1,6 +1,6 @@
 """At which point each planted defect was noticed last: it is tried there first, so that trying all of them is short.
 
-`python -P -m tests.faults --provider NAME --defects all --keep` writes the lines of what is noticed anew.
+`python -m tests.faults --provider NAME --defects all --keep` writes the lines of what is noticed anew.
 """
 
 from __future__ import annotations

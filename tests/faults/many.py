@@ -15,27 +15,27 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api import build
-from planner.cli.commands import status as status_command
-from planner.errors import PlanError
-from planner.home.client import own_client
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome
-from planner.runs.runner import request_for
-from planner.settings import Settings
-from providers import registry
-from providers.base import ProviderSettings, RunId
-from providers.sim.cloud import Setup, SimCloud
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.sim import QUICK, targets_of
+from trainplan.planner.api import build
+from trainplan.planner.cli.commands import status as status_command
+from trainplan.planner.errors import PlanError
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.settings import Settings
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.sim.cloud import Setup, SimCloud
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 RUNS, LOOKERS = 50, 4
 # Time stands still until somebody sleeps, so every one of fifty sleepers may move it: the deadline is far away.

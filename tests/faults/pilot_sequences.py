@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from planner.runs.pilot import spent_usd
-from pricing.grades import Market
 from tests.builders import a_job
 from tests.faults.holding import Limits
 from tests.faults.pilots import as_comparing, as_pilot
 from tests.faults.sequences import SHORT, Sequence
+from trainplan.planner.runs.pilot import spent_usd
+from trainplan.pricing.grades import Market
 
 RUNS_SHARE = 0.35
 """Of the launches, those that are the run after the pilots."""

@@ -6,16 +6,16 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.forecast.pilots import Choice
-from planner.runs.pilot import pilot_of
-from planner.runs.proposal.agreed import Agreed, agreed_to
-from planner.runs.proposal.pilots import PilotPlacement, limit_within
-from planner.runs.proposal.proposal import Proposal
 from tests.builders import a_throughput
+from trainplan.planner.forecast.pilots import Choice
+from trainplan.planner.runs.pilot import pilot_of
+from trainplan.planner.runs.proposal.agreed import Agreed, agreed_to
+from trainplan.planner.runs.proposal.pilots import PilotPlacement, limit_within
+from trainplan.planner.runs.proposal.proposal import Proposal
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from planner.runs.targets import Target
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.runs.targets import Target
 
 CAP_USD = Decimal("2.00")
 SECONDS = 900.0

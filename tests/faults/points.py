@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakSet
 
-from planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.journal import Journal
 
 if TYPE_CHECKING:
     import sqlite3

@@ -6,16 +6,16 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.reply import SCHEDULE
-from providers.errors import ProviderError
 from tests.faults.aws import REGIONS, AwsCloud
 from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_trouble, a_world
+from trainplan.providers.aws.reply import SCHEDULE
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from tests.faults.harness import Lived
+    from trainplan.providers.base import OwnedResource
 
 _REGIONS = tuple(REGIONS)
 _LISTS = ("DescribeInstances", "DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSpotInstanceRequests")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.azure.listing as listing
-from providers.azure.names import machine_path
-from providers.sim.scenario import Script
+import trainplan.providers.azure.listing as listing
 from tests.doubles.azure.arm import Arm
 from tests.doubles.azure.rules import SUBSCRIPTION, Rules
 from tests.doubles.azure.world import World
 from tests.faults.azure import BASE, REGIONS, TYPE, AzureCloud
 from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_trouble, a_world
 from tests.faults.sim import Hung
+from trainplan.providers.azure.names import machine_path
+from trainplan.providers.sim.scenario import Script
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from tests.faults.harness import Lived
+    from trainplan.providers.base import OwnedResource
 
 _CREATES = ("PUT virtualMachines",)
 _LISTS = ("GET resourcegroups", "GET resources", "GET roleAssignments")

@@ -10,7 +10,7 @@ from tests.faults.harness import Cloud, Lived
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
+    from trainplan.providers.base import OwnedResource
 
 
 class RandomCloud(Cloud, Protocol):

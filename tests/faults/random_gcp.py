@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import ProviderError
 from tests.doubles.clock import NOON
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_trouble, a_world
 from tests.faults.gcp import REGIONS, GcpCloud, server
+from trainplan.providers.errors import ProviderError
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from tests.faults.harness import Lived
+    from trainplan.providers.base import OwnedResource
 
 _C = "compute"
 _LISTS = (f"{_C}.instances.aggregatedList", f"{_C}.disks.aggregatedList", f"{_C}.addresses.aggregatedList")

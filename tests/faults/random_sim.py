@@ -6,19 +6,19 @@ import contextlib
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, OwnedResource
-from providers.sim.calls import call
-from providers.sim.scenario import Scenario, Script
-from providers.sim.values import Why
-from providers.sim.world import World
 from tests.doubles.clock import NOON
 from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, Hung, SimCloud
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, OwnedResource
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.scenario import Scenario, Script
+from trainplan.providers.sim.values import Why
+from trainplan.providers.sim.world import World
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.sim.training import Trainer
     from tests.faults.harness import Lived
+    from trainplan.providers.sim.training import Trainer
 
 REGIONS = ("sim-east", "sim-west", "sim-north")
 _LISTS = ("ListInstances", "ListDisks", "ListAddresses", "ListSchedules")

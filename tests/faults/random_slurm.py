@@ -6,19 +6,19 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from providers.sim.training import Simulated
 from tests.doubles.clock import NOON
 from tests.doubles.slurm.job_life import Fault, Incident, Rules
 from tests.doubles.slurm.simulated import SimulatedCluster
 from tests.faults.chance import ANY, TIMER_GRACE, Drawn, Kind, Trouble, a_trouble, a_world
 from tests.faults.sim import Hung
 from tests.faults.slurm import PARTITIONS, SlurmCloud
+from trainplan.providers.sim.training import Simulated
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from tests.faults.harness import Lived
+    from trainplan.providers.base import OwnedResource
 
 _COMMANDS = ("sbatch", "squeue", "scancel", "sinfo")
 _FILES = ("put", "get", "get a part", "list", "remove", "which are there")

@@ -6,22 +6,22 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import ProviderError
-from providers.gcp.reply import KINDS as COMPUTE_KINDS
-from providers.gcp.tpu.api import Refused
-from providers.gcp.tpu.reply import TASK
 from tests.contract.gcp import PROJECT
 from tests.contract.tpu import CREATE, NO_CAPACITY, TpuClient, make_ready
 from tests.doubles.google import tpu
 from tests.faults.chance import ANY, Drawn, Kind
 from tests.faults.random_gcp import EXPIRED, STORAGE, RandomGcp
 from tests.faults.tpu import ZONES, TpuCloud, plant, plant_disks
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.gcp.reply import KINDS as COMPUTE_KINDS
+from trainplan.providers.gcp.tpu.api import Refused
+from trainplan.providers.gcp.tpu.reply import TASK
 
 if TYPE_CHECKING:
     from random import Random
 
-    from providers.base import OwnedResource
     from tests.faults.harness import Lived
+    from trainplan.providers.base import OwnedResource
 
 _API, _TASKS = "tpu.projects.locations", "cloudtasks.projects.locations.queues.tasks"
 _CLOSED = tuple(zone for zone in tpu.ZONES if zone not in ZONES)

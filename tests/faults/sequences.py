@@ -15,11 +15,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.home.client import client_of
-from planner.home.computer import this_computer
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.journal.journal import Journal
-from pricing.offers import Market
 from tests.builders import LARGE_DATA, a_job
 from tests.doubles.clock import NOON
 from tests.faults.clients import long_job_values
@@ -28,12 +23,17 @@ from tests.faults.commands import Command, Computer, installed
 from tests.faults.forks import lines_in_turn
 from tests.faults.holding import MOST_CALLS, Holding, Limits
 from tests.faults.hours import PAUSES
-from workloads.job import TrainingJob
+from trainplan.planner.home.client import client_of
+from trainplan.planner.home.computer import this_computer
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.pricing.offers import Market
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.runs.targets import Target
+    from trainplan.planner.runs.targets import Target
 
 SHORT = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 400, 1500))
 _HOURS = PAUSES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import providers.cloud.launch as rented
-from providers.errors import (
+import trainplan.providers.cloud.launch as rented
+from trainplan.providers.errors import (
     CapacityError,
     CredentialsError,
     IncompleteListingError,

@@ -8,26 +8,26 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Target
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.sim.api import DisconnectedError, RefusedError, canonical
-from providers.sim.calls import call
-from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, ZONES, offers
-from providers.sim.ledger import ledger
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
-from providers.sim.training import Simulated
-from providers.sim.values import CloudError, LostReplyError, Why
-from providers.sim.world import World
 from tests.doubles.clock import NOON
 from tests.faults.harness import Ask, EndedBy, Lived, Work
 from tests.faults.points import Points
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.sim.api import DisconnectedError, RefusedError, canonical
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, ZONES, offers
+from trainplan.providers.sim.ledger import ledger
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.training import Simulated
+from trainplan.providers.sim.values import CloudError, LostReplyError, Why
+from trainplan.providers.sim.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from providers.sim.training import Trainer, Write
-    from providers.sim.values import Course, Ending, SimMachine
+    from trainplan.providers.sim.training import Trainer, Write
+    from trainplan.providers.sim.values import Course, Ending, SimMachine
 
 TYPE, REGIONS = "t4.one", ("sim-east", "sim-west", "sim-north")
 FOREIGN = "foreign"
@@ -271,7 +271,7 @@ class SimCloud:
 
 @dataclass(frozen=True)
 class AskingApi:
-    """The simulated cloud's API in a client (providers.sim.api.Api); time is asked for between no points."""
+    """The simulated cloud's API in a client (trainplan.providers.sim.api.Api); time is asked for between no points."""
 
     ask: Ask
     points: Points

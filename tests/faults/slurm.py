@@ -11,20 +11,20 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Target
-from pricing.grades import Market, PriceGrade
-from pricing.offers import Offer
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.errors import CredentialsError, TransientError
-from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, Streams
-from providers.slurm.provider import SlurmProvider, _device
-from providers.slurm.settings import SlurmSettings
 from tests.doubles.clock import NOON
 from tests.doubles.slurm.job_life import USD_PER_HOUR, Fault, Incident, Rules
 from tests.doubles.slurm.simulated import DIRECTORY, THEIRS, SimulatedCluster, command_name
 from tests.faults.harness import Ask
 from tests.faults.points import Points
 from tests.faults.sim import Hung
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.offers import Offer
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.errors import CredentialsError, TransientError
+from trainplan.providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, Streams
+from trainplan.providers.slurm.provider import SlurmProvider, _device
+from trainplan.providers.slurm.settings import SlurmSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ SCENARIOS |= {
 
 @dataclass(frozen=True)
 class TimedSlurm(SlurmProvider):
-    """The provider in the cluster's own time (providers.abilities.Timekeeper)."""
+    """The provider in the cluster's own time (trainplan.providers.abilities.Timekeeper)."""
 
     sleep: Callable[[float], None]
 
@@ -170,7 +170,7 @@ class SlurmCloud:
 
 @dataclass(frozen=True)
 class AskingShell:
-    """The cluster's shell in a client (providers.slurm.api.Shell): every command has its two points."""
+    """The cluster's shell in a client (trainplan.providers.slurm.api.Shell): every command has its two points."""
 
     ask: Ask
     points: Points

@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import providers.slurm.provider as provider
-import providers.slurm.reply as reply
-import providers.slurm.request as request
-from providers.base import LABEL_CLIENT, EndKind
-from providers.errors import CredentialsError, ProviderError
-from providers.slurm.api import Completed
-from providers.slurm.provider import SlurmProvider
-from providers.slurm.store import _GET, _GET_PART, ShellStore
+import trainplan.providers.slurm.provider as provider
+import trainplan.providers.slurm.reply as reply
+import trainplan.providers.slurm.request as request
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
+from trainplan.providers.base import LABEL_CLIENT, EndKind
+from trainplan.providers.errors import CredentialsError, ProviderError
+from trainplan.providers.slurm.api import Completed
+from trainplan.providers.slurm.provider import SlurmProvider
+from trainplan.providers.slurm.store import _GET, _GET_PART, ShellStore
 
 # A job is found again by its name before it is submitted, and has one price, by which its deadline is the same whenever
 # it is asked for; no partition refuses for want of room; and nothing stays when a job has ended.

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.run import Outcome
 from tests.faults import clients
 from tests.faults.cases import CASES, Case
 from tests.faults.clients import Desk
@@ -22,6 +21,7 @@ from tests.faults.forks import die, forked
 from tests.faults.harness import Cloud
 from tests.faults.planted import planted
 from tests.faults.points import Points
+from trainplan.planner.runs.run import Outcome
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="clients are forked")
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision import next_action
-from planner.runs.directory import signs
-from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
-from providers.sim.calls import call
-from providers.sim.objects import RunFiles
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.harness import EndedBy, Lived, Work
 from tests.faults.health import BOOT_LIMIT, SILENCE_LIMIT, Doing, destroyed, doing, useless_machines
 from tests.faults.sim import SimCloud
+from trainplan.planner.runs.decision import next_action
+from trainplan.planner.runs.directory import signs
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.objects import RunFiles
 
 RUN = "261121-00000001"
 HOUR = timedelta(hours=1)

@@ -21,7 +21,7 @@ _CAUGHT = re.compile(r"defects caught (\d+) of (\d+)")
 
 def faults(*arguments: str) -> tuple[int, list[str], str]:
     """Exit code, lines of stdout, and stderr. Its own process: it forks, and threads of other tests would be in it."""
-    command = [sys.executable, "-P", "-m", "tests.faults", *arguments]
+    command = [sys.executable, "-m", "tests.faults", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
     return ran.returncode, ran.stdout.splitlines(), ran.stderr

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market
-from providers.sim.scenario import Scenario
-from providers.sim.values import MachineState, SimMachine, Why
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.faults.commands import Command, Computer, installed
 from tests.faults.random_sim import SimOf
 from tests.faults.sim import QUICK, Hung, targets_of
+from trainplan.pricing.offers import Market
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.values import MachineState, SimMachine, Why
 
 DEADLINE = timedelta(minutes=20)
 GRACE = timedelta(minutes=5)

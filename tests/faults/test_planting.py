@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import planner.runs.decision.next_action as next_action
+import trainplan.planner.runs.decision.next_action as next_action
 from tests.conftest import ROOT
 from tests.faults.cases import CASES, Then
 from tests.faults.clouds import NAMES
@@ -33,7 +33,7 @@ DEFECT_MODULES = sorted((ROOT / "tests/faults").glob("*defects.py"))
 def test_every_defect_changes_something_into_what_takes_the_same_calls() -> None:
     """In a process of its own, which imports every vendor's library."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-m", "tests.faults.plant_all"]
+    command = [sys.executable, "-m", "tests.faults.plant_all"]
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     *wrong, last = ran.stdout.splitlines()
@@ -47,7 +47,7 @@ def test_every_defect_has_a_point_where_it_is_tried_first(provider: str) -> None
     """Without one it is searched for at every point, which takes minutes."""
     recorded = {row.defect for row in read() if row.provider == provider}
     assert [one.name for one in defects_of(provider) if one.name not in recorded] == [], (
-        f"python -P -m tests.faults --provider {provider} --share 0 --defects NAME --keep writes them"
+        f"python -m tests.faults --provider {provider} --share 0 --defects NAME --keep writes them"
     )
 
 
@@ -131,9 +131,9 @@ def test_a_defect_uses_what_exists(path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "import planner.runs.execution.executor as launch\nlaunch.adopted_before = None",
-        "import providers.azure.listing as listing\ndef _():\n    listing.no_such_name()",
-        "from providers.gcp.compute import Machines\ndef _():\n    def send(self):\n        return self._made()\n"
+        "import trainplan.planner.runs.execution.executor as launch\nlaunch.adopted_before = None",
+        "import trainplan.providers.azure.listing as listing\ndef _():\n    listing.no_such_name()",
+        "from trainplan.providers.gcp.compute import Machines\ndef _():\n    def send(self):\n        return self._made()\n"
         "    Machines.launch = send",
     ],
 )
@@ -158,7 +158,7 @@ def test_a_client_that_its_defect_breaks_is_no_notice(told: str, is_broken: bool
 
 @pytest.mark.sample
 def test_where_each_defect_was_noticed_is_kept() -> None:
-    """`python -P -m tests.faults --provider NAME --defects all --keep` writes it; one without a line is looked for."""
+    """`python -m tests.faults --provider NAME --defects all --keep` writes it; one without a line is looked for."""
     kept = {(row.provider, row.defect) for row in read()}
     assert kept - {(name, defect.name) for name in NAMES for defect in defects_of(name)} == set()
     assert {provider for provider, _ in kept} == set(NAMES)

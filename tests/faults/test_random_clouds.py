@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="locks of one pr
 
 def soak(*arguments: str) -> tuple[int, str, str]:
     """Exit code, last line of stdout, and stderr. Its own process: whoever is signed in there is not signed in here."""
-    command = [sys.executable, "-P", "-m", "tests.faults.soak", "--workers", "1", *arguments]
+    command = [sys.executable, "-m", "tests.faults.soak", "--workers", "1", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
     return ran.returncode, (ran.stdout.splitlines() or [""])[-1], ran.stderr
@@ -49,7 +49,7 @@ def test_a_planted_defect_turns_a_sequence_red(provider: str, defect: str, notic
 
 
 def test_the_same_seed_gives_the_same_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    import providers.azure.listing as listing
+    import trainplan.providers.azure.listing as listing
 
     # The sequences change it: afterwards it is as it was.
     monkeypatch.setattr(listing, "_WORKERS", listing._WORKERS)

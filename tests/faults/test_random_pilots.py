@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from decimal import Decimal
     from pathlib import Path
 
-    from planner.runs.proposal.pilots import PilotPlacement
+    from trainplan.planner.runs.proposal.pilots import PilotPlacement
 
 SEQUENCES = 200
 MOST_TRIED = 400

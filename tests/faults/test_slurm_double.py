@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from providers.slurm.api import NO_STREAMS, Completed, ShellHere, Streams
-from providers.slurm.reply import SQUEUE, slurm_jobs
-from providers.slurm.store import ShellStore
 from tests.conftest import ROOT
 from tests.doubles.clock import NOON
 from tests.doubles.slurm.job_life import Incident, Rules
 from tests.doubles.slurm.shared_files import SharedFiles
 from tests.doubles.slurm.simulated import DIRECTORY, SimulatedCluster
 from tests.faults.harness import EndedBy, Lived
+from trainplan.providers.slurm.api import NO_STREAMS, Completed, ShellHere, Streams
+from trainplan.providers.slurm.reply import SQUEUE, slurm_jobs
+from trainplan.providers.slurm.store import ShellStore
 
 (RECORD,) = (ROOT / "tests" / "data" / "slurm").glob("*.json")
 REPLIES = {one["name"]: one for one in json.loads(RECORD.read_text(encoding="utf-8"))["replies"]}

@@ -9,12 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Target
-from pricing.catalog import Catalog
-from pricing.offers import Market, OfferQuery
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
-from providers.gcp.api import GoogleApi
-from providers.gcp.tpu.api import TpuCalls
 from tests.contract.tpu import CREATE, OFFER, DiskClient, TpuClient, make_ready
 from tests.doubles.clock import NOON
 from tests.doubles.google import tpu
@@ -22,13 +16,19 @@ from tests.doubles.google.process import Google, Steady
 from tests.doubles.google.scenario import Scenario
 from tests.faults.gcp import ALIVE, QUICK, GcpCloud, server
 from tests.faults.points import Pointed
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.gcp.api import GoogleApi
+from trainplan.providers.gcp.tpu.api import TpuCalls
 
 if TYPE_CHECKING:
-    from providers.base import Provider
-    from providers.gcp.api import Api
-    from providers.gcp.tpu.api import Calls
     from tests.faults.harness import Ask
     from tests.faults.points import Points
+    from trainplan.providers.base import Provider
+    from trainplan.providers.gcp.api import Api
+    from trainplan.providers.gcp.tpu.api import Calls
 
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a")
 _CLOSED = tuple(zone for zone in tpu.ZONES if zone not in ZONES)

@@ -8,21 +8,21 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import providers.gcp.tpu.data_disk as data_disk
-import providers.gcp.tpu.deadline as reaper
-import providers.gcp.tpu.listing as lists
-import providers.gcp.tpu.provider as provider
-import providers.gcp.tpu.request as create
-from providers.cloud.listing import ListedResources
-from providers.gcp.listing import Lists
-from providers.gcp.tpu.data_disk import DataDisks
-from providers.gcp.tpu.listing import TpuLists
-from providers.gcp.tpu.provider import TpuMachines
+import trainplan.providers.gcp.tpu.data_disk as data_disk
+import trainplan.providers.gcp.tpu.deadline as reaper
+import trainplan.providers.gcp.tpu.listing as lists
+import trainplan.providers.gcp.tpu.provider as provider
+import trainplan.providers.gcp.tpu.request as create
 from tests.faults.planting import of_the_engine, planting
 from tests.faults.shared_defects import only_powers_off, refused_without_an_answer
+from trainplan.providers.cloud.listing import ListedResources
+from trainplan.providers.gcp.listing import Lists
+from trainplan.providers.gcp.tpu.data_disk import DataDisks
+from trainplan.providers.gcp.tpu.listing import TpuLists
+from trainplan.providers.gcp.tpu.provider import TpuMachines
 
 if TYPE_CHECKING:
-    from providers.base import Instance
+    from trainplan.providers.base import Instance
 
 TPU = of_the_engine()
 defect = planting("tpu", TPU)

@@ -10,7 +10,6 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.run import Outcome, Phase
 from tests.faults import branches, clients, hours
 from tests.faults.cases import Case, Then
 from tests.faults.clients import RUN_ID, Desk
@@ -28,12 +27,13 @@ from tests.faults.verdict import (
     outlives_its_record,
     without_receipt,
 )
-from workloads.durations import parse_duration
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.workloads.durations import parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""

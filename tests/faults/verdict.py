@@ -10,17 +10,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from planner.planning.own_measurements import load_measurements
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome
 from tests.faults.cases import Case, Then
+from trainplan.planner.planning.own_measurements import load_measurements
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from planner.runs.run import Run
-    from planner.settings import Settings
     from tests.faults.harness import Cloud, Lived
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
 
 
 KINDS = ("leaked", "doubled", "unrecorded", "destroyed", "kept")

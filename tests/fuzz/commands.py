@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.builders import small_catalog
 from tests.desk import signed_out
 from tests.doubles import fake_provider
@@ -27,6 +26,7 @@ from tests.doubles.fake_provider import FACTORY, TimedProvider
 from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
 
 LONGEST_SECONDS = 300.0
 _CODES = frozenset(int(code) for code in ExitCode)

@@ -15,21 +15,21 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from pricing.compile import TEXT_DIR
-from pricing.entries import entries_of, prices_of
-from pricing.grades import Market
-from pricing.merge import KnownPrices, News, merge
-from pricing.money import to_micro
-from pricing.overlay import Overlay, overlaid, overlay_text
-from pricing.refresh import price_sources
-from pricing.sources import aws, aws_account, azure, gcp
-from pricing.sources.ibm import parse_plan, parse_profiles
-from pricing.sources.offerings import parse_azure, parse_google
-from pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
-from pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
-from pricing.tables import OfferRow, Tables, read_tables
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
 from tests.fuzz.mutations import Crash, changed_bytes, changed_value
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.entries import entries_of, prices_of
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import KnownPrices, News, merge
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.overlay import Overlay, overlaid, overlay_text
+from trainplan.pricing.refresh import price_sources
+from trainplan.pricing.sources import aws, aws_account, azure, gcp
+from trainplan.pricing.sources.ibm import parse_plan, parse_profiles
+from trainplan.pricing.sources.offerings import parse_azure, parse_google
+from trainplan.pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
+from trainplan.pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
+from trainplan.pricing.tables import OfferRow, Tables, read_tables
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = NOW.date()

@@ -22,15 +22,6 @@ from typing import Any
 
 import pytest
 
-from planner.errors import PlanError
-from planner.runs.directory.progress import Story, story_of
-from planner.runs.directory.proofs import Vouched
-from planner.runs.execution.collect import collect
-from planner.runs.journal.journal import Journal
-from providers.agent.signatures import Vouching
-from providers.base import InstanceState
-from providers.errors import ProviderError
-from providers.sim.attempt_record import attempt_record
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
@@ -40,6 +31,15 @@ from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, 
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.directory.progress import Story, story_of
+from trainplan.planner.runs.directory.proofs import Vouched
+from trainplan.planner.runs.execution.collect import collect
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.providers.agent.signatures import Vouching
+from trainplan.providers.base import InstanceState
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.sim.attempt_record import attempt_record
 
 LONGEST_SECONDS = 300.0
 INPUTS_OF_A_RUN = 8

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import StateError
-from planner.runs.directory.run_keys import RunKeys
-from providers.agent.downloads import FetchError, fetch
-from providers.agent.signatures import Vouching
-from providers.agent.spec import SpecError, read_spec
-from providers.base import RunId
 from tests.builders import a_run
 from tests.unit.providers.agent.machine import MemoryStore, Rented, drained
 from tests.unit.providers.cloud.test_machine import part, spec_of
+from trainplan.planner.errors import StateError
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.providers.agent.downloads import FetchError, fetch
+from trainplan.providers.agent.signatures import Vouching
+from trainplan.providers.agent.spec import SpecError, read_spec
+from trainplan.providers.base import RunId
 
 KEY, OTHER_KEY = "1" * 64, "2" * 64
 LATE = "checkpoints/step-00000060"

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from planner.runs.proposal.consent import foreign_parts, readers
-from pricing.offers import Offer
 from tests.builders import a_job, an_offer
 from tests.doubles.typing_person import AtPty
+from trainplan.planner.runs.proposal.consent import foreign_parts, readers
+from trainplan.pricing.offers import Offer
 
 EVIL = "evil.example/train@sha256:" + "e" * 64
 HUB = "aws-sm:arn:aws:secretsmanager:eu-west-1:123456789012:secret:trainplan/hub"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from planner.datasets.store import list_data_sets
-from providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_files
-from providers.errors import BadRequestError
 from tests.doubles.fake_machine import FakeStore
+from trainplan.planner.datasets.store import list_data_sets
+from trainplan.providers.cloud.data_files import INDEX, MOST_INDEX_BYTES, index_files
+from trainplan.providers.errors import BadRequestError
 
 GOOD = {"content": "a" * 64, "name": "cats", "files": 1, "size_bytes": 9, "shards": []}
 BAD: tuple[bytes, ...] = (

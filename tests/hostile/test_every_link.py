@@ -16,15 +16,15 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent import requests
-from providers.agent.requests import Access
-from providers.agent.spec import SpecError, read_spec
-from providers.cloud.agent_archive import AGENT
-from providers.cloud.machine import SPEC, MachinePart
-from providers.cloud.trainer_wheel import WHEEL
-from providers.errors import BadRequestError
 from tests.unit.providers.agent.machine import Rented
 from tests.unit.providers.cloud.test_machine import a_placement, part, spec_of
+from trainplan.providers.agent import requests
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import SpecError, read_spec
+from trainplan.providers.cloud.agent_archive import AGENT
+from trainplan.providers.cloud.machine import SPEC, MachinePart
+from trainplan.providers.cloud.trainer_wheel import WHEEL
+from trainplan.providers.errors import BadRequestError
 
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "swapped": lambda data: bytes(len(data)),

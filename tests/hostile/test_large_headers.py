@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent.archives import MOST_HEADER_BYTES, UnpackError, unpack
 from tests.unit.providers.agent.machine import drained
+from trainplan.providers.agent.archives import MOST_HEADER_BYTES, UnpackError, unpack
 
 LARGE = 32 * 1024 * 1024
 

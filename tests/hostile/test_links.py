@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent.checkpoints import Checkpoints
-from providers.agent.downloads import fetch
-from providers.agent.plain_file import NotPlainError, open_plain, plain_folder, written_whole
-from providers.agent.spec import File
 from tests.unit.providers.agent.machine import FakeClock, MemoryStore, Rented, drained
+from trainplan.providers.agent.checkpoints import Checkpoints
+from trainplan.providers.agent.downloads import fetch
+from trainplan.providers.agent.plain_file import NotPlainError, open_plain, plain_folder, written_whole
+from trainplan.providers.agent.spec import File
 
 WEIGHTS = b"weights of step 9"
 SHARD = b"a shard of the data"

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.run import Run
-from planner.web.access import Access
-from planner.web.board import Home
-from planner.web.server import _MOST_CONNECTIONS
 from tests.doubles.clock import FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import stubborn
 from tests.unit.planner.report.test_html import HOSTILE, Reader
 from tests.unit.planner.web.visitor import Typed, Visitor, serving
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.run import Run
+from trainplan.planner.web.access import Access
+from trainplan.planner.web.board import Home
+from trainplan.planner.web.server import _MOST_CONNECTIONS
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.fixture
 def run(desk: Desk) -> Run:
     """One that goes on."""
-    from planner.runs.execution.executor import Detached
+    from trainplan.planner.runs.execution.executor import Detached
 
     desk.scripts(stubborn)
     planned = desk.planned()

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import TrainingFailedError
-from planner.runs.execution.collect import collect
-from providers.errors import MachineError
-from providers.local import inside
-from providers.local.store import FolderStore
+from trainplan.planner.errors import TrainingFailedError
+from trainplan.planner.runs.execution.collect import collect
+from trainplan.providers.errors import MachineError
+from trainplan.providers.local import inside
+from trainplan.providers.local.store import FolderStore
 
 SECRET = b"a key of the person's"
 

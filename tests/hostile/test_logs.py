@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from planner.cli.commands import logs
 from tests.doubles.fake_machine import FakeStore
+from trainplan.planner.cli.commands import logs
 
 
 class Endless(FakeStore):

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.planning.own_networks import Reading, with_network
-from workloads.job import TrainingJob
-from workloads.network_reader.confinement import Limits
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.own_networks import Reading, with_network
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.network_reader.confinement import Limits
 
 FRAMEWORK = next((name for name in ("jax", "tensorflow", "torch") if importlib.util.find_spec(name)), None)
 """The first starts soonest."""

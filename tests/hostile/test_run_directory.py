@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.runs.directory.progress import ProgressReader
-from planner.runs.directory.run_directory import Watcher
-from planner.runs.events import Event, Message
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Run
-from providers.base import InstanceState
 from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
@@ -22,6 +16,12 @@ from tests.doubles.fake_provider import FakeProvider, TimedProvider
 from tests.hostile.run_directory import BAD_LINES, EVIL, evil_lines, make_hostile
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.runs.directory.progress import ProgressReader
+from trainplan.planner.runs.directory.run_directory import Watcher
+from trainplan.planner.runs.events import Event, Message
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Run
+from trainplan.providers.base import InstanceState
 
 
 def hostile(machine: FakeMachine) -> Iterator[Sighting]:

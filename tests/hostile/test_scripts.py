@@ -107,7 +107,15 @@ def capped(seconds: float = 4) -> tuple[str, str]:
 def test_a_script_that_forks_without_end_is_ended_with_all_of_it(tmp_path: Path) -> None:
     place = tmp_path / "run"
     (tmp_path / "bomb.py").write_text(FORKS)
-    words = [sys.executable, "-P", "-m", "workloads.trainer.keeper", "40", sys.executable, str(tmp_path / "bomb.py")]
+    words = [
+        sys.executable,
+        "-P",
+        "-m",
+        "trainplan.workloads.trainer.keeper",
+        "40",
+        sys.executable,
+        str(tmp_path / "bomb.py"),
+    ]
     with subprocess.Popen(words, env=environment(place), stdin=subprocess.PIPE) as keeper:
         assert keeper.wait(timeout=60) == 98
     assert left(place) == []

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from providers.agent.requests import Access
-from providers.agent.vault import SecretError, is_reference, resolve
-from providers.cloud.secrets import references
-from providers.errors import BadRequestError
 from tests.builders import a_job
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.vault import SecretError, is_reference, resolve
+from trainplan.providers.cloud.secrets import references
+from trainplan.providers.errors import BadRequestError
 
 NOON = 1_700_000_000.0
 ACCOUNT = "123456789012"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.proposal.consent import foreign_parts
-from providers.agent.web import WebError, download
 from tests.builders import a_job
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
-from workloads.addresses import shown_address
+from trainplan.planner.runs.proposal.consent import foreign_parts
+from trainplan.providers.agent.web import WebError, download
+from trainplan.workloads.addresses import shown_address
 
 SECRET = "hunter2"
 URL = f"https://me:{SECRET}@data.example/x.tar?X-Amz-Signature={SECRET}&sv=1#{SECRET}"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import StateError, TrainingFailedError
-from planner.runs.directory.run_keys import FILE, RunKeys
-from planner.runs.events import Message
-from planner.runs.receipt.receipt import Receipt
-from planner.runs.run import Outcome, Phase, Run
-from providers.agent.signatures import ATTEMPT, Vouching, attempt_path
-from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, SIGHTING_OF_END, FakeMachine, Sighting, ends_after, trains_well
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.providers.agent.machine import Rented
+from trainplan.planner.errors import StateError, TrainingFailedError
+from trainplan.planner.runs.directory.run_keys import FILE, RunKeys
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.receipt.receipt import Receipt
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.agent.signatures import ATTEMPT, Vouching, attempt_path
+from trainplan.providers.base import EndKind
 
 RECORD, MANIFEST, PROGRESS = "attempts/1/vouched.json", "output/manifest.json", "attempts/1/progress.jsonl"
 OTHER_KEY = "2" * 64
@@ -215,8 +215,8 @@ def test_an_agent_without_a_key_writes_no_record(tmp_path: Path) -> None:
 
 def test_a_checkpoint_that_leaves_this_computer_is_vouched_for_on_the_way(desk: Desk) -> None:
     """A rented machine takes no other, and on this computer no agent vouches for anything."""
-    from planner.runs.execution.checkpoint_transfer import carry
     from tests.doubles.fake_machine import FakeStore
+    from trainplan.planner.runs.execution.checkpoint_transfer import carry
 
     here, there, steps = FakeStore(), FakeStore(), list[int]()
     here.files = {"checkpoints/step-00000003/weights": b"w", "checkpoints/step-00000003/complete.json": b"{}"}

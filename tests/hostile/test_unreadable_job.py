@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import StateError
-from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase
-from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import SIGHTING_OF_END, FakeMachine, Sighting, trains_well
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.errors import StateError
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import EndKind
 
 BAD_JOBS = ("{", "null", "[]", "", "[" * 10_000, '{"name": "\x1b]0;x\x07"}')
 

@@ -25,7 +25,7 @@ checkpoint_every: 1s
 FIRST_SECONDS = 8
 """Of the first session, before the ten minutes that are left free; each later one has twice as many: the first ends
 early on any machine, and one of them ends late enough on a slow one."""
-SCRIPT = "import sys; from pathlib import Path; from workloads.sessions.kaggle import train; "
+SCRIPT = "import sys; from pathlib import Path; from trainplan.workloads.sessions.kaggle import train; "
 SCRIPT += "sys.exit(train(Path(sys.argv[1]), Path(sys.argv[2])))"
 MOST_SESSIONS = 7
 

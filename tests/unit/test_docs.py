@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.app import COMMANDS
 from tests.conftest import ROOT
+from trainplan.planner.cli.app import COMMANDS
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 """Also finds links over two lines: `[^]]` takes a line end."""

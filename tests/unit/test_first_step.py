@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from providers.cloud.images import table
+from trainplan.providers.cloud.images import table
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.app import COMMANDS
-from providers.registry import FACTORIES, PROVEN_CLOUDS
-from providers.stores.registry import FACTORIES as STORES
 from tests.conftest import ROOT
+from trainplan.planner.cli.app import COMMANDS
+from trainplan.providers.registry import FACTORIES, PROVEN_CLOUDS
+from trainplan.providers.stores.registry import FACTORIES as STORES
 
 PACKAGES = ("workloads", "pricing", "providers", "planner")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MOST_LINES = 600
-MOST_LINES_OF_ONE_FILE = {"workloads.reporting.trainplan_run": 700}
+MOST_LINES_OF_ONE_FILE = {"trainplan.workloads.reporting.trainplan_run": 700}
 """Scripts copy it: it is one file, and cannot be divided by its subjects."""
 TEST_MODULES = sorted((ROOT / "tests").rglob("*.py"))
 MOST_TEST_LINES = 700
@@ -37,7 +37,7 @@ def dotted(path: Path) -> str:
 
 # The trainer runs in the container, where its framework is; `data` of the agent has programs of the machine's own.
 # The check of imports below leaves both out.
-NOT_IMPORTED = ("workloads.trainer", "providers.agent.data")
+NOT_IMPORTED = ("trainplan.workloads.trainer", "trainplan.providers.agent.data")
 IMPORTABLE = [name for name in map(dotted, MODULES) if not name.startswith(NOT_IMPORTED)]
 
 
@@ -145,7 +145,7 @@ NAMES_PROVIDERS = {
 
 
 def test_the_planner_treats_no_provider_by_its_name() -> None:
-    """`providers.registry` tells what a provider is (`is_here`, `is_simulated`, CLOUDS)."""
+    """`trainplan.providers.registry` tells what a provider is (`is_here`, `is_simulated`, CLOUDS)."""
     named = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "planner").rglob("*.py")
@@ -262,7 +262,7 @@ def test_the_import_rules_name_every_vendor_and_every_room() -> None:
     rooms = {f"planner.{name}" for name in folders_in(ROOT / "planner")}
     layers = by_name["Rooms of the planner import downwards only"]["layers"]
     assert {name.strip() for layer in layers for name in layer.split("|")} == rooms
-    assert rooms - {"planner.cli"} <= set(by_name["typer and rich stay at the edge"]["source_modules"])
+    assert rooms - {"trainplan.planner.cli"} <= set(by_name["typer and rich stay at the edge"]["source_modules"])
 
 
 AT_THE_ROOT = {

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from planner.cli.app import COMMANDS, whole_app
-from planner.errors import ExitCode
 from scripts.man_page import MEANINGS, main, man_page
 from tests.conftest import ROOT
+from trainplan.planner.cli.app import COMMANDS, whole_app
+from trainplan.planner.errors import ExitCode
 
 HARMLESS = "missing date"
 """A date would be that of the build, and two builds of one commit would differ."""

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
-from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.table_text import UNFILLED, TableError, table_rows
-from providers import registry
-from providers.base import Provider
-from providers.errors import BadRequestError
 from scripts.new_provider.__main__ import PRICES, main
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog
+from trainplan.pricing.table_text import UNFILLED, TableError, table_rows
+from trainplan.providers import registry
+from trainplan.providers.base import Provider
+from trainplan.providers.errors import BadRequestError
 
 ROWS = {
     "offers/acme.csv": "any,acme-1,,1.5,2026-11-01,,acme-list,,,,,,,,\n",
@@ -133,7 +133,7 @@ def _used(provider: Any, name: str) -> object:
 
 
 def _settings(home: Path, **options: str) -> Any:
-    from providers.base import ProviderSettings
     from tests.doubles.clock import NOON
+    from trainplan.providers.base import ProviderSettings
 
     return ProviderSettings(home=home, options=options, environment={}, now=lambda: NOON)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.app import COMMANDS
 from scripts.site import check, reference
 from scripts.site.navigation import DOCS, INDEX, parts
 from scripts.site.source import OUTSIDE, linked, write
 from tests.conftest import ROOT
+from trainplan.planner.cli.app import COMMANDS
 
 
 def test_every_page_is_in_the_list_of_pages_once() -> None:

@@ -7,14 +7,19 @@ from importlib import import_module
 
 import pytest
 
-from pricing.compile import TEXT_DIR
-from pricing.sources import READERS
-from providers.agent.notices import ASKS
-from providers.agent.registries import REGISTRIES
-from providers.agent.spec import SCHEMES as MACHINE_SCHEMES
-from providers.cloud.images import table as table_of_images
-from providers.cloud.secrets import FORMS_HINT
-from providers.registry import (
+from tests.conftest import ROOT
+from tests.contract.levels import Level, providers_at
+from tests.faults.clouds import NAMES, REAL, ROWS
+from tests.faults.planted import defects_of
+from tests.unit.test_house import SHARED, folders_in
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.sources import READERS
+from trainplan.providers.agent.notices import ASKS
+from trainplan.providers.agent.registries import REGISTRIES
+from trainplan.providers.agent.spec import SCHEMES as MACHINE_SCHEMES
+from trainplan.providers.cloud.images import table as table_of_images
+from trainplan.providers.cloud.secrets import FORMS_HINT
+from trainplan.providers.registry import (
     CLOUDS,
     CLUSTER,
     PROVEN_CLOUDS,
@@ -22,11 +27,6 @@ from providers.registry import (
     VENDORS,
     Vendor,
 )
-from tests.conftest import ROOT
-from tests.contract.levels import Level, providers_at
-from tests.faults.clouds import NAMES, REAL, ROWS
-from tests.faults.planted import defects_of
-from tests.unit.test_house import SHARED, folders_in
 
 FOLDERS = folders_in(ROOT / "providers") - SHARED
 

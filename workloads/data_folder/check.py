@@ -8,19 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.data_folder.decode import ImageError, Look, looked_at
-from workloads.data_folder.duplicates import MOST_COMPARED, Contents, count_duplicates, digest_of
-from workloads.data_folder.entries import Tally, files_below
-from workloads.data_folder.layout import read_layout, refuse_no_folder
-from workloads.data_folder.npz import check_pixels
-from workloads.data_folder.parquet import ParquetLayout, rows_of
-from workloads.data_folder.problems import class_problems, class_warnings
-from workloads.data_folder.published import PublishedSet
-from workloads.data_folder.report import ClassCount, Report, Sizes
-from workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
-from workloads.data_folder.taken import Taken
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
+from trainplan.workloads.data_folder.decode import ImageError, Look, looked_at
+from trainplan.workloads.data_folder.duplicates import MOST_COMPARED, Contents, count_duplicates, digest_of
+from trainplan.workloads.data_folder.entries import Tally, files_below
+from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
+from trainplan.workloads.data_folder.npz import check_pixels
+from trainplan.workloads.data_folder.parquet import ParquetLayout, rows_of
+from trainplan.workloads.data_folder.problems import class_problems, class_warnings
+from trainplan.workloads.data_folder.published import PublishedSet
+from trainplan.workloads.data_folder.report import ClassCount, Report, Sizes
+from trainplan.workloads.data_folder.samples import Sample, Unreadable, of_images, of_published, of_records
+from trainplan.workloads.data_folder.taken import Taken
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
 
 PARQUET = "Parquet, an image and a label in each row"
 _MOST_NAMED = 20

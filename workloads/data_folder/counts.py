@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.data_folder.layout import read_layout, refuse_no_folder
-from workloads.data_folder.parquet import ParquetLayout, rows_of
-from workloads.data_folder.published import PublishedSet
-from workloads.data_folder.records import count_records
-from workloads.data_folder.samples import Sample, Unreadable, of_records
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import DataFolderError, ImageLayout
+from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
+from trainplan.workloads.data_folder.parquet import ParquetLayout, rows_of
+from trainplan.workloads.data_folder.published import PublishedSet
+from trainplan.workloads.data_folder.records import count_records
+from trainplan.workloads.data_folder.samples import Sample, Unreadable, of_records
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.data_folder.values import DataFolderError, ImageLayout
 
 _MOST_FILES = 50_000
 _MOST_BYTES = 2_000_000_000

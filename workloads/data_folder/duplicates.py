@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from workloads.data_folder.samples import Sample
+    from trainplan.workloads.data_folder.samples import Sample
 
 MOST_COMPARED = 50_000
 """Images that are compared where not all are read anyway: seconds of work."""

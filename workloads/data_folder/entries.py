@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from workloads.data_folder.values import LeftOut
+from trainplan.workloads.data_folder.values import LeftOut
 
 HIDDEN = "hidden, or made by the computer itself"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"

@@ -6,16 +6,16 @@ import os
 import unicodedata
 from pathlib import Path
 
-from workloads.data_folder.entries import Tally, files_below, files_in, folders_in
-from workloads.data_folder.hold_out import chosen_by_name, rank
-from workloads.data_folder.nothing import nothing_text
-from workloads.data_folder.npz import npz_set
-from workloads.data_folder.parquet import ParquetLayout, is_parquet, parquet_layout
-from workloads.data_folder.published import PublishedSet, published_set
-from workloads.data_folder.shards import record_layout
-from workloads.data_folder.unwrapped import holds_images, unwrapped
-from workloads.data_folder.uses import NamedUse, Use, named_use
-from workloads.data_folder.values import IMAGE_SUFFIXES, DataFolderError, ImageLayout, RecordLayout
+from trainplan.workloads.data_folder.entries import Tally, files_below, files_in, folders_in
+from trainplan.workloads.data_folder.hold_out import chosen_by_name, rank
+from trainplan.workloads.data_folder.nothing import nothing_text
+from trainplan.workloads.data_folder.npz import npz_set
+from trainplan.workloads.data_folder.parquet import ParquetLayout, is_parquet, parquet_layout
+from trainplan.workloads.data_folder.published import PublishedSet, published_set
+from trainplan.workloads.data_folder.shards import record_layout
+from trainplan.workloads.data_folder.unwrapped import holds_images, unwrapped
+from trainplan.workloads.data_folder.uses import NamedUse, Use, named_use
+from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES, DataFolderError, ImageLayout, RecordLayout
 
 _Classes = dict[str, list["Path"]]
 """The folders of each class, by its name in composed Unicode (NFC): macOS writes names in decomposed form."""

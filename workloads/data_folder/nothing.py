@@ -6,8 +6,8 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from workloads.data_folder.entries import is_hidden
-from workloads.data_folder.values import IMAGE_SUFFIXES
+from trainplan.workloads.data_folder.entries import is_hidden
+from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
 
 READ = (
     "read are images in a sub-folder for each class, TFRecords, Parquet with an image and a label in each row, .npz "

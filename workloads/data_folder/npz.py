@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from workloads.data_folder.duplicates import digest_of
-from workloads.data_folder.hold_out import chosen_by_content, rank
-from workloads.data_folder.published import DAMAGE, Part, PublishedSet
-from workloads.data_folder.uses import Use, named_use
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.duplicates import digest_of
+from trainplan.workloads.data_folder.hold_out import chosen_by_content, rank
+from trainplan.workloads.data_folder.published import DAMAGE, Part, PublishedSet
+from trainplan.workloads.data_folder.uses import Use, named_use
+from trainplan.workloads.data_folder.values import DataFolderError
 
 _CODES = {
     "|b1": "?", "|u1": "B", "|i1": "b", "<u2": "H", "<i2": "h", "<u4": "I", "<i4": "i", "<u8": "Q", "<i8": "q",

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workloads.data_folder.duplicates import digest_of
-from workloads.data_folder.entries import Tally, is_hidden
-from workloads.data_folder.hold_out import chosen_by_content, rank
-from workloads.data_folder.nothing import READ
-from workloads.data_folder.samples import Sample
-from workloads.data_folder.shards import SplitFiles, refuse_no_training_files, split_files
-from workloads.data_folder.values import DataFolderError, LeftOut
+from trainplan.workloads.data_folder.duplicates import digest_of
+from trainplan.workloads.data_folder.entries import Tally, is_hidden
+from trainplan.workloads.data_folder.hold_out import chosen_by_content, rank
+from trainplan.workloads.data_folder.nothing import READ
+from trainplan.workloads.data_folder.samples import Sample
+from trainplan.workloads.data_folder.shards import SplitFiles, refuse_no_training_files, split_files
+from trainplan.workloads.data_folder.values import DataFolderError, LeftOut
 
 _IMAGE_NAMES = ("image", "img", "images", "picture", "photo", "jpg", "png")
 _LABEL_NAMES = ("label", "labels", "class", "classes", "target", "category", "fine_label", "label_name", "y")

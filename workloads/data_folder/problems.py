@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.data_folder.duplicates import MOST_SHARE, Duplicates
-from workloads.data_folder.values import LeftOut, loose_text, wrong_count_text
+from trainplan.workloads.data_folder.duplicates import MOST_SHARE, Duplicates
+from trainplan.workloads.data_folder.values import LeftOut, loose_text, wrong_count_text
 
 if TYPE_CHECKING:
-    from workloads.data_folder.report import ClassCount, Report
-    from workloads.job import TrainingJob
+    from trainplan.workloads.data_folder.report import ClassCount, Report
+    from trainplan.workloads.job import TrainingJob
 
 
 class Found(NamedTuple):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.values import DataFolderError
 
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 DAMAGE = (OSError, EOFError, ValueError, KeyError, IndexError, pickle.UnpicklingError, tarfile.TarError, zlib.error,

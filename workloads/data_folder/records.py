@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from workloads.data_folder.crc32c import masked_crc32c
-from workloads.data_folder.hold_out import chosen_by_content, rank
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.crc32c import masked_crc32c
+from trainplan.workloads.data_folder.hold_out import chosen_by_content, rank
+from trainplan.workloads.data_folder.values import DataFolderError
 
 _HEADER = struct.Struct("<QI")
 """Length of the data, and a checksum of the length; the data and its checksum follow."""

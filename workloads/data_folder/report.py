@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workloads.data_folder.duplicates import Duplicates
-from workloads.data_folder.samples import Sample, Unreadable
-from workloads.data_folder.values import LeftOut
+from trainplan.workloads.data_folder.duplicates import Duplicates
+from trainplan.workloads.data_folder.samples import Sample, Unreadable
+from trainplan.workloads.data_folder.values import LeftOut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

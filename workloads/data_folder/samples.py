@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from workloads.data_folder.records import KEYS, RecordEntry, bytes_of, held_out_of, keys_of, read_records
-from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
+from trainplan.workloads.data_folder.records import KEYS, RecordEntry, bytes_of, held_out_of, keys_of, read_records
+from trainplan.workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
 
 if TYPE_CHECKING:
-    from workloads.data_folder.published import Part, PublishedSet
+    from trainplan.workloads.data_folder.published import Part, PublishedSet
 
 
 class Sample(NamedTuple):

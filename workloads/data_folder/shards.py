@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.data_folder.entries import Tally, files_below
-from workloads.data_folder.uses import Use, named_use
-from workloads.data_folder.values import DataFolderError, RecordLayout
+from trainplan.workloads.data_folder.entries import Tally, files_below
+from trainplan.workloads.data_folder.uses import Use, named_use
+from trainplan.workloads.data_folder.values import DataFolderError, RecordLayout
 
 _LABEL_NAMES = "label.labels.txt"
 """Beside its files TensorFlow Datasets writes the names of the feature `label`, one a line."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.data_folder.check import spread
-from workloads.data_folder.decode import ImageError, square
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.check import spread
+from trainplan.workloads.data_folder.decode import ImageError, square
+from trainplan.workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
-    from workloads.data_folder.report import Report
-    from workloads.data_folder.samples import Sample
+    from trainplan.workloads.data_folder.report import Report
+    from trainplan.workloads.data_folder.samples import Sample
 
 MOST_CLASSES = 24
 COLUMNS = 8

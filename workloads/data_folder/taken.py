@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workloads.data_folder.decode import Look
+    from trainplan.workloads.data_folder.decode import Look
 
 _USUAL_RATIO = 1.5
 """Of the sides of a photograph (36 x 24 mm). Of longer images more than a third lies beside the central square."""

@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
-from workloads.data_folder.entries import is_hidden
-from workloads.data_folder.values import IMAGE_SUFFIXES
+from trainplan.workloads.data_folder.entries import is_hidden
+from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
 
 _ABOUT_SUFFIXES = (".txt", ".md", ".rst", ".html", ".pdf")
 _ABOUT_NAMES = ("readme", "license", "licence", "citation", "changelog")

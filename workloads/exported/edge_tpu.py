@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from workloads.exported.record import EdgeTpu, Operation
+from trainplan.workloads.exported.record import EdgeTpu, Operation
 
 COMPILER = "edgetpu_compiler 16.0.384591198"
 _TABLE = Path(__file__).parent / "data" / "edge_tpu.csv"

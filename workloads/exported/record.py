@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from workloads.terms import ExportFormat
-from workloads.values import Value
+from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.values import Value
 
 RECORD = "export.json"
 FILES = {

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.network_reader.confinement import (
+from trainplan.workloads.network_reader.confinement import (
     Limits,
     adopt_orphans,
     children,
@@ -100,16 +100,16 @@ def _child(question: dict[str, Any], limits: Limits, folder: Path, writing: int)
 
 def _answer(question: dict[str, Any], limits: Limits, folder: Path, begin: Callable[[], object]) -> dict[str, Any]:
     """The graph, or why there is none, in words."""
-    from workloads.network_reader.errors import UnreadableError
+    from trainplan.workloads.network_reader.errors import UnreadableError
 
     write_only_in(folder)
     limit(limits)
     try:
         if question["kind"] == "onnx":
-            from workloads.network_reader.onnx_graph import read_onnx
+            from trainplan.workloads.network_reader.onnx_graph import read_onnx
 
             return read_onnx(question, begin)
-        from workloads.network_reader.keras_graph import read_keras
+        from trainplan.workloads.network_reader.keras_graph import read_keras
 
         return read_keras(question, begin, lambda: guard(folder))
     except UnreadableError as error:

@@ -9,15 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.graph import GraphError, Kind, Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.graph_file import graph_json
-from workloads.network_reader.confinement import ForbiddenError
-from workloads.network_reader.errors import UnreadableError
-from workloads.network_reader.keras_layers import add_operation
-from workloads.network_reader.keras_trace import Step, Trace
-from workloads.own_network import OwnFileError, call_builder
-from workloads.terms import Framework
+from trainplan.workloads.graph import GraphError, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.graph_file import graph_json
+from trainplan.workloads.network_reader.confinement import ForbiddenError
+from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.keras_layers import add_operation
+from trainplan.workloads.network_reader.keras_trace import Step, Trace
+from trainplan.workloads.own_network import OwnFileError, call_builder
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable

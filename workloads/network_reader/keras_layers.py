@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from workloads.graph import Graph, Kind, Shape
-from workloads.graph_builder import Window
-from workloads.network_reader.errors import UnreadableError
-from workloads.network_reader.keras_trace import Step, weights_of
+from trainplan.workloads.graph import Graph, Kind, Shape
+from trainplan.workloads.graph_builder import Window
+from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.keras_trace import Step, weights_of
 
 if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
+    from trainplan.workloads.graph_builder import GraphBuilder
 
 _ACTIVATIONS = {"silu": "swish", "hard_silu": "hard_swish", "relu": "relu"}
 """Names of Keras for what this project's graphs call otherwise."""

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from workloads.graph import Graph, GraphError, Kind, Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.graph_file import graph_json
-from workloads.graph_shapes import MAX_OPERATORS
-from workloads.network_reader.errors import UnreadableError
-from workloads.network_reader.onnx_nodes import Node, Values, add_node
+from trainplan.workloads.graph import Graph, GraphError, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.graph_file import graph_json
+from trainplan.workloads.graph_shapes import MAX_OPERATORS
+from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.onnx_nodes import Node, Values, add_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

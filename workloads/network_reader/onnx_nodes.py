@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from workloads.graph import GraphError, Kind, Shape
-from workloads.graph_builder import Window
-from workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.graph import GraphError, Kind, Shape
+from trainplan.workloads.graph_builder import Window
+from trainplan.workloads.network_reader.errors import UnreadableError
 
 if TYPE_CHECKING:
-    from workloads.graph_builder import GraphBuilder
+    from trainplan.workloads.graph_builder import GraphBuilder
 
 _ACTIVATIONS = {
     "Relu": "relu", "LeakyRelu": "leaky_relu", "Sigmoid": "sigmoid", "Tanh": "tanh", "HardSigmoid": "hard_sigmoid",

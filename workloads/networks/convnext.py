@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.graph import Kind
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph import Kind
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 _STAGES = ((3, 96), (3, 192), (9, 384), (3, 768))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from workloads.graph import ImageTooSmallError
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.networks.parts import conv_relu
+from trainplan.workloads.graph import ImageTooSmallError
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.networks.parts import conv_relu
 
 _FIELD = 32
 _POOL = Window(3, 2, "valid")

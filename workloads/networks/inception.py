@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.graph_builder import GraphBuilder, Size, Window
-from workloads.networks.parts import pooled_classes
+from trainplan.workloads.graph_builder import GraphBuilder, Size, Window
+from trainplan.workloads.networks.parts import pooled_classes
 
 _DOWN = Window(3, 2, "valid")
 _AVERAGE = Window(3)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from workloads.graph import Kind
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.networks.parts import conv_norm, depthwise_norm, pooled_classes, rounded, squeeze_excite
+from trainplan.workloads.graph import Kind
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.networks.parts import conv_norm, depthwise_norm, pooled_classes, rounded, squeeze_excite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 
 def conv_norm(

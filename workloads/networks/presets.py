@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from workloads.graph import Graph, Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.networks import convnext, densenet, early, inception, mobile, resnet
-from workloads.terms import Preset
+from trainplan.workloads.graph import Graph, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.networks import convnext, densenet, early, inception, mobile, resnet
+from trainplan.workloads.terms import Preset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

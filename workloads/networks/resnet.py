@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.networks.parts import DOWN, conv_norm, pooled_classes
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.networks.parts import DOWN, conv_norm, pooled_classes
 
 Stages = tuple[int, int, int, int]
 _KERAS_EPSILON = 1.001e-5

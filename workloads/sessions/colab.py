@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from workloads.sessions import kept
-from workloads.sessions.session import DEADLINE, Place, SessionError, read_plan, records_of, write_result
-from workloads.sessions.session import train as train_session
-from workloads.sessions.telling import say
+from trainplan.workloads.sessions import kept
+from trainplan.workloads.sessions.session import DEADLINE, Place, SessionError, read_plan, records_of, write_result
+from trainplan.workloads.sessions.session import train as train_session
+from trainplan.workloads.sessions.telling import say
 
 _DISK = Path("/content")
 _GB = 1e9

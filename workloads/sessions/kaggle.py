@@ -5,9 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from workloads.sessions.session import DEADLINE, DONE, FAILED, PLAN, Place, SessionError
-from workloads.sessions.session import train as train_session
-from workloads.sessions.telling import say
+from trainplan.workloads.sessions.session import DEADLINE, DONE, FAILED, PLAN, Place, SessionError
+from trainplan.workloads.sessions.session import train as train_session
+from trainplan.workloads.sessions.telling import say
 
 INPUT, WORKING = Path("/kaggle/input"), Path("/kaggle/working")
 

@@ -20,10 +20,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from workloads.sessions import kept
-from workloads.sessions.needed import STOP_BEFORE_SECONDS
-from workloads.sessions.records import HISTORY, Progress, instant, records, write_history, write_record
-from workloads.sessions.telling import ended_text, progress_text, say, tell_progress
+from trainplan.workloads.sessions import kept
+from trainplan.workloads.sessions.needed import STOP_BEFORE_SECONDS
+from trainplan.workloads.sessions.records import HISTORY, Progress, instant, records, write_history, write_record
+from trainplan.workloads.sessions.telling import ended_text, progress_text, say, tell_progress
 
 PLAN, JOB = "sessions.json", "job.json"
 POLL_SECONDS = 1.0
@@ -256,7 +256,7 @@ def _started(session: _Session, data: Path, lock: int) -> subprocess.Popen[bytes
         sys.executable,
         "-P",
         "-m",
-        "workloads.trainer",
+        "trainplan.workloads.trainer",
         "--job",
         str(place.folder / JOB),
         "--run-dir",

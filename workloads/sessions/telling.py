@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.sessions.needed import SessionRules, further_sessions
+from trainplan.workloads.sessions.needed import SessionRules, further_sessions
 
 if TYPE_CHECKING:
-    from workloads.sessions.records import Progress
+    from trainplan.workloads.sessions.records import Progress
 
 _WIDTH = 118
 

@@ -14,9 +14,9 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from workloads.job import TrainingJob, job_from_json
-from workloads.steady import anchored
-from workloads.trainer.errors import (
+from trainplan.workloads.job import TrainingJob, job_from_json
+from trainplan.workloads.steady import anchored
+from trainplan.workloads.trainer.errors import (
     EXIT_DIVERGED,
     EXIT_DONE,
     EXIT_FAILED,
@@ -26,14 +26,14 @@ from workloads.trainer.errors import (
     TrainerError,
     TrainingStopped,
 )
-from workloads.trainer.loop import train
-from workloads.trainer.own_script import run_script
-from workloads.trainer.prepare import Setting
-from workloads.trainer.process_group import ProcessGroup, process_group
-from workloads.trainer.progress import Clock, Progress, State, complain
-from workloads.trainer.sweep import train_sweep
-from workloads.trainer.tries import RATE_ONLY, TRY_KINDS, end_with, is_out_of_memory, train_tries
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.trainer.loop import train
+from trainplan.workloads.trainer.own_script import run_script
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.process_group import ProcessGroup, process_group
+from trainplan.workloads.trainer.progress import Clock, Progress, State, complain
+from trainplan.workloads.trainer.sweep import train_sweep
+from trainplan.workloads.trainer.tries import RATE_ONLY, TRY_KINDS, end_with, is_out_of_memory, train_tries
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 # As TensorFlow 2.21, PyTorch 2.13 (gloo) and JAX 0.10.2 (gloo) say it when a process is killed.
 _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connection reset by peer")
@@ -66,7 +66,9 @@ def _own_folder(attempt: Path, group: ProcessGroup) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="workloads.trainer", description="Train one job.", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="trainplan.workloads.trainer", description="Train one job.", allow_abbrev=False
+    )
     parser.add_argument("--job", type=Path, required=True, help="the job as JSON")
     parser.add_argument("--run-dir", type=Path, required=True, help="everything is written below it")
     parser.add_argument("--attempt", type=int, required=True, help="which attempt at the run this is, from 1")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
-from workloads.job import Framework
-from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
-from workloads.trainer.workers import over_tensorflow
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from trainplan.workloads.trainer.workers import over_tensorflow
 
 if TYPE_CHECKING:
-    from workloads.trainer.backend import Toolkit
-    from workloads.trainer.devices import Devices
-    from workloads.trainer.process_group import ProcessGroup
+    from trainplan.workloads.trainer.backend import Toolkit
+    from trainplan.workloads.trainer.devices import Devices
+    from trainplan.workloads.trainer.process_group import ProcessGroup
 
 _ASK_EVERY_SECONDS = 1.0
 _MOST_STEPS = 10_000

@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.trainer.seeds import derived_seed
 
 if TYPE_CHECKING:
-    from workloads.recipe import AugmentSpec
+    from trainplan.workloads.recipe import AugmentSpec
 
 # Aspect ratios of a random crop, as usual since Szegedy et al., arXiv:1409.4842.
 _ASPECTS = (3 / 4, 4 / 3)

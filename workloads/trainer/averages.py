@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workloads.trainer.optimizer import plain_optimizer
+from trainplan.workloads.trainer.optimizer import plain_optimizer
 
 
 class Averages:

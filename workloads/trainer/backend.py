@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from workloads.job import Framework, Precision
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.job import Framework, Precision
+from trainplan.workloads.trainer.errors import BadInputError
 
 # Keras 3 came with TensorFlow 2.16; before, the Keras that fits a TensorFlow is the one inside it.
 _FIRST_TENSORFLOW_WITH_KERAS_3 = (2, 16)

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from workloads.trainer.errors import BadInputError, TrainerError
-from workloads.trainer.progress import write_atomically
-from workloads.values import Value
+from trainplan.workloads.trainer.errors import BadInputError, TrainerError
+from trainplan.workloads.trainer.progress import write_atomically
+from trainplan.workloads.values import Value
 
 MOST_CHECKPOINTS = 2  # if the newest is damaged, training continues from the one before
 _MARK = "complete.json"

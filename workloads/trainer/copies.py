@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import assert_never
 
-from workloads.data_folder.duplicates import digest_of
-from workloads.data_folder.records import bytes_of, read_records
-from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, Split
+from trainplan.workloads.data_folder.duplicates import digest_of
+from trainplan.workloads.data_folder.records import bytes_of, read_records
+from trainplan.workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, Split
 
 _Item = tuple[object, "Callable[[], bytes]"]
 """What equal images have in common and can be had without reading them, and how to read one."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workloads.data_folder.records import damaged_record
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import Images, RecordImages
+from trainplan.workloads.data_folder.records import damaged_record
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.images import Images, RecordImages
 
 # What tf.data raises of a record whose checksum does not fit, and where there are fewer records than were said.
 _OFFSET = re.compile(r"(?:corrupted|truncated) record at (\d+)")

@@ -7,14 +7,14 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from workloads.addresses import shown_address
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.datasets import DATASETS
-from workloads.job import DataName, TrainingJob
-from workloads.trainer.downloads import fetched
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import ArrayImages, Images, Pixels, Split, in_memory
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.datasets import DATASETS
+from trainplan.workloads.job import DataName, TrainingJob
+from trainplan.workloads.trainer.downloads import fetched
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import ArrayImages, Images, Pixels, Split, in_memory
 
 HOLD_OUT_SEED = 0
 _DIGITS_HOLD_OUT = 360

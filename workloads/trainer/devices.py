@@ -10,11 +10,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
-from workloads.job import Framework
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.errors import BadInputError
 
 if TYPE_CHECKING:
-    from workloads.trainer.backend import Toolkit
+    from trainplan.workloads.trainer.backend import Toolkit
 
 
 class DeviceKind(StrEnum):

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.data_folder.published import DAMAGE, set_in_files
-from workloads.job import DataName
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import published_split
+from trainplan.workloads.data_folder.published import DAMAGE, set_in_files
+from trainplan.workloads.job import DataName
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.folders import published_split
 
 if TYPE_CHECKING:
-    from workloads.trainer.images import Split
+    from trainplan.workloads.trainer.images import Split
 
 _ANSWER_SECONDS = 60
 

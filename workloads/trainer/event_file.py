@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from workloads.trainer.history import Epoch
+    from trainplan.workloads.trainer.history import Epoch
 
 EVENT_FILE = "events.out.tfevents.trainplan"
 """TensorBoard reads every file with `tfevents` in its name."""

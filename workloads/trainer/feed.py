@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels, pixels_of_file
-from workloads.trainer.process_group import ALONE, ProcessGroup
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.images import ArrayImages, FileImages, Images, Labels, Pixels, pixels_of_file
+from trainplan.workloads.trainer.process_group import ALONE, ProcessGroup
 
 Batch = tuple[Pixels, Labels]
 Order = npt.NDArray[np.int64]

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.data_folder.layout import read_layout
-from workloads.data_folder.npz import pixel_factor
-from workloads.data_folder.parquet import ParquetLayout
-from workloads.data_folder.published import Part, PublishedSet
-from workloads.data_folder.records import KEYS, Keys, count_records, held_out_of, keys_of, read_records
-from workloads.data_folder.shards import refuse_no_training_files
-from workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout, wrong_count_text
-from workloads.trainer.damage import label_text
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import FileImages, Images, RecordImages, Split, in_memory
+from trainplan.workloads.data_folder.layout import read_layout
+from trainplan.workloads.data_folder.npz import pixel_factor
+from trainplan.workloads.data_folder.parquet import ParquetLayout
+from trainplan.workloads.data_folder.published import Part, PublishedSet
+from trainplan.workloads.data_folder.records import KEYS, Keys, count_records, held_out_of, keys_of, read_records
+from trainplan.workloads.data_folder.shards import refuse_no_training_files
+from trainplan.workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout, wrong_count_text
+from trainplan.workloads.trainer.damage import label_text
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.images import FileImages, Images, RecordImages, Split, in_memory
 
 # Beside this each label is checked when it is trained on: that the first ones are told before the framework is loaded.
 _PROBED_FILES = 16
@@ -44,8 +44,8 @@ class FolderQuery:
 def open_folder(folder: Path, query: FolderQuery) -> Split:
     """A folder of images, TFRecords or a published set, with its hold-out.
 
-    Which files are which is told by workloads.data_folder. What is left out is in the split, with reasons. Names need
-    not be UTF-8.
+    Which files are which is told by trainplan.workloads.data_folder. What is left out is in the split, with reasons.
+    Names need not be UTF-8.
     Raises BadInputError where the folder holds neither, can be read in two ways, or is not what the job says.
     """
     try:

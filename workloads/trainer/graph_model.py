@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.graph import Graph, Kind, Operator
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.kit import Kit
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.graph import Graph, Kind, Operator
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.kit import Kit
+from trainplan.workloads.trainer.seeds import derived_seed
 
 _LAYER_SCALE = 1e-6
 """With which the factors of ConvNeXt's blocks begin (Liu et al., arXiv:2201.03545)."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from workloads.terms import Measure
-from workloads.values import Value
+from trainplan.workloads.terms import Measure
+from trainplan.workloads.values import Value
 
 if TYPE_CHECKING:
-    from workloads.recipe import ScheduleSpec, ValidationSpec
+    from trainplan.workloads.recipe import ScheduleSpec, ValidationSpec
 
 
 class Epoch(Value):

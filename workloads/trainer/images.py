@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.data_folder.decode import ImageError, square
-from workloads.data_folder.records import KEYS, Keys
-from workloads.data_folder.values import LeftOut
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.data_folder.decode import ImageError, square
+from trainplan.workloads.data_folder.records import KEYS, Keys
+from trainplan.workloads.data_folder.values import LeftOut
+from trainplan.workloads.trainer.errors import BadInputError
 
 Labels = npt.NDArray[np.int32]
 Pixels = npt.NDArray[np.uint8]

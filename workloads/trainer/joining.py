@@ -7,11 +7,11 @@ import signal
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from workloads.job import Framework
-from workloads.trainer.errors import BadInputError, TrainerError
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.errors import BadInputError, TrainerError
 
 if TYPE_CHECKING:
-    from workloads.trainer.process_group import ProcessGroup
+    from trainplan.workloads.trainer.process_group import ProcessGroup
 
 JOIN_SECONDS = 300
 """For the slowest node to begin: its image, its file system, its framework."""

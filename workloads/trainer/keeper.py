@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from workloads.trainer.descendants import adopt_orphans, descendants, end_all
+from trainplan.workloads.trainer.descendants import adopt_orphans, descendants, end_all
 
 ASK, END = b"t", b"k"
 TOO_MANY_EXIT = 98

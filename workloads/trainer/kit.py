@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.trainer.replicas import Replicas
-from workloads.trainer.torch_processes import TorchProcesses
+from trainplan.workloads.trainer.replicas import Replicas
+from trainplan.workloads.trainer.torch_processes import TorchProcesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,27 +8,41 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from workloads.hold_out import test_every
-from workloads.job import Framework, TrainingJob
-from workloads.trainer import tfdata
-from workloads.trainer.agreement import Agreement, broadcast
-from workloads.trainer.backend import tensorflow_for_data
-from workloads.trainer.copies import count_copies
-from workloads.trainer.damage import naming_damaged
-from workloads.trainer.devices import DeviceKind, peak_memory_bytes
-from workloads.trainer.errors import DeadlineReached, DivergedError, TrainerError, TrainingStopped, diverged
-from workloads.trainer.event_file import EVENT_FILE, event_file
-from workloads.trainer.feed import Schedule, even_hold_out_batch, hold_out_batch, hold_out_batches, training_batches
-from workloads.trainer.images import ArrayImages, Images
-from workloads.trainer.output import plain_model, write_output
-from workloads.trainer.pilot import pilot_figures
-from workloads.trainer.prepare import Ready, Setting, checkpoints, prepare, restore, state_arrays, stop_between
-from workloads.trainer.progress import State
-from workloads.trainer.report import report_files
-from workloads.trainer.rung_result import RungResult, write_result
-from workloads.trainer.tester import HoldOutResult, tested
-from workloads.trainer.usage import usage_lines
-from workloads.trainer.watch import StepsDone, TrainingWatch, epoch_of, hooked
+from trainplan.workloads.hold_out import test_every
+from trainplan.workloads.job import Framework, TrainingJob
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.agreement import Agreement, broadcast
+from trainplan.workloads.trainer.backend import tensorflow_for_data
+from trainplan.workloads.trainer.copies import count_copies
+from trainplan.workloads.trainer.damage import naming_damaged
+from trainplan.workloads.trainer.devices import DeviceKind, peak_memory_bytes
+from trainplan.workloads.trainer.errors import DeadlineReached, DivergedError, TrainerError, TrainingStopped, diverged
+from trainplan.workloads.trainer.event_file import EVENT_FILE, event_file
+from trainplan.workloads.trainer.feed import (
+    Schedule,
+    even_hold_out_batch,
+    hold_out_batch,
+    hold_out_batches,
+    training_batches,
+)
+from trainplan.workloads.trainer.images import ArrayImages, Images
+from trainplan.workloads.trainer.output import plain_model, write_output
+from trainplan.workloads.trainer.pilot import pilot_figures
+from trainplan.workloads.trainer.prepare import (
+    Ready,
+    Setting,
+    checkpoints,
+    prepare,
+    restore,
+    state_arrays,
+    stop_between,
+)
+from trainplan.workloads.trainer.progress import State
+from trainplan.workloads.trainer.report import report_files
+from trainplan.workloads.trainer.rung_result import RungResult, write_result
+from trainplan.workloads.trainer.tester import HoldOutResult, tested
+from trainplan.workloads.trainer.usage import usage_lines
+from trainplan.workloads.trainer.watch import StepsDone, TrainingWatch, epoch_of, hooked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
-from workloads.graph import Graph
-from workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
-from workloads.recipe import AugmentSpec
-from workloads.trainer.augment import augmented, changes_images, make_loss
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.graph_model import layers_of_graph
-from workloads.trainer.kit import Kit
-from workloads.trainer.own_model import OwnNetwork, own_layers, own_network
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.graph import Graph
+from trainplan.workloads.layers import Conv, Dense, Flatten, Layer, MaxPool, Net
+from trainplan.workloads.recipe import AugmentSpec
+from trainplan.workloads.trainer.augment import augmented, changes_images, make_loss
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.graph_model import layers_of_graph
+from trainplan.workloads.trainer.kit import Kit
+from trainplan.workloads.trainer.own_model import OwnNetwork, own_layers, own_network
+from trainplan.workloads.trainer.seeds import derived_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workloads.job import TrainingJob
-    from workloads.trainer.replicas import Replicas
-    from workloads.trainer.torch_processes import TorchProcesses
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.trainer.replicas import Replicas
+    from trainplan.workloads.trainer.torch_processes import TorchProcesses
 
 NO_AUGMENTATION = AugmentSpec()
 MOST_LIKELY = 5

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any, assert_never
 
-from workloads.recipe import OptimizerSpec, ScheduleSpec
-from workloads.terms import OptimizerName
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.rates import RunSteps, rate_scale, scheduled_rate
+from trainplan.workloads.recipe import OptimizerSpec, ScheduleSpec
+from trainplan.workloads.terms import OptimizerName
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.rates import RunSteps, rate_scale, scheduled_rate
 
 ONE_EPOCH = RunSteps(steps_per_epoch=1, epochs=1)
 

@@ -6,15 +6,15 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from workloads.terms import Precision
-from workloads.trainer.checkpoint import linked
-from workloads.trainer.model import build, network_of
-from workloads.trainer.progress import write_atomically
+from trainplan.workloads.terms import Precision
+from trainplan.workloads.trainer.checkpoint import linked
+from trainplan.workloads.trainer.model import build, network_of
+from trainplan.workloads.trainer.progress import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workloads.trainer.prepare import Ready
+    from trainplan.workloads.trainer.prepare import Ready
 
 MODEL = "model.keras"
 METRICS = "metrics.json"

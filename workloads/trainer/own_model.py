@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workloads.graph import Kind
-from workloads.own_network import OwnFileError, call_builder
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.graph import Kind
+from trainplan.workloads.own_network import OwnFileError, call_builder
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.seeds import derived_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workloads.job import TrainingJob
-    from workloads.trainer.kit import Kit
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.trainer.kit import Kit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,18 +16,24 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import workloads.reporting
-from workloads.job import TrainingJob
-from workloads.script import ReadScript, argument_words
-from workloads.trainer.checkpoint import Checkpoints
-from workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
-from workloads.trainer.errors import EXIT_STOPPED, BadInputError, DeadlineReached, TrainerError, TrainingStopped
-from workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
-from workloads.trainer.prepare import Setting
-from workloads.trainer.progress import State
-from workloads.trainer.rung_result import write_result
-from workloads.trainer.script_reports import Reports
-from workloads.trainer.script_trial import cannot_be_ranked, result_of
+import trainplan.workloads.reporting
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.script import ReadScript, argument_words
+from trainplan.workloads.trainer.checkpoint import Checkpoints
+from trainplan.workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
+from trainplan.workloads.trainer.errors import (
+    EXIT_STOPPED,
+    BadInputError,
+    DeadlineReached,
+    TrainerError,
+    TrainingStopped,
+)
+from trainplan.workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.progress import State
+from trainplan.workloads.trainer.rung_result import write_result
+from trainplan.workloads.trainer.script_reports import Reports
+from trainplan.workloads.trainer.script_trial import cannot_be_ranked, result_of
 
 GRACE_SECONDS = 45.0
 """From SIGTERM to SIGKILL where nothing presses; what asks the trainer waits longer (60 s here, 110 s in a cloud)."""
@@ -108,13 +114,13 @@ def _command(attempt: _Attempt) -> list[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(attempt.read.source, encoding="utf-8")
     _own_folder(attempt.work)
-    keeper = (sys.executable, "-P", "-m", "workloads.trainer.keeper", str(MOST_PROCESSES))
+    keeper = (sys.executable, "-P", "-m", "trainplan.workloads.trainer.keeper", str(MOST_PROCESSES))
     return [*keeper, sys.executable, "-u", str(file), *argument_words(attempt.job.args)]
 
 
 def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
     setting = attempt.setting
-    own = Path(workloads.reporting.__path__[0])
+    own = Path(trainplan.workloads.reporting.__path__[0])
     # The keeper is found where this module was, the script's packages before whatever is installed.
     above = Path(workloads.__path__[0]).parent
     path = [str(own), *([str(packages)] if packages else []), os.environ.get("PYTHONPATH", str(above))]

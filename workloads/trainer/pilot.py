@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from workloads.trainer.checkpoint import Checkpoints
-from workloads.trainer.output import write_figures
-from workloads.trainer.prepare import Ready, Setting, state_arrays
-from workloads.trainer.steady import half_width
+from trainplan.workloads.trainer.checkpoint import Checkpoints
+from trainplan.workloads.trainer.output import write_figures
+from trainplan.workloads.trainer.prepare import Ready, Setting, state_arrays
+from trainplan.workloads.trainer.steady import half_width
 
 if TYPE_CHECKING:
-    from workloads.trainer.watch import TrainingWatch
+    from trainplan.workloads.trainer.watch import TrainingWatch
 
 DATA_SECONDS = 2.0
 """How long images are fetched without being trained on."""

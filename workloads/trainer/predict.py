@@ -1,4 +1,5 @@
-"""What a finished run's model says of images: `python -m workloads.trainer.predict` answers one question on stdin.
+"""What a finished run's model says of images: `python -m trainplan.workloads.trainer.predict` answers one question on
+stdin.
 
 The question is a JSON object: `model` (the path of model.keras, or the folder of an exported file, whose export.json is
 read; Keras is not loaded then), `framework`, `size` and `channels` of the model's images, `paths` of those to look at,
@@ -16,12 +17,12 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from workloads.exported.record import RecordError, read_record
-from workloads.job import Framework
-from workloads.trainer.backend import load
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.exports.loaders import FileError, open_file
-from workloads.trainer.images import FileImages, Pixels, pixels_of_file
+from trainplan.workloads.exported.record import RecordError, read_record
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.backend import load
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.exports.loaders import FileError, open_file
+from trainplan.workloads.trainer.images import FileImages, Pixels, pixels_of_file
 
 _BATCH = 32
 Model = Callable[[Pixels], Any]

@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from workloads.data_folder.values import left_out_text
-from workloads.job import Framework, TrainingJob
-from workloads.trainer import tfdata
-from workloads.trainer.averages import Averages
-from workloads.trainer.backend import Toolkit, configure, load, tensorflow_for_data
-from workloads.trainer.checkpoint import Array, Checkpoints, Loaded, Position, assign
-from workloads.trainer.damage import naming_damaged
-from workloads.trainer.data import open_data
-from workloads.trainer.devices import Devices, find_devices
-from workloads.trainer.errors import BadInputError, diverged
-from workloads.trainer.feed import Schedule
-from workloads.trainer.folders import check_records
-from workloads.trainer.images import ArrayImages, Split, available_bytes
-from workloads.trainer.joining import join
-from workloads.trainer.model import (
+from trainplan.workloads.data_folder.values import left_out_text
+from trainplan.workloads.job import Framework, TrainingJob
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.averages import Averages
+from trainplan.workloads.trainer.backend import Toolkit, configure, load, tensorflow_for_data
+from trainplan.workloads.trainer.checkpoint import Array, Checkpoints, Loaded, Position, assign
+from trainplan.workloads.trainer.damage import naming_damaged
+from trainplan.workloads.trainer.data import open_data
+from trainplan.workloads.trainer.devices import Devices, find_devices
+from trainplan.workloads.trainer.errors import BadInputError, diverged
+from trainplan.workloads.trainer.feed import Schedule
+from trainplan.workloads.trainer.folders import check_records
+from trainplan.workloads.trainer.images import ArrayImages, Split, available_bytes
+from trainplan.workloads.trainer.joining import join
+from trainplan.workloads.trainer.model import (
     MOST_LIKELY,
     PLAIN_NORMALISATION,
     Models,
@@ -32,16 +32,16 @@ from workloads.trainer.model import (
     compile_for_training,
     network_of,
 )
-from workloads.trainer.optimizer import make_optimizer, needs_keras_3
-from workloads.trainer.process_group import ALONE, ProcessGroup
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.rates import RunSteps
-from workloads.trainer.replicas import Replicas
-from workloads.trainer.torch_processes import TorchProcesses
-from workloads.trainer.validation import Validation
-from workloads.trainer.watch import Limits, stop_reason
-from workloads.trainer.weights import put_weights, read_weights
-from workloads.trainer.workers import over_workers
+from trainplan.workloads.trainer.optimizer import make_optimizer, needs_keras_3
+from trainplan.workloads.trainer.process_group import ALONE, ProcessGroup
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.rates import RunSteps
+from trainplan.workloads.trainer.replicas import Replicas
+from trainplan.workloads.trainer.torch_processes import TorchProcesses
+from trainplan.workloads.trainer.validation import Validation
+from trainplan.workloads.trainer.watch import Limits, stop_reason
+from trainplan.workloads.trainer.weights import put_weights, read_weights
+from trainplan.workloads.trainer.workers import over_workers
 
 MOST_DECODED_FOR_A_TRY = 10_000
 """Images that a try decodes into memory, as the training would: more would take the time of several tries (assumed)."""

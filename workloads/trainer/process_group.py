@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.errors import BadInputError
 
 RANK = "TRAINPLAN_RANK"
 PROCESSES = "TRAINPLAN_PROCESSES"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from workloads.processor_time import ProcessorTime, processor_time
+from trainplan.workloads.processor_time import ProcessorTime, processor_time
 
 
 class State(StrEnum):

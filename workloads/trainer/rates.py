@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from workloads.recipe import OptimizerSpec, ScheduleSpec
-from workloads.terms import ScheduleName
+from trainplan.workloads.recipe import OptimizerSpec, ScheduleSpec
+from trainplan.workloads.terms import ScheduleName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

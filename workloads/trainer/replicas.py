@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.workers import over_processes
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.workers import over_processes
 
 if TYPE_CHECKING:
-    from workloads.trainer.counts import Confusion
+    from trainplan.workloads.trainer.counts import Confusion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from workloads.trainer.history import Epoch
+from trainplan.workloads.trainer.history import Epoch
 
 if TYPE_CHECKING:
-    from workloads.trainer.counts import Confusion
-    from workloads.trainer.tester import HoldOutResult
+    from trainplan.workloads.trainer.counts import Confusion
+    from trainplan.workloads.trainer.tester import HoldOutResult
 
 _MOST_ROWS = 20
 """Classes whose whole table fits a page; of more, the ones with the lowest recall are named."""

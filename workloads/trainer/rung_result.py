@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workloads.trainer.progress import write_atomically
-from workloads.values import Value
+from trainplan.workloads.trainer.progress import write_atomically
+from trainplan.workloads.values import Value
 
 _NAME = "rung.json"
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.sweep import Rung, Task, Trial, new_epochs, planned_epochs
-from workloads.trainer.progress import Clock, Progress, State
-from workloads.trainer.script_reports import Reports
+from trainplan.workloads.sweep import Rung, Task, Trial, new_epochs, planned_epochs
+from trainplan.workloads.trainer.progress import Clock, Progress, State
+from trainplan.workloads.trainer.script_reports import Reports
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 STEPS = 100_000
 """Of a whole trial, however many its script has: scripts differ in that by their arguments."""
@@ -19,8 +19,8 @@ _REPORT_SECONDS = 5.0
 
 
 class ScriptRelay:
-    """As workloads.trainer.sweep_progress.Relay, of scripts: nothing that they write is believed or told on but for
-    their steps and rates. An epoch is a part of a trial, as the rungs count them."""
+    """As trainplan.workloads.trainer.sweep_progress.Relay, of scripts: nothing that they write is believed or told on
+    but for their steps and rates. An epoch is a part of a trial, as the rungs count them."""
 
     def __init__(self, job: TrainingJob, rungs: Sequence[Rung], progress: Progress, clock: Clock) -> None:
         del job

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.sweep import SURVIVING_SHARE
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.rung_result import RungResult
+from trainplan.workloads.sweep import SURVIVING_SHARE
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.rung_result import RungResult
 
 if TYPE_CHECKING:
-    from workloads.trainer.script_reports import Reports
-    from workloads.trainer.watch import Limits
+    from trainplan.workloads.trainer.script_reports import Reports
+    from trainplan.workloads.trainer.watch import Limits
 
 _ENOUGH_REPORTS = 50
 

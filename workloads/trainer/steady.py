@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workloads.trainer.meter import Meter
+    from trainplan.workloads.trainer.meter import Meter
 
 WINDOW_SECONDS = 4.0
 TRY_WINDOW_SECONDS = 1.0

@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.sweep import (
+from trainplan.workloads.sweep import (
     MOST_FAILURE,
     STATE,
     Result,
@@ -31,8 +31,8 @@ from workloads.sweep import (
     trials_of,
     values_text,
 )
-from workloads.trainer.checkpoint import Checkpoints, Position, linked
-from workloads.trainer.errors import (
+from trainplan.workloads.trainer.checkpoint import Checkpoints, Position, linked
+from trainplan.workloads.trainer.errors import (
     EXIT_DEADLINE,
     EXIT_DONE,
     EXIT_STOPPED,
@@ -42,17 +42,17 @@ from workloads.trainer.errors import (
     TrainerError,
     TrainingStopped,
 )
-from workloads.trainer.output import MANIFEST, adopt_output
-from workloads.trainer.progress import State, write_atomically
-from workloads.trainer.rung_result import forget_result, read_result
-from workloads.trainer.script_relay import ScriptRelay
-from workloads.trainer.sweep_progress import Relay
-from workloads.trainer.trial_process import ChildProcess, Start
-from workloads.trainer.watch import stop_reason
+from trainplan.workloads.trainer.output import MANIFEST, adopt_output
+from trainplan.workloads.trainer.progress import State, write_atomically
+from trainplan.workloads.trainer.rung_result import forget_result, read_result
+from trainplan.workloads.trainer.script_relay import ScriptRelay
+from trainplan.workloads.trainer.sweep_progress import Relay
+from trainplan.workloads.trainer.trial_process import ChildProcess, Start
+from trainplan.workloads.trainer.watch import stop_reason
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
-    from workloads.trainer.prepare import Setting
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.trainer.prepare import Setting
 
 _LOOK_SECONDS = 0.5
 _RESERVED_SECONDS = 10.0

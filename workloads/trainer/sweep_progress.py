@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.sweep import Rung, Task, Trial, new_epochs, planned_epochs, planned_images
-from workloads.trainer.progress import Clock, Progress, State
+from trainplan.workloads.sweep import Rung, Task, Trial, new_epochs, planned_epochs, planned_images
+from trainplan.workloads.trainer.progress import Clock, Progress, State
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 Line = Mapping[str, Any]
 _TOLD_OF_THE_BEST = (

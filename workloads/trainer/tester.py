@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workloads.trainer.counts import Confusion
-from workloads.trainer.model import MOST_LIKELY
+from trainplan.workloads.trainer.counts import Confusion
+from trainplan.workloads.trainer.model import MOST_LIKELY
 
 if TYPE_CHECKING:
-    from workloads.trainer.replicas import Replicas
-    from workloads.trainer.torch_processes import TorchProcesses
+    from trainplan.workloads.trainer.replicas import Replicas
+    from trainplan.workloads.trainer.torch_processes import TorchProcesses
 
 MOST_CLASSES = 1_000
 """Of a net whose classes are counted one by one; the count of pairs takes 4 MB then."""

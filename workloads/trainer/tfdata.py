@@ -8,10 +8,10 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from workloads.trainer.damage import count_text, label_text, marked
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, epoch_orders
-from workloads.trainer.images import (
+from trainplan.workloads.trainer.damage import count_text, label_text, marked
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, epoch_orders
+from trainplan.workloads.trainer.images import (
     ArrayImages,
     FileImages,
     Images,
@@ -21,7 +21,7 @@ from workloads.trainer.images import (
     pixels_of,
     pixels_of_file,
 )
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.trainer.seeds import derived_seed
 
 # Files read at once, and raw records among which the next is drawn: about 1 GB of JPEG at ImageNet's 110 kB.
 _FILES_AT_ONCE = 16

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from workloads.trainer.process_group import ProcessGroup
+from trainplan.workloads.trainer.process_group import ProcessGroup
 
 if TYPE_CHECKING:
     import numpy as np

@@ -29,7 +29,7 @@ class ChildProcess:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         safe = ("-P",) if sys.flags.safe_path else ()
-        command = [sys.executable, *safe, "-m", "workloads.trainer", *arguments, "--with-parent"]
+        command = [sys.executable, *safe, "-m", "trainplan.workloads.trainer", *arguments, "--with-parent"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def wait(self, seconds: float) -> int | None:

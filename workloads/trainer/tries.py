@@ -15,24 +15,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import workloads
-from workloads.trainer.data import open_data
-from workloads.trainer.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_FAILED, BadInputError, TrainerError
-from workloads.trainer.folders import check_records
-from workloads.trainer.output import write_figures
-from workloads.trainer.pilot import MEASUREMENT, is_bound
-from workloads.trainer.prepare import Setting, stop_between
-from workloads.trainer.progress import State
-from workloads.tries import MOST_SECONDS, TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
+from trainplan import workloads
+from trainplan.workloads.trainer.data import open_data
+from trainplan.workloads.trainer.errors import EXIT_BAD_INPUT, EXIT_DONE, EXIT_FAILED, BadInputError, TrainerError
+from trainplan.workloads.trainer.folders import check_records
+from trainplan.workloads.trainer.output import write_figures
+from trainplan.workloads.trainer.pilot import MEASUREMENT, is_bound
+from trainplan.workloads.trainer.prepare import Setting, stop_between
+from trainplan.workloads.trainer.progress import State
+from trainplan.workloads.tries import MOST_SECONDS, TRY_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 FULL, RATE_ONLY = "full", "rate-only"
 TRY_KINDS = (FULL, RATE_ONLY)
 """Only the first try that works measures data and checkpoint too: neither hangs on how a batch is trained."""
 FOLDER = ".tries"
-PROGRAM = (sys.executable, "-P", "-m", "workloads.trainer")
+PROGRAM = (sys.executable, "-P", "-m", "trainplan.workloads.trainer")
 _POLL_SECONDS = 0.2
 _PHASES = ("import", "build", "compile", "train")
 _BESIDE = ("data_images_per_second", "data_half_width", "checkpoint_seconds", "checkpoint_bytes")

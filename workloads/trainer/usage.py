@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from workloads.trainer.backend import Toolkit
+    from trainplan.workloads.trainer.backend import Toolkit
 
 _CODE = """\
 import json, os; os.environ["KERAS_BACKEND"] = "{framework}"

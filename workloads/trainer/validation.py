@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from workloads.terms import ScheduleName
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.history import Epoch, best_epoch, plateau_scale, stops
-from workloads.trainer.optimizer import plain_optimizer
+from trainplan.workloads.terms import ScheduleName
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.history import Epoch, best_epoch, plateau_scale, stops
+from trainplan.workloads.trainer.optimizer import plain_optimizer
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
-    from workloads.trainer.checkpoint import Array
-    from workloads.trainer.model import Models
+    from trainplan.workloads.job import TrainingJob
+    from trainplan.workloads.trainer.checkpoint import Array
+    from trainplan.workloads.trainer.model import Models
 
 _EPOCHS = TypeAdapter(list[Epoch])
 _TRAINED = {"loss": "loss", "accuracy": "accuracy"}

@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from workloads.processor_time import ProcessorTime, others_share
-from workloads.trainer.agreement import Agreement
-from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped, diverged
-from workloads.trainer.meter import Meter
-from workloads.trainer.process_group import ALONE
-from workloads.trainer.progress import Clock, Progress, State
-from workloads.trainer.steady import TRY_WINDOW_SECONDS, WINDOW_SECONDS, Windows
+from trainplan.workloads.processor_time import ProcessorTime, others_share
+from trainplan.workloads.trainer.agreement import Agreement
+from trainplan.workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped, diverged
+from trainplan.workloads.trainer.meter import Meter
+from trainplan.workloads.trainer.process_group import ALONE
+from trainplan.workloads.trainer.progress import Clock, Progress, State
+from trainplan.workloads.trainer.steady import TRY_WINDOW_SECONDS, WINDOW_SECONDS, Windows
 
 if TYPE_CHECKING:
-    from workloads.trainer.averages import Averages
-    from workloads.trainer.feed import Schedule
-    from workloads.trainer.validation import Validation
+    from trainplan.workloads.trainer.averages import Averages
+    from trainplan.workloads.trainer.feed import Schedule
+    from trainplan.workloads.trainer.validation import Validation
 
 # Steps handed to the device beyond the one waited for: enough to hide Python, few enough to stop at once.
 _IN_FLIGHT = 2

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workloads.pretrained import PUBLISHED_WEIGHTS, WEIGHTS_FILE, PublishedWeights
-from workloads.terms import IMAGENET, Preset
-from workloads.trainer.downloads import Archive, fetched_file
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.model import IMAGENET_NORMALISATION, Normalisation
+from trainplan.workloads.pretrained import PUBLISHED_WEIGHTS, WEIGHTS_FILE, PublishedWeights
+from trainplan.workloads.terms import IMAGENET, Preset
+from trainplan.workloads.trainer.downloads import Archive, fetched_file
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.model import IMAGENET_NORMALISATION, Normalisation
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 _WITH_WEIGHTS = frozenset({"Conv2D", "BatchNormalization", "Dense"})
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workloads.trainer.devices import DeviceKind, Devices, cpu_name
-from workloads.trainer.errors import TrainerError
-from workloads.trainer.joining import JOIN_SECONDS, take_signals_back
+from trainplan.workloads.trainer.devices import DeviceKind, Devices, cpu_name
+from trainplan.workloads.trainer.errors import TrainerError
+from trainplan.workloads.trainer.joining import JOIN_SECONDS, take_signals_back
 
 if TYPE_CHECKING:
-    from workloads.trainer.process_group import ProcessGroup
+    from trainplan.workloads.trainer.process_group import ProcessGroup
 
     pass
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from planner.api import build
-from planner.api.following import to_follow
-from planner.cli import options
-from planner.cli.foreign_runs import take_over
-from planner.cli.live_view import LiveView
-from planner.cli.person import person
-from planner.cli.run_end import follow, print_ended_receipt
-from planner.runs.telling.news import News
+from trainplan.planner.api import build
+from trainplan.planner.api.following import to_follow
+from trainplan.planner.cli import options
+from trainplan.planner.cli.foreign_runs import take_over
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import person
+from trainplan.planner.cli.run_end import follow, print_ended_receipt
+from trainplan.planner.runs.telling.news import News
 
 
 def command(

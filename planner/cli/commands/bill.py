@@ -12,16 +12,16 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
-from planner.errors import BadInputError
-from planner.report.bill_page import BilledRun, billed_run, month_page, run_page
-from planner.runs.journal.journal import Journal
-from planner.settings import Settings
-from providers.base import RunId
-from providers.cloud.invoice import Invoice, Invoices
+from trainplan.planner.api import build
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.report.bill_page import BilledRun, billed_run, month_page, run_page
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import RunId
+from trainplan.providers.cloud.invoice import Invoice, Invoices
 
 _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import options
-from planner.errors import BadInputError, ThisMachineError
-from planner.runs.run import Phase, Run
-from workloads.extras import install_hint
+from trainplan.planner.api import build
+from trainplan.planner.cli import options
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.workloads.extras import install_hint
 
 _HOST = "127.0.0.1"
 _EVENT_FILES = "*tfevents*"

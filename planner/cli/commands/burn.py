@@ -10,15 +10,15 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.api import build
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.errors import RefusedError, from_provider
-from planner.report.page import Column, Page, Table, joined
-from planner.settings import Settings
-from pricing.money import format_usd
-from providers.cloud.bill import Bill, BilledThing
-from providers.errors import CredentialsError, ProviderError
+from trainplan.planner.api import build
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import RefusedError, from_provider
+from trainplan.planner.report.page import Column, Page, Table, joined
+from trainplan.planner.settings import Settings
+from trainplan.pricing.money import format_usd
+from trainplan.providers.cloud.bill import Bill, BilledThing
+from trainplan.providers.errors import CredentialsError, ProviderError
 
 _COLUMNS = (
     Column("where", shrinks=True), Column("kind"), Column("id", shrinks=True), Column("whose", shrinks=True),

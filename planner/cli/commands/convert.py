@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from planner.api.exports import MOST_LOSS_POINTS, ExportChoice, export_named
-from planner.api.names import one_of
-from planner.cli import completion, options
-from planner.cli.exports import print_exports
-from planner.runs.exports import IMAGES
-from workloads.terms import ExportFormat
+from trainplan.planner.api.exports import MOST_LOSS_POINTS, ExportChoice, export_named
+from trainplan.planner.api.names import one_of
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.exports import print_exports
+from trainplan.planner.runs.exports import IMAGES
+from trainplan.workloads.terms import ExportFormat
 
 
 def command(

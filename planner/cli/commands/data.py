@@ -11,14 +11,14 @@ from typing import Annotated
 
 import typer
 
-from planner.api.ask import confirm
-from planner.api.data_steps import checked, progress, provider_settings
-from planner.api.job_files import read_job_file
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.datasets.pack import DataSet
-from planner.datasets.storage_costs import format_bytes, rates_of
-from planner.datasets.store import (
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.api.data_steps import checked, progress, provider_settings
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.datasets.pack import DataSet
+from trainplan.planner.datasets.storage_costs import format_bytes, rates_of
+from trainplan.planner.datasets.store import (
     StoredDataSet,
     Upload,
     find_data_set,
@@ -28,17 +28,17 @@ from planner.datasets.store import (
     remove,
     upload,
 )
-from planner.datasets.transfer import terms
-from planner.errors import BadInputError, RefusedError, from_provider
-from planner.report.data_report import data_json, data_page
-from planner.report.page import Column, Table
-from providers.errors import ProviderError
-from providers.stores import registry
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import ObjectStore, data_store
-from workloads.data_folder.counts import count_images
-from workloads.data_folder.report import Report
-from workloads.data_folder.sheet import write_sheet
+from trainplan.planner.datasets.transfer import terms
+from trainplan.planner.errors import BadInputError, RefusedError, from_provider
+from trainplan.planner.report.data_report import data_json, data_page
+from trainplan.planner.report.page import Column, Table
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.store import ObjectStore, data_store
+from trainplan.workloads.data_folder.counts import count_images
+from trainplan.workloads.data_folder.report import Report
+from trainplan.workloads.data_folder.sheet import write_sheet
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -140,7 +140,7 @@ def _convert(
     to: Annotated[Path, typer.Argument(metavar="TO", help="A folder that is not there yet")],
     as_json: options.Json = False,
 ) -> None:
-    from planner.datasets.converted import convert
+    from trainplan.planner.datasets.converted import convert
 
     convert(folder, to)
     counts = count_images(to)

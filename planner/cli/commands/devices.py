@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
-from planner.cli import options
-from planner.cli.screen import show
-from planner.errors import ThisMachineError
-from planner.report.page import Column, Table
-from pricing.catalog import Catalog, CatalogError
-from pricing.devices import Device
+from trainplan.planner.cli import options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.report.page import Column, Table
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.pricing.devices import Device
 
 _COLUMNS = (
     Column("device"),

@@ -12,23 +12,23 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.job_files import read_job_file
-from planner.cli import completion, job_options, options
-from planner.cli.screen import show
-from planner.errors import NothingLeftError, from_provider
-from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
-from planner.planning.check import Examination, Judged, examine
-from planner.report.page import Cell, Page, Tone, joined
-from planner.runs.runner import refused
-from planner.settings import Settings
-from pricing.grants import Grant, grants_beside
-from pricing.offers import Offer, OfferQuery
-from providers.base import Check, PreflightState, Provider
-from providers.cloud.sign_ins import how_to_sign_in
-from providers.errors import ProviderError
-from providers.registry import FACTORIES, is_here, is_simulated, names
-from workloads.job import TrainingJob
+from trainplan.planner.api import build
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.cli import completion, job_options, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import NothingLeftError, from_provider
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
+from trainplan.planner.planning.check import Examination, Judged, examine
+from trainplan.planner.report.page import Cell, Page, Tone, joined
+from trainplan.planner.runs.runner import refused
+from trainplan.planner.settings import Settings
+from trainplan.pricing.grants import Grant, grants_beside
+from trainplan.pricing.offers import Offer, OfferQuery
+from trainplan.providers.base import Check, PreflightState, Provider
+from trainplan.providers.cloud.sign_ins import how_to_sign_in
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import FACTORIES, is_here, is_simulated, names
+from trainplan.workloads.job import TrainingJob
 
 DEFAULT_JOB = ("vgg16", "cifar10")
 _LOOKED_AT = 400

@@ -15,36 +15,36 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
-from planner.datasets.storage_costs import rates_of
-from planner.drill.behaviours import way_of
-from planner.drill.drill import LeftError, clean, drill, last_drill, left_over
-from planner.drill.grounds import add_result
-from planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits, limits_for, within
-from planner.drill.placements import alone, targets, with_side_rates
-from planner.drill.result import DrillResult, StepResult, check_folder, read_result, write_result
-from planner.drill.sheet import BrokenOffError, Sheet
-from planner.drill.steps import MACHINES, PROVES
-from planner.drill.tools import Tools
-from planner.errors import BadInputError, ExitCode, StateError, from_provider
-from planner.report.bill_page import drill_bill_page, reasons
-from planner.runs.events import Event, Message
-from planner.runs.journal.journal import Journal
-from planner.settings import Settings
-from pricing.catalog import find_device
-from pricing.devices import CPU_DEVICE, UnknownDeviceError
-from pricing.money import format_usd, format_usd_per_hour
-from providers.base import Provider
-from providers.cloud.alarm import wanted
-from providers.cloud.invoice import Invoices
-from providers.errors import ProviderError
-from providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated, rates_told_by
-from workloads.durations import format_duration
-from workloads.nearest import same_name
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
+from trainplan.planner.datasets.storage_costs import rates_of
+from trainplan.planner.drill.behaviours import way_of
+from trainplan.planner.drill.drill import LeftError, clean, drill, last_drill, left_over
+from trainplan.planner.drill.grounds import add_result
+from trainplan.planner.drill.limits import MOST_USD, SIM_MOST_USD, Limits, limits_for, within
+from trainplan.planner.drill.placements import alone, targets, with_side_rates
+from trainplan.planner.drill.result import DrillResult, StepResult, check_folder, read_result, write_result
+from trainplan.planner.drill.sheet import BrokenOffError, Sheet
+from trainplan.planner.drill.steps import MACHINES, PROVES
+from trainplan.planner.drill.tools import Tools
+from trainplan.planner.errors import BadInputError, ExitCode, StateError, from_provider
+from trainplan.planner.report.bill_page import drill_bill_page, reasons
+from trainplan.planner.runs.events import Event, Message
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.settings import Settings
+from trainplan.pricing.catalog import find_device
+from trainplan.pricing.devices import CPU_DEVICE, UnknownDeviceError
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.providers.base import Provider
+from trainplan.providers.cloud.alarm import wanted
+from trainplan.providers.cloud.invoice import Invoices
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import PROVEN_CLOUDS, SIMULATED, is_simulated, rates_told_by
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.nearest import same_name
 
 PROVIDERS = (*PROVEN_CLOUDS, SIMULATED)
 _CENT = Decimal("0.01")

@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from planner.api import planning
-from planner.api.counted_images import with_counted_images
-from planner.api.job_files import with_limits
-from planner.cli import job_options, options
-from planner.cli.document_form import DocumentForm
-from planner.cli.job_options import AskedJob
-from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
-from planner.errors import BadInputError
-from planner.planning.build_plan import PlanQuery, make_plan, nothing_left
-from planner.report.page import joined
-from pricing.free_places import free_providers
-from workloads.terminal_text import wrapped
+from trainplan.planner.api import planning
+from trainplan.planner.api.counted_images import with_counted_images
+from trainplan.planner.api.job_files import with_limits
+from trainplan.planner.cli import job_options, options
+from trainplan.planner.cli.document_form import DocumentForm
+from trainplan.planner.cli.job_options import AskedJob
+from trainplan.planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan, nothing_left
+from trainplan.planner.report.page import joined
+from trainplan.pricing.free_places import free_providers
+from trainplan.workloads.terminal_text import wrapped
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from planner.forecast.plan import Plan
-    from planner.planning.check import Judged
-    from planner.report.page import Page
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import Plan
+    from trainplan.planner.planning.check import Judged
+    from trainplan.planner.report.page import Page
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 DEFAULT_ROWS = 15
 
@@ -127,7 +127,7 @@ def command(
         catalog=catalog,
     )
     if comparison:
-        from planner.cli import compare
+        from trainplan.planner.cli import compare
 
         beside = {"all": every, "limit": limit, "explain": explain_row, "check": check, "nodes": nodes, "plot": plot}
         compare.refuse_beside({**beside, "notes": notes, "levers": levers, "html": html})
@@ -182,7 +182,7 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
     judged = _judged(plan, settings) if form.check else None
     regions = _regions_to_ask_about(plan, settings) if may_ask else {}
     if form.document.is_wanted:
-        from planner.cli.estimate_document import answer_with_document
+        from trainplan.planner.cli.estimate_document import answer_with_document
 
         def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> Plan:
             return planning.planned(changed, full_query._replace(limit=0, nodes=tuple(nodes)), settings, now)[0]
@@ -192,11 +192,11 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
         page = _page(plan, form, judged, asked_job.page, regions)
         show(page, wide=form.wide, as_markdown=form.document.as_markdown)
     if form.plot is not None and plan.ranking:
-        from planner.cli.plot import draw_front
+        from trainplan.planner.cli.plot import draw_front
 
         draw_front(plan, form.plot)
     if regions:
-        from planner.cli.first_refresh import refreshed_at_first
+        from trainplan.planner.cli.first_refresh import refreshed_at_first
 
         if refreshed_at_first(regions, settings.home):
             return _answered(asked_job, query, settings, form, may_ask=False)
@@ -206,15 +206,15 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
 def _regions_to_ask_about(plan: Plan, settings: Settings) -> Mapping[str, frozenset[str]]:
     if not sys.stdout.isatty():
         return {}
-    from planner.cli.first_refresh import regions_to_ask_about
+    from trainplan.planner.cli.first_refresh import regions_to_ask_about
 
     return regions_to_ask_about(plan._replace(candidates=plan.candidates[:DEFAULT_ROWS]), settings.home)
 
 
 def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
     """The plan with what vendors tell this account of its first offers. The JSON's rows are looked up for that."""
-    from planner.api import build
-    from planner.planning.scores import ScoreReader, with_scores
+    from trainplan.planner.api import build
+    from trainplan.planner.planning.scores import ScoreReader, with_scores
 
     ask = ScoreReader(build.providers(settings), partial(build.is_used, settings=settings), planning.tell)
     plan, _ = with_scores(
@@ -224,8 +224,8 @@ def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> 
 
 
 def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
-    from planner.api import build
-    from planner.planning.check import judge_rows
+    from trainplan.planner.api import build
+    from trainplan.planner.planning.check import judge_rows
 
     return judge_rows(plan.candidates, build.providers(settings), partial(build.is_used, settings=settings))
 
@@ -239,10 +239,10 @@ def _page(
 ) -> Page:
     """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about
     `regions`, unless more is asked for."""
-    from planner.report.estimate_page import estimate_page
-    from planner.report.front import front_chart
-    from planner.report.machines import machines_page
-    from planner.report.queue_lines import queue_text
+    from trainplan.planner.report.estimate_page import estimate_page
+    from trainplan.planner.report.front import front_chart
+    from trainplan.planner.report.machines import machines_page
+    from trainplan.planner.report.queue_lines import queue_text
 
     if form.explain_row is not None and plan.ranking:
         return joined([above, _explanation(plan, form.explain_row)])
@@ -270,7 +270,7 @@ def _page(
 def _explanation(plan: Plan, explain_row: int) -> Page:
     if explain_row > len(plan.candidates):
         raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
-    from planner.report.explain import explain
+    from trainplan.planner.report.explain import explain
 
     return [explain(plan, plan.candidates[explain_row - 1])]
 
@@ -280,9 +280,9 @@ def _first(plan: Plan, rows: int) -> Plan:
 
 
 def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen, *, has_chart: bool) -> Page:
-    from planner.report.estimate_page import LeftOut, brief_page, ranking_table
-    from planner.report.machines import machines_page
-    from planner.report.queue_lines import queue_text
+    from trainplan.planner.report.estimate_page import LeftOut, brief_page, ranking_table
+    from trainplan.planner.report.machines import machines_page
+    from trainplan.planner.report.queue_lines import queue_text
 
     table = ranking_table(plan, judged)
     columns = len(table.columns) - len(columns_that_fit(table, screen.width))
@@ -294,6 +294,6 @@ def _lines_of(regions: Mapping[str, frozenset[str]], screen: Screen) -> int:
     """The lines of the screen that the question about these lists takes."""
     if not regions or screen.terminal is None:
         return 0
-    from planner.cli.first_refresh import question_text
+    from trainplan.planner.cli.first_refresh import question_text
 
     return lines_on(wrapped(f"{question_text(regions)} [y/N]: ", screen.terminal.columns), screen.terminal.columns) - 1

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.api.job_files import read_job_file
-from planner.cli import completion, options
-from planner.errors import BadInputError
-from planner.export.engine_files import Accelerators, Engine, engine_files
-from planner.export.export_files import ExportFiles, write_export
-from pricing.catalog import find_device
-from pricing.devices import Architecture, UnknownDeviceError
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.cli import completion, options
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.planner.export.export_files import ExportFiles, write_export
+from trainplan.pricing.catalog import find_device
+from trainplan.pricing.devices import Architecture, UnknownDeviceError
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 
 class Where(StrEnum):
@@ -71,7 +71,7 @@ def command(
     if to.value in {engine.value for engine in Engine}:
         export = _for_engine(job, Engine(to), folder, device, count, image)
     else:
-        from planner.cli.place_export import PlaceOptions, for_place
+        from trainplan.planner.cli.place_export import PlaceOptions, for_place
 
         typed = PlaceOptions(device=device, user=user, drive=drive, address=address, weeks=weeks)
         export = for_place(job, to, folder, typed)

@@ -13,19 +13,19 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import options
-from planner.cli.screen import show
-from planner.errors import BadInputError
-from planner.report.page import Column, Table
-from planner.report.sweep_page import sweep_json, sweep_page
-from planner.runs.journal.reader import recorded_job
-from planner.runs.journal.rows import RunSummary
-from planner.runs.run import Outcome
-from planner.runs.sweep_table import read_table
-from providers.base import RunId
-from providers.registry import is_simulated
-from workloads.durations import format_duration
+from trainplan.planner.api import build
+from trainplan.planner.cli import options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.report.page import Column, Table
+from trainplan.planner.report.sweep_page import sweep_json, sweep_page
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.journal.rows import RunSummary
+from trainplan.planner.runs.run import Outcome
+from trainplan.planner.runs.sweep_table import read_table
+from trainplan.providers.base import RunId
+from trainplan.providers.registry import is_simulated
+from trainplan.workloads.durations import format_duration
 
 _COLUMNS = (
     Column("run"),
@@ -112,7 +112,7 @@ def _taken_in(what: str | None, file: Path | None) -> RunId | None:
             "a file is missing" if what == "import" else f"plan history has no place for: {what}",
             "plan history import FILE, or plan history alone",
         )
-    from planner.runs.imported import read_imported, take_in
+    from trainplan.planner.runs.imported import read_imported, take_in
 
     imported = read_imported(file)
     with build.journal(options.settings()) as journal:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.cli import completion, job_options, options
-from planner.errors import BadInputError, ThisMachineError
-from planner.home.files import persons_files
+from trainplan.planner.cli import completion, job_options, options
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.home.files import persons_files
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 _FILE = """\
 # yaml-language-server: $schema={schema}
@@ -153,6 +153,6 @@ def _schema() -> str:
 
 def _data() -> Path:
     """The data of what is trained, as it was installed with this command."""
-    import workloads
+    from trainplan import workloads
 
     return Path(workloads.__file__).parent / "data"

@@ -10,24 +10,24 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.data_steps import check_at_launch
-from planner.api.job_files import read_job_file, with_limits
-from planner.api.launching import Choices, Desk, Limits, Offered, begin, offered
-from planner.cli import options
-from planner.cli.live_view import LiveView
-from planner.cli.person import person
-from planner.cli.pilots import run_all_pilots_first, run_pilots_first
-from planner.cli.run_end import follow, print_ended_receipt
-from planner.cli.screen import show
-from planner.planning.build_plan import PlanQuery
-from planner.runs.proposal.dry_run import DryRun
-from planner.runs.proposal.make_proposal import Surroundings
-from planner.runs.runner import request_for
-from planner.runs.telling.news import News
-from planner.settings import Settings
-from workloads import terms
-from workloads.job import TrainingJob
+from trainplan.planner.api import build
+from trainplan.planner.api.data_steps import check_at_launch
+from trainplan.planner.api.job_files import read_job_file, with_limits
+from trainplan.planner.api.launching import Choices, Desk, Limits, Offered, begin, offered
+from trainplan.planner.cli import options
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import person
+from trainplan.planner.cli.pilots import run_all_pilots_first, run_pilots_first
+from trainplan.planner.cli.run_end import follow, print_ended_receipt
+from trainplan.planner.cli.screen import show
+from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.runs.proposal.dry_run import DryRun
+from trainplan.planner.runs.proposal.make_proposal import Surroundings
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.runs.telling.news import News
+from trainplan.planner.settings import Settings
+from trainplan.workloads import terms
+from trainplan.workloads.job import TrainingJob
 
 
 def command(

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.names import one_of
-from planner.cli import options
-from planner.errors import BadInputError
-from planner.runs.journal.reader import recorded_job
-from planner.runs.receipt.receipt import receipt_from
-from planner.trackers.push import PROJECT, write_run
-from planner.trackers.run_record import run_record
-from workloads.terms import Tracker
+from trainplan.planner.api import build
+from trainplan.planner.api.names import one_of
+from trainplan.planner.cli import options
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.receipt.receipt import receipt_from
+from trainplan.planner.trackers.push import PROJECT, write_run
+from trainplan.planner.trackers.run_record import run_record
+from trainplan.workloads.terms import Tracker
 
 
 def command(

@@ -9,15 +9,15 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import options
-from planner.cli.streams import has_failed
-from planner.runs.directory.progress import ProgressReader, unreadable_text
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase, Run
-from planner.settings import Settings
-from providers.base import RunStore
-from providers.errors import InstanceNotFoundError
+from trainplan.planner.api import build
+from trainplan.planner.cli import options
+from trainplan.planner.cli.streams import has_failed
+from trainplan.planner.runs.directory.progress import ProgressReader, unreadable_text
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import RunStore
+from trainplan.providers.errors import InstanceNotFoundError
 
 FOLLOW_SECONDS = 0.5
 PIECE_BYTES = 1024 * 1024

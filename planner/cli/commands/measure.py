@@ -10,36 +10,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.api.job_files import read_job_file
-from planner.cli import options
-from planner.cli.live_view import LiveView
-from planner.cli.person import hang_up_detaches
-from planner.cli.run_end import finish, print_left
-from planner.cli.screen import show
-from planner.errors import BadInputError, ThisMachineError, TrainingFailedError
-from planner.home.files import persons_files
-from planner.planning.build_plan import PlanQuery
-from planner.planning.own_measurements import MOST_OTHERS
-from planner.runs.directory.progress import ProgressReader, Story
-from planner.runs.execution.executor import Detached
-from planner.runs.proposal.consent import foreign_parts, readers
-from planner.runs.proposal.make_proposal import make_proposal
-from planner.runs.receipt.measured_row import Measured, measured_row, row_text
-from planner.runs.run import Outcome
-from planner.runs.runner import request_for
-from planner.throughput.names import finder
-from pricing.catalog import Catalog, CatalogError
-from providers.hardware import driver_version, this_machine
-from providers.registry import THIS_MACHINE
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.cli import options
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import hang_up_detaches
+from trainplan.planner.cli.run_end import finish, print_left
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError, ThisMachineError, TrainingFailedError
+from trainplan.planner.home.files import persons_files
+from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.planning.own_measurements import MOST_OTHERS
+from trainplan.planner.runs.directory.progress import ProgressReader, Story
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.proposal.consent import foreign_parts, readers
+from trainplan.planner.runs.proposal.make_proposal import make_proposal
+from trainplan.planner.runs.receipt.measured_row import Measured, measured_row, row_text
+from trainplan.planner.runs.run import Outcome
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.throughput.names import finder
+from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.providers.hardware import driver_version, this_machine
+from trainplan.providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
-    from planner.planning.own_measurements import OwnMeasurement
-    from planner.runs.proposal.proposal import Proposal
-    from planner.runs.run import Run
-    from planner.settings import Settings
-    from workloads.job import TrainingJob
+    from trainplan.planner.planning.own_measurements import OwnMeasurement
+    from trainplan.planner.runs.proposal.proposal import Proposal
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
+    from trainplan.workloads.job import TrainingJob
 
 DEFAULT_STEPS = 40
 

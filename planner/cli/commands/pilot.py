@@ -9,18 +9,18 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.data_steps import check_at_launch
-from planner.api.job_files import read_job_file, with_limits
-from planner.cli import options
-from planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
-from planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
-from planner.cli.run_end import print_left
-from planner.cli.screen import show
-from planner.errors import ExitCode
-from planner.forecast.pilots import MOST_PILOTS
-from planner.planning.build_plan import PlanQuery
-from planner.runs.execution.executor import Detached
+from trainplan.planner.api import build
+from trainplan.planner.api.data_steps import check_at_launch
+from trainplan.planner.api.job_files import read_job_file, with_limits
+from trainplan.planner.cli import options
+from trainplan.planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
+from trainplan.planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
+from trainplan.planner.cli.run_end import print_left
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.forecast.pilots import MOST_PILOTS
+from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.runs.execution.executor import Detached
 
 
 class BatchChoice(StrEnum):

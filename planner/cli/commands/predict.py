@@ -11,13 +11,20 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.errors import BadInputError
-from planner.report.page import Column, Table
-from planner.runs.predictions import MOST_CLASSES, Prediction, exported_model, image_paths, kept_model, predictions
-from workloads.exported.record import record_folder
+from trainplan.planner.api import build
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.report.page import Column, Table
+from trainplan.planner.runs.predictions import (
+    MOST_CLASSES,
+    Prediction,
+    exported_model,
+    image_paths,
+    kept_model,
+    predictions,
+)
+from trainplan.workloads.exported.record import record_folder
 
 _COLUMNS = (
     Column("image", shrinks=True),

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import completion, options
-from planner.cli.refreshing import errors_in_words, make_asking, refresh_lock, refresh_provider
-from planner.cli.screen import show
-from planner.clock import SystemClock
-from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.planning.build_plan import check_own_names
-from planner.report.prices import (
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.refreshing import errors_in_words, make_asking, refresh_lock, refresh_provider
+from trainplan.planner.cli.screen import show
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
+from trainplan.planner.planning.build_plan import check_own_names
+from trainplan.planner.report.prices import (
     PriceState,
     checked_json,
     checked_text,
@@ -28,18 +28,18 @@ from planner.report.prices import (
     standing_json,
     standing_page,
 )
-from planner.runs.money.own_use import own_prices_now
-from pricing.catalog import REFRESHED, Catalog
-from pricing.changes import Key, compare
-from pricing.current import current_catalog
-from pricing.list_checks import listed_prices
-from pricing.money import format_usd
-from pricing.own_list import OwnListError, check_own_list, read_own_list
-from pricing.own_prices import OwnPrices
-from pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays
-from pricing.sources import READERS
-from pricing.sources.reading import SourceError
-from providers.registry import is_estimated_only
+from trainplan.planner.runs.money.own_use import own_prices_now
+from trainplan.pricing.catalog import REFRESHED, Catalog
+from trainplan.pricing.changes import Key, compare
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.list_checks import listed_prices
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.own_list import OwnListError, check_own_list, read_own_list
+from trainplan.pricing.own_prices import OwnPrices
+from trainplan.pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays
+from trainplan.pricing.sources import READERS
+from trainplan.pricing.sources.reading import SourceError
+from trainplan.providers.registry import is_estimated_only
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 

@@ -10,20 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
-from planner import __version__
-from planner.api import build
-from planner.cli import options
-from planner.cli.screen import show
-from planner.cli.typed import whole
-from planner.errors import BadInputError, PlanError, ThisMachineError
-from planner.home.files import persons_files
-from planner.report.run_answer import answer, bills_text
-from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import receipt_from, receipt_text
-from planner.runs.report.document import Sources, run_document
-from planner.runs.run import Run
-from planner.settings import Settings
-from providers.errors import ProviderError
+from trainplan.planner import __version__
+from trainplan.planner.api import build
+from trainplan.planner.cli import options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.typed import whole
+from trainplan.planner.errors import BadInputError, PlanError, ThisMachineError
+from trainplan.planner.home.files import persons_files
+from trainplan.planner.report.run_answer import answer, bills_text
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.receipt.receipt import receipt_from, receipt_text
+from trainplan.planner.runs.report.document import Sources, run_document
+from trainplan.planner.runs.run import Run
+from trainplan.planner.settings import Settings
+from trainplan.providers.errors import ProviderError
 
 _MOST_CLASSES = 5
 
@@ -47,7 +47,7 @@ def command(
     with build.journal(settings) as journal:
         report = _document(journal.run(name), journal, settings)
     if page is not None:
-        from planner.report.run_page import run_page  # 20 ms that the other forms need not pay
+        from trainplan.planner.report.run_page import run_page  # 20 ms that the other forms need not pay
 
         _write(page, run_page(report))
         sys.stderr.write(f"{page} is written\n")

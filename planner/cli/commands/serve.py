@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.cli import options
-from planner.errors import BadInputError, ThisMachineError
-from planner.web.board import Home
-from planner.web.commands import Commands
-from planner.web.server import Server
+from trainplan.planner.api import build
+from trainplan.planner.cli import options
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.web.board import Home
+from trainplan.planner.web.commands import Commands
+from trainplan.planner.web.server import Server
 
 _GC_THRESHOLD = 700
 """Python's own. A command makes hundreds of thousands of objects at its start and ends; a server goes on."""

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.cli import completion, options
-from planner.errors import BadInputError, PlanError, from_provider
-from providers.abilities import SetUp, SetupStep
-from providers.cloud.alarm import Alarm, Alarms, wanted
-from providers.errors import ProviderError
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.cli import completion, options
+from trainplan.planner.errors import BadInputError, PlanError, from_provider
+from trainplan.providers.abilities import SetUp, SetupStep
+from trainplan.providers.cloud.alarm import Alarm, Alarms, wanted
+from trainplan.providers.errors import ProviderError
 
 
 def command(

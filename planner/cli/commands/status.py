@@ -12,23 +12,23 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from planner.api import build
-from planner.api.event_lines import bills_line
-from planner.api.standing import Standing, standing_of
-from planner.cli import completion, options
-from planner.cli.foreign_runs import others_line
-from planner.cli.screen import render, screen_of, show
-from planner.cli.streams import unfiltered
-from planner.errors import ThisMachineError
-from planner.home.client import Client
-from planner.report.page import Column, Page, Table
-from planner.runs.journal.journal import Journal
-from planner.runs.money.spending import spending
-from planner.runs.sweeping.last_sweep import last_sweep, no_run_text
-from planner.settings import Settings
-from pricing.money import format_usd, format_usd_per_hour
-from providers.base import Provider
-from providers.registry import is_here, is_simulated
+from trainplan.planner.api import build
+from trainplan.planner.api.event_lines import bills_line
+from trainplan.planner.api.standing import Standing, standing_of
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.foreign_runs import others_line
+from trainplan.planner.cli.screen import render, screen_of, show
+from trainplan.planner.cli.streams import unfiltered
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.home.client import Client
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.money.spending import spending
+from trainplan.planner.runs.sweeping.last_sweep import last_sweep, no_run_text
+from trainplan.planner.settings import Settings
+from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.providers.base import Provider
+from trainplan.providers.registry import is_here, is_simulated
 
 WATCH_SECONDS = 2.0
 _COLUMNS = (

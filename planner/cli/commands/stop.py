@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 
-from planner.api import build
-from planner.api.following import stopped
-from planner.cli import options
-from planner.cli.foreign_runs import take_over
-from planner.cli.live_view import LiveView
-from planner.cli.person import hang_up_detaches
-from planner.cli.run_end import print_ended, print_left, print_receipt
-from planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
-from planner.errors import StateError, UnknownRunError
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Phase, Run
-from planner.runs.runner import FollowerSilentError
-from planner.settings import Settings
+from trainplan.planner.api import build
+from trainplan.planner.api.following import stopped
+from trainplan.planner.cli import options
+from trainplan.planner.cli.foreign_runs import take_over
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import hang_up_detaches
+from trainplan.planner.cli.run_end import print_ended, print_left, print_receipt
+from trainplan.planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
+from trainplan.planner.errors import StateError, UnknownRunError
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.runner import FollowerSilentError
+from trainplan.planner.settings import Settings
 
 
 def command(

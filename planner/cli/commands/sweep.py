@@ -10,21 +10,21 @@ from typing import Annotated
 
 import typer
 
-from planner.api import build
-from planner.api.ask import confirm
-from planner.cli import completion, options
-from planner.cli.screen import show
-from planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
-from planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
-from planner.datasets.storage_costs import format_bytes
-from planner.errors import RefusedError, StateError, TeardownUnverifiedError
-from planner.report.page import Page, joined
-from planner.runs.journal.reader import RecordedRuns, readable_runs
-from planner.runs.money.storage import StoredRun, removable
-from planner.runs.sweeping.last_sweep import LastSweep, keep_sweep
-from planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end
-from planner.settings import Settings
-from providers.base import OwnedResource
+from trainplan.planner.api import build
+from trainplan.planner.api.ask import confirm
+from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
+from trainplan.planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
+from trainplan.planner.datasets.storage_costs import format_bytes
+from trainplan.planner.errors import RefusedError, StateError, TeardownUnverifiedError
+from trainplan.planner.report.page import Page, joined
+from trainplan.planner.runs.journal.reader import RecordedRuns, readable_runs
+from trainplan.planner.runs.money.storage import StoredRun, removable
+from trainplan.planner.runs.sweeping.last_sweep import LastSweep, keep_sweep
+from trainplan.planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import OwnedResource
 
 ANY_CLIENT = "any"
 

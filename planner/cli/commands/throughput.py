@@ -14,16 +14,16 @@ from typing import Annotated
 
 import typer
 
-from planner.cli import options
-from planner.cli.screen import show
-from planner.errors import BadInputError, ThisMachineError
-from planner.report.page import Column, Page, Table
-from planner.throughput.check import Cause, Checked, as_json, causes, check
-from planner.throughput.names import finder
-from planner.throughput.predict import Predictor
-from planner.throughput.rows import OLDER_NAMES, NumberedRow
-from planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
-from pricing.catalog import Catalog, CatalogError
+from trainplan.planner.cli import options
+from trainplan.planner.cli.screen import show
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.throughput.check import Cause, Checked, as_json, causes, check
+from trainplan.planner.throughput.names import finder
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.rows import OLDER_NAMES, NumberedRow
+from trainplan.planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
+from trainplan.pricing.catalog import Catalog, CatalogError
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -55,7 +55,7 @@ def check_command(
     """Read, predict, print; rows of the shipped table are predicted without themselves."""
     checked = _checked(_rows(file))
     if plot is not None:
-        from planner.cli.plot import draw_check
+        from trainplan.planner.cli.plot import draw_check
 
         draw_check(checked, file.name, plot)
     result = as_json(checked)

@@ -1,5 +1,5 @@
-"""Which market a run under a deadline asks: the situation that planner.runs.decision.spot_policy decides on, from a
-run. Pure."""
+"""Which market a run under a deadline asks: the situation that trainplan.planner.runs.decision.spot_policy decides on,
+from a run. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.runs.decision.spot_policy import (
+from trainplan.planner.runs.decision.spot_policy import (
     TUNED,
     Decision,
     Outages,
@@ -17,12 +17,12 @@ from planner.runs.decision.spot_policy import (
     chance_to_hold,
     decide,
 )
-from planner.runs.targets import Refusal, Target, open_targets
-from pricing.offers import Market
-from providers.base import EndKind
+from trainplan.planner.runs.targets import Refusal, Target, open_targets
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 REFUSED_AT_TIMES = Outages(fraction=0.2, mean_seconds=1800.0)
 """An assumption to say something by: nobody publishes how often on demand is refused."""

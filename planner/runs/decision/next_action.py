@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
-from planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
-from planner.runs.decision.spot_policy import Action as MarketAction
-from planner.runs.decision.stay import Comparison, compare, is_to_compare
-from planner.runs.directory.signs import BOOT_LIMIT as BOOT_LIMIT
-from planner.runs.directory.signs import SILENCE_LIMIT as SILENCE_LIMIT
-from planner.runs.directory.signs import Sign, disobeys, silent_since
-from planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run, Speed
-from planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
-from pricing.offers import Market
-from providers.base import EndKind, Instance, InstanceState
-from workloads.job import OnSlow
+from trainplan.planner.runs.decision.market import NOTHING_YET, SpotUp, Trained, decide_market, has_choice
+from trainplan.planner.runs.decision.search import FIRST_PAUSE, MOST_CREATES, Search, search
+from trainplan.planner.runs.decision.spot_policy import Action as MarketAction
+from trainplan.planner.runs.decision.stay import Comparison, compare, is_to_compare
+from trainplan.planner.runs.directory.signs import BOOT_LIMIT as BOOT_LIMIT
+from trainplan.planner.runs.directory.signs import SILENCE_LIMIT as SILENCE_LIMIT
+from trainplan.planner.runs.directory.signs import Sign, disobeys, silent_since
+from trainplan.planner.runs.run import INTERRUPTIONS, OUTCOMES, Outcome, Phase, Run, Speed
+from trainplan.planner.runs.targets import Refusal, Target, affordable, open_targets, opens_again
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind, Instance, InstanceState
+from trainplan.workloads.job import OnSlow
 
 TIMER_GRACE = timedelta(minutes=15)
 """How long after its deadline an instance may take to end by itself before it is ended from here."""

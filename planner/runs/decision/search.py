@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.runs.targets import CAPACITY_MEMORY, Refusal, Target
+from trainplan.planner.runs.targets import CAPACITY_MEMORY, Refusal, Target
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 FIRST_PAUSE = CAPACITY_MEMORY
 """Between the end of the first pass and the second: what the last placement answered is believed for so long."""

@@ -39,8 +39,8 @@ class SpotRecord:
 
     `state_seconds`: how long spot has been as it is now (had or not). `up_seconds` in all, over spells under way too;
     `ups_ended`: spells that ended. `prior_up_seconds`: the mean up spell before anything was seen, such as
-    `planner.forecast.spot.spot_rate(...).placement.up.mean_seconds`; 3 h is that of the traces that the policy was
-    tuned on.
+    `trainplan.planner.forecast.spot.spot_rate(...).placement.up.mean_seconds`; 3 h is that of the traces that the
+    policy was tuned on.
     """
 
     state_seconds: float = 0.0

@@ -10,18 +10,18 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.forecast.pilots import LEFT_FACTOR
-from planner.runs.decision.market import STOP_SECONDS, has_choice
-from planner.runs.run import Speed
-from planner.runs.targets import Target, affordable, open_targets, payable_usd
-from pricing.money import format_usd
+from trainplan.planner.forecast.pilots import LEFT_FACTOR
+from trainplan.planner.runs.decision.market import STOP_SECONDS, has_choice
+from trainplan.planner.runs.run import Speed
+from trainplan.planner.runs.targets import Target, affordable, open_targets, payable_usd
+from trainplan.pricing.money import format_usd
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from planner.runs.run import Run
-    from planner.runs.targets import Refusal
-    from pricing.offers import Offer
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.runs.targets import Refusal
+    from trainplan.pricing.offers import Offer
 
 
 class Priced(NamedTuple):

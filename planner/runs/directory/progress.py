@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
-from workloads.terminal_text import one_line
+from trainplan.providers.agent.schema import LONGEST_LINE_BYTES, instant, progress_line
+from trainplan.workloads.terminal_text import one_line
 
 Line = dict[str, Any]
 
@@ -25,7 +25,7 @@ MOST_RATES = 200
 
 
 class Reads(Protocol):
-    """What of a run directory (providers.base.RunStore) is needed here."""
+    """What of a run directory (trainplan.providers.base.RunStore) is needed here."""
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
         """Read at most `size` bytes from `start` on; b"" past the end. Raises KeyError where there is no such file."""
@@ -35,8 +35,8 @@ class Reads(Protocol):
 class ProgressReader:
     """Reads an attempt's progress.jsonl on from where it stopped; half a line waits for its other half.
 
-    Lines come checked (providers.agent.schema) and without control characters. What cannot be used is skipped:
-    `unreadable` counts these lines. No content of the file raises an error.
+    Lines come checked (trainplan.providers.agent.schema) and without control characters. What cannot be used is
+    skipped: `unreadable` counts these lines. No content of the file raises an error.
     """
 
     def __init__(self, store: Reads, attempt: int) -> None:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.errors import TrainingFailedError
-from planner.runs.directory.progress import MOST_BYTES as MOST_PROGRESS_BYTES
-from planner.runs.directory.progress import Story, story_of
-from providers.agent.schema import MANIFEST_BYTES
-from providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
-from providers.agent.signatures import MOST_BYTES as MOST_RECORD_BYTES
+from trainplan.planner.errors import TrainingFailedError
+from trainplan.planner.runs.directory.progress import MOST_BYTES as MOST_PROGRESS_BYTES
+from trainplan.planner.runs.directory.progress import Story, story_of
+from trainplan.providers.agent.schema import MANIFEST_BYTES
+from trainplan.providers.agent.signatures import ATTEMPT, OUTPUT_MANIFEST, Vouching, attempt_path, progress_path
+from trainplan.providers.agent.signatures import MOST_BYTES as MOST_RECORD_BYTES
 
 if TYPE_CHECKING:
-    from providers.base import RunStore
+    from trainplan.providers.base import RunStore
 
 
 @dataclass(frozen=True, slots=True)

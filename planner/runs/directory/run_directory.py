@@ -10,8 +10,8 @@ from decimal import Decimal
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.runs.decision.market import Trained
-from planner.runs.directory.progress import (
+from trainplan.planner.runs.decision.market import Trained
+from trainplan.planner.runs.directory.progress import (
     Line,
     ProgressReader,
     Story,
@@ -21,15 +21,15 @@ from planner.runs.directory.progress import (
     try_text,
     unreadable_text,
 )
-from planner.runs.events import Event, Message, Progressed, TrainerStarted
-from planner.runs.run import Speed
-from providers.agent.schema import STATUS_BYTES, instant, status_record
-from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
-from providers.base import EndKind, Instance, InstanceState, RunStore
-from workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
+from trainplan.planner.runs.events import Event, Message, Progressed, TrainerStarted
+from trainplan.planner.runs.run import Speed
+from trainplan.providers.agent.schema import STATUS_BYTES, instant, status_record
+from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
+from trainplan.providers.base import EndKind, Instance, InstanceState, RunStore
+from trainplan.workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 
 if TYPE_CHECKING:
-    from planner.runs.run import Attempt, Run
+    from trainplan.planner.runs.run import Attempt, Run
 
 LEAST_HALF_WIDTH = 0.07
 """Of the interval of a script's rate: how far the next run of a measured configuration is off at four times of five

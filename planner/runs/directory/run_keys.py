@@ -14,12 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import StateError
-from providers.agent.signatures import Vouching
-from providers.registry import is_own
+from trainplan.planner.errors import StateError
+from trainplan.providers.agent.signatures import Vouching
+from trainplan.providers.registry import is_own
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 FILE = "run-keys.json"
 _FORMAT = 1

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.runs.directory.run_directory import status_of
-from providers.agent.schema import instant
+from trainplan.planner.runs.directory.run_directory import status_of
+from trainplan.providers.agent.schema import instant
 
 if TYPE_CHECKING:
-    from planner.runs.directory.progress import Story
-    from planner.runs.run import Attempt
-    from providers.base import Instance, RunStore
+    from trainplan.planner.runs.directory.progress import Story
+    from trainplan.planner.runs.run import Attempt
+    from trainplan.providers.base import Instance, RunStore
 
 BOOT_LIMIT = timedelta(minutes=45)
 """How long an instance may take to its first sign of life. On a rented machine that is the agent's first status.json,

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from planner.runs.directory.run_directory import newest_checkpoint
-from providers.agent import signatures
+from trainplan.planner.runs.directory.run_directory import newest_checkpoint
+from trainplan.providers.agent import signatures
 
 if TYPE_CHECKING:
-    from providers.agent.signatures import Vouching
-    from providers.base import RunStore
+    from trainplan.providers.agent.signatures import Vouching
+    from trainplan.providers.base import RunStore
 
 _MARK = "complete.json"
 

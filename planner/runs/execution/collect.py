@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.errors import ThisMachineError, TrainingFailedError
-from planner.home.files import persons_files
-from providers.agent.schema import MANIFEST_BYTES, MOST_TEXT, json_object, manifest_rows, manifest_sizes
-from providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
-from providers.stores.bucket import DamagedError
-from providers.stores.files import FileStore, fetch, sha256_of
+from trainplan.planner.errors import ThisMachineError, TrainingFailedError
+from trainplan.planner.home.files import persons_files
+from trainplan.providers.agent.schema import MANIFEST_BYTES, MOST_TEXT, json_object, manifest_rows, manifest_sizes
+from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
+from trainplan.providers.stores.bucket import DamagedError
+from trainplan.providers.stores.files import FileStore, fetch, sha256_of
 
 if TYPE_CHECKING:
-    from planner.runs.directory.proofs import Vouched
-    from providers.base import RunStore
+    from trainplan.planner.runs.directory.proofs import Vouched
+    from trainplan.providers.base import RunStore
 
 
 OUTPUT = "output"

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING
 
-from planner.runs.directory.run_directory import has_written, recorded_end, when_ended
-from planner.runs.journal.records import request_from_record, request_record
-from planner.runs.run import Attempt, Phase, Run
-from planner.runs.targets import Target, recommended_first, refusal_of
-from providers.abilities import Resolver
-from providers.base import EndKind, Instance, LaunchRequest, Provider
-from providers.errors import (
+from trainplan.planner.runs.directory.run_directory import has_written, recorded_end, when_ended
+from trainplan.planner.runs.journal.records import request_from_record, request_record
+from trainplan.planner.runs.run import Attempt, Phase, Run
+from trainplan.planner.runs.targets import Target, recommended_first, refusal_of
+from trainplan.providers.abilities import Resolver
+from trainplan.providers.base import EndKind, Instance, LaunchRequest, Provider
+from trainplan.providers.errors import (
     AnotherVersionError,
     BadRequestError,
     CapacityError,
@@ -25,7 +25,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from planner.runs.execution.recorder import Recorder
+    from trainplan.planner.runs.execution.recorder import Recorder
 
 
 MakeRequest = Callable[[Run, int, Target], LaunchRequest]

@@ -10,21 +10,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.errors import PlanError, TeardownUnverifiedError
-from planner.runs.decision.next_action import End, early_end
-from planner.runs.directory.proofs import Vouched
-from planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
-from planner.runs.execution.collect import collect, failure_of
-from planner.runs.execution.teardown import Seen, Teardown
-from planner.runs.run import Attempt, Outcome, Phase, Run
-from planner.runs.sweep_table import early_text
-from providers.agent.schema import MOST_TEXT
-from providers.base import Instance, InstanceState, Provider
-from providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from trainplan.planner.errors import PlanError, TeardownUnverifiedError
+from trainplan.planner.runs.decision.next_action import End, early_end
+from trainplan.planner.runs.directory.proofs import Vouched
+from trainplan.planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
+from trainplan.planner.runs.execution.collect import collect, failure_of
+from trainplan.planner.runs.execution.teardown import Seen, Teardown
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.sweep_table import early_text
+from trainplan.providers.agent.schema import MOST_TEXT
+from trainplan.providers.base import Instance, InstanceState, Provider
+from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.runs.execution.recorder import Recorder
-    from providers.agent.signatures import Vouching
+    from trainplan.planner.runs.execution.recorder import Recorder
+    from trainplan.providers.agent.signatures import Vouching
 
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)
@@ -52,7 +52,7 @@ class Finisher:
 
     def __init__(self, provider: Callable[[str], Provider], recorder: Recorder, poll_seconds: float) -> None:
         self.vouching: Callable[[Run], Vouching | None] = unchecked
-        """What a run's results are checked with (planner.runs.directory.run_keys)."""
+        """What a run's results are checked with (trainplan.planner.runs.directory.run_keys)."""
         self._provider_of = provider
         self._recorder = recorder
         self.patience = TEARDOWN_PATIENCE

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from planner.errors import (
+from trainplan.planner.errors import (
     HungUp,
     LimitReachedError,
     NoCapacityError,
@@ -16,7 +16,7 @@ from planner.errors import (
     TrainingFailedError,
     from_provider,
 )
-from planner.runs.decision.next_action import (
+from trainplan.planner.runs.decision.next_action import (
     Action,
     AskToStop,
     Clear,
@@ -32,19 +32,19 @@ from planner.runs.decision.next_action import (
     next_action,
     where_next,
 )
-from planner.runs.decision.stay import comparison_text
-from planner.runs.directory.run_directory import Ended, newest_checkpoint
-from planner.runs.events import Event, PhaseReached
-from planner.runs.execution import create
-from planner.runs.execution.checkpoint_transfer import carry
-from planner.runs.execution.end import SETTLE_PATIENCE, Finisher
-from planner.runs.execution.observe import Observer
-from planner.runs.execution.recorder import Recorder
-from planner.runs.provider_clock import correction
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.targets import Target, no_capacity, refusal_of
-from providers.base import EndKind, LaunchRequest, PreflightState, Provider
-from providers.errors import (
+from trainplan.planner.runs.decision.stay import comparison_text
+from trainplan.planner.runs.directory.run_directory import Ended, newest_checkpoint
+from trainplan.planner.runs.events import Event, PhaseReached
+from trainplan.planner.runs.execution import create
+from trainplan.planner.runs.execution.checkpoint_transfer import carry
+from trainplan.planner.runs.execution.end import SETTLE_PATIENCE, Finisher
+from trainplan.planner.runs.execution.observe import Observer
+from trainplan.planner.runs.execution.recorder import Recorder
+from trainplan.planner.runs.provider_clock import correction
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.targets import Target, no_capacity, refusal_of
+from trainplan.providers.base import EndKind, LaunchRequest, PreflightState, Provider
+from trainplan.providers.errors import (
     AnotherVersionError,
     CapacityError,
     CredentialsError,
@@ -52,13 +52,13 @@ from providers.errors import (
     ProviderError,
     QuotaError,
 )
-from workloads.job import OnSlow
+from trainplan.workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.decision.stay import Comparison
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.journal.journal import Journal
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.decision.stay import Comparison
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.journal.journal import Journal
 
 LONGEST_NAP_SECONDS = 60.0
 """A run that waits for a placement is looked at so often: the person may have asked it to stop."""

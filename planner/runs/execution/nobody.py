@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.runs.execution.executor import CtrlC
-from planner.runs.run import Phase
-from providers.registry import is_here
-from workloads.job import OnSlow
+from trainplan.planner.runs.execution.executor import CtrlC
+from trainplan.planner.runs.run import Phase
+from trainplan.providers.registry import is_here
+from trainplan.workloads.job import OnSlow
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 _NOTHING_RUNS = (Phase.PLANNED, Phase.INTERRUPTED)
 

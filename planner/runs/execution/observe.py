@@ -9,19 +9,19 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.runs.decision.market import SpotUp, Trained
-from planner.runs.decision.next_action import Look
-from planner.runs.directory.run_directory import Watcher, recorded_end
-from planner.runs.directory.signs import FRESH, Sign, newest_sign
-from planner.runs.provider_clock import tells_time
-from planner.runs.run import Attempt, Phase, Run
-from pricing.offers import Market
-from providers.abilities import SpotScout
-from providers.base import EndKind, Instance, InstanceState, Provider
-from providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
+from trainplan.planner.runs.decision.market import SpotUp, Trained
+from trainplan.planner.runs.decision.next_action import Look
+from trainplan.planner.runs.directory.run_directory import Watcher, recorded_end
+from trainplan.planner.runs.directory.signs import FRESH, Sign, newest_sign
+from trainplan.planner.runs.provider_clock import tells_time
+from trainplan.planner.runs.run import Attempt, Phase, Run
+from trainplan.pricing.offers import Market
+from trainplan.providers.abilities import SpotScout
+from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
+from trainplan.providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
 
 if TYPE_CHECKING:
-    from planner.runs.execution.recorder import Recorder
+    from trainplan.planner.runs.execution.recorder import Recorder
 
 
 SCOUT_EVERY = timedelta(minutes=2)

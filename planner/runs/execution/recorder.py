@@ -7,16 +7,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.errors import ThisMachineError
-from planner.runs.events import Event, Message, PhaseReached
-from providers.errors import CredentialsError, ProviderError
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.events import Event, Message, PhaseReached
+from trainplan.providers.errors import CredentialsError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.journal.journal import Journal
-    from planner.runs.run import Phase, Run
-    from planner.runs.targets import Refusal
-    from providers.base import RunId
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.run import Phase, Run
+    from trainplan.planner.runs.targets import Refusal
+    from trainplan.providers.base import RunId
 
 
 NOTE_EVERY = timedelta(minutes=1)

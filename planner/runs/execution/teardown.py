@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.clock import Clock
-from planner.errors import TeardownUnverifiedError
-from planner.runs.decision.next_action import TIMER_GRACE
-from providers.base import InstanceState, OwnedResource, Provider
-from providers.errors import (
+from trainplan.planner.clock import Clock
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.providers.base import InstanceState, OwnedResource, Provider
+from trainplan.providers.errors import (
     CredentialsError,
     IncompleteListingError,
     InstanceNotFoundError,
@@ -20,7 +20,7 @@ from providers.errors import (
 )
 
 if TYPE_CHECKING:
-    from planner.runs.run import Attempt, Run
+    from trainplan.planner.runs.run import Attempt, Run
 
 LONGEST_PAUSE_SECONDS = 15.0
 

@@ -12,11 +12,11 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
-from planner.runs.journal.records import refusal_from_record
-from planner.runs.journal.rows import aware
-from planner.runs.journal.schema import SCHEMA_VERSION
-from pricing.obtainability import HAD_FOR, Evidence, MachinePlacement
-from providers.registry import THIS_MACHINE
+from trainplan.planner.runs.journal.records import refusal_from_record
+from trainplan.planner.runs.journal.rows import aware
+from trainplan.planner.runs.journal.schema import SCHEMA_VERSION
+from trainplan.pricing.obtainability import HAD_FOR, Evidence, MachinePlacement
+from trainplan.providers.registry import THIS_MACHINE
 
 MOST_RUNS = 200
 """Newest runs that are looked through: a home may have ten thousand, and older ones tell nothing of today."""

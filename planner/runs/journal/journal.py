@@ -13,9 +13,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
-from planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
-from planner.runs.journal.rows import (
+from trainplan.planner.errors import BadInputError, StateError, ThisMachineError, UnknownRunError
+from trainplan.planner.runs.journal.records import refusal_from_record, refusal_record, targets_text
+from trainplan.planner.runs.journal.rows import (
     NO_ROW,
     LoggedEvent,
     RunSummary,
@@ -27,18 +27,18 @@ from planner.runs.journal.rows import (
     save_run,
     text_of,
 )
-from planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, pack_run
-from planner.runs.receipt.receipt import receipt_record
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import RunId
+from trainplan.planner.runs.journal.schema import LAUNCHED, LIVE, make_tables, pack_run
+from trainplan.planner.runs.receipt.receipt import receipt_record
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import RunId
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Refusal
+    from trainplan.planner.runs.targets import Refusal
 
 # Fifty processes may be writing, each for a few milliseconds.
 BUSY_MILLISECONDS = 60_000
 REFUSALS_KEPT = timedelta(days=7)
-"""After a refusal is over: by then it weighs nothing in an estimate (pricing.obtainability.HALF_LIFE)."""
+"""After a refusal is over: by then it weighs nothing in an estimate (trainplan.pricing.obtainability.HALF_LIFE)."""
 
 _NOTHING_SHOWN = "[null,null,null,null,null,null]"
 
@@ -125,7 +125,7 @@ class Journal:
 
     def refuse(self, refusal: Refusal, now: datetime) -> None:
         """Remember a placement that said no. What has been over for a while is forgotten: until then estimates weigh it
-        (planner.runs.journal.evidence)."""
+        (trainplan.planner.runs.journal.evidence)."""
         with self._write() as db:
             db.execute("DELETE FROM refusals WHERE until <= ?", ((now - REFUSALS_KEPT).isoformat(),))
             db.execute(

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import StateError, ThisMachineError
+from trainplan.planner.errors import StateError, ThisMachineError
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
-    from providers.base import RunId
+    from trainplan.providers.base import RunId
 
 
 PATIENCE_SECONDS = 60.0
 """How long a launch waits for another one of the same job: what that does meanwhile is one write of the journal, which
-waits as long for others that write (planner.runs.journal.journal)."""
+waits as long for others that write (trainplan.planner.runs.journal.journal)."""
 
 
 class RunLocks:

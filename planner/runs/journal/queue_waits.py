@@ -7,9 +7,9 @@ from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
-from planner.runs.journal.rows import aware
-from planner.runs.journal.schema import SCHEMA_VERSION
-from providers.registry import CLUSTER
+from trainplan.planner.runs.journal.rows import aware
+from trainplan.planner.runs.journal.schema import SCHEMA_VERSION
+from trainplan.providers.registry import CLUSTER
 
 MOST_RUNS = 200
 """Newest runs that are looked through."""

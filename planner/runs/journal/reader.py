@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from planner.errors import StateError, ThisMachineError
-from planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
-from planner.runs.journal.schema import check_version
-from planner.runs.run import Run
-from providers.base import RunId
-from workloads.job import TrainingJob, job_from_json
+from trainplan.planner.errors import StateError, ThisMachineError
+from trainplan.planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
+from trainplan.planner.runs.journal.schema import check_version
+from trainplan.planner.runs.run import Run
+from trainplan.providers.base import RunId
+from trainplan.workloads.job import TrainingJob, job_from_json
 
 
 def recorded_job(journal: Journal, run_id: RunId) -> TrainingJob:

@@ -6,15 +6,15 @@ from dataclasses import replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Refusal, Target
-from providers.abilities import Resolver
-from providers.base import LaunchRequest, Provider
-from workloads.job import job_from_json
+from trainplan.planner.runs.targets import Refusal, Target
+from trainplan.providers.abilities import Resolver
+from trainplan.providers.base import LaunchRequest, Provider
+from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-    from providers.values import Resolution
+    from trainplan.providers.values import Resolution
 
 
 _JOB, _RESOLUTION = "job_json", "resolved"

@@ -11,16 +11,16 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.runs.journal.records import targets_from_text, targets_text
-from planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.journal.records import targets_from_text, targets_text
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 
 if TYPE_CHECKING:
     import sqlite3
 
     from pydantic import TypeAdapter
 
-    from planner.runs.targets import Target
-    from providers.base import RunId
+    from trainplan.planner.runs.targets import Target
+    from trainplan.providers.base import RunId
 
 NO_ROW = (IndexError, KeyError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError)
 """What a row that cannot be read raises."""

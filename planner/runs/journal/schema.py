@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.errors import StateError
+from trainplan.planner.errors import StateError
 
 if TYPE_CHECKING:
     import sqlite3

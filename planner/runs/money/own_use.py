@@ -7,15 +7,15 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.errors import StateError, ThisMachineError
-from planner.runs.journal.reader import readable_runs
-from pricing.credits import Bill, current_credits, payments
-from pricing.own_prices import OwnPrices
-from pricing.own_rates import OwnRate, current_rates
+from trainplan.planner.errors import StateError, ThisMachineError
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.pricing.credits import Bill, current_credits, payments
+from trainplan.pricing.own_prices import OwnPrices
+from trainplan.pricing.own_rates import OwnRate, current_rates
 
 if TYPE_CHECKING:
-    from planner.runs.run import Attempt, Run
-    from planner.settings import Settings
+    from trainplan.planner.runs.run import Attempt, Run
+    from trainplan.planner.settings import Settings
 
 UNREADABLE = "own prices: the journal cannot be read, so that what this home's runs have used is not taken off"
 

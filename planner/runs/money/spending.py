@@ -9,16 +9,16 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from planner.clock import Clock, SystemClock
-from planner.errors import RefusedError
-from planner.runs.journal.locks import RunLocks
-from pricing.money import format_usd
-from providers.registry import clouds
+from trainplan.planner.clock import Clock, SystemClock
+from trainplan.planner.errors import RefusedError
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.pricing.money import format_usd
+from trainplan.providers.registry import clouds
 
 if TYPE_CHECKING:
-    from planner.runs.journal.journal import Journal
-    from planner.runs.run import Run
-    from planner.settings import Settings
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.run import Run
+    from trainplan.planner.settings import Settings
 
 
 class Spending:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from planner.datasets.storage_costs import Stored, stored_cost
-from planner.errors import ThisMachineError
+from trainplan.planner.datasets.storage_costs import Stored, stored_cost
+from trainplan.planner.errors import ThisMachineError
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
-    from pricing.cost import ProviderRates
+    from trainplan.planner.runs.run import Run
+    from trainplan.pricing.cost import ProviderRates
 
 
 class StoredFate(StrEnum):

@@ -7,12 +7,12 @@ from datetime import timedelta
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING
 
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.targets import MOST_ABOVE, Target
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.targets import MOST_ABOVE, Target
 
 if TYPE_CHECKING:
-    from planner.runs.proposal.proposal import Proposal
-    from planner.runs.run import Run
+    from trainplan.planner.runs.proposal.proposal import Proposal
+    from trainplan.planner.runs.run import Run
 
 _HOUR = timedelta(hours=1)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from providers.registry import is_here
-from workloads.addresses import shown_address
-from workloads.pretrained import weights_address, weights_lines
+from trainplan.providers.registry import is_here
+from trainplan.workloads.addresses import shown_address
+from trainplan.workloads.pretrained import weights_address, weights_lines
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from workloads.job import TrainingJob
+    from trainplan.pricing.offers import Offer
+    from trainplan.workloads.job import TrainingJob
 
 _TPU = "TPU"
 """What the name of each TPU in the table of devices begins with."""

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planner.clock import Clock
-from planner.runs.decision.next_action import Launch, Look, next_action
-from planner.runs.targets import Refusal, Target
-from providers.abilities import Resolver
-from providers.base import Provider, VendorRequest
+from trainplan.planner.clock import Clock
+from trainplan.planner.runs.decision.next_action import Launch, Look, next_action
+from trainplan.planner.runs.targets import Refusal, Target
+from trainplan.providers.abilities import Resolver
+from trainplan.providers.base import Provider, VendorRequest
 
 if TYPE_CHECKING:
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.run import Run
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.run import Run
 
 
 @dataclass(frozen=True)

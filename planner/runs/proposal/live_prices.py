@@ -8,21 +8,21 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
-from planner.errors import NothingLeftError
-from planner.forecast.plan import Candidate, Plan, RankedOffer, paid_by_credit
-from planner.runs.targets import DearerError, Target, above, agreed
-from pricing.money import format_usd, format_usd_per_hour, to_micro
-from pricing.offers import Offer, Placement, PriceGrade
-from pricing.planning import PlannedAs
-from pricing.plausible import moved_too_far
-from providers.abilities import Refiner
-from providers.errors import CapacityError, ProviderError
-from workloads.job import Objective
+from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.forecast.plan import Candidate, Plan, RankedOffer, paid_by_credit
+from trainplan.planner.runs.targets import DearerError, Target, above, agreed
+from trainplan.pricing.money import format_usd, format_usd_per_hour, to_micro
+from trainplan.pricing.offers import Offer, Placement, PriceGrade
+from trainplan.pricing.planning import PlannedAs
+from trainplan.pricing.plausible import moved_too_far
+from trainplan.providers.abilities import Refiner
+from trainplan.providers.errors import CapacityError, ProviderError
+from trainplan.workloads.job import Objective
 
 if TYPE_CHECKING:
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.run import Run
-    from providers.base import LaunchRequest, Provider
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.run import Run
+    from trainplan.providers.base import LaunchRequest, Provider
 
 REFINED = 10
 """Rows of the ranking whose prices are looked up, the best placement of each machine and market."""
@@ -214,7 +214,7 @@ def _at(candidate: Candidate, offer: Offer) -> Candidate:
 
 
 def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[object, ...]:
-    """The order of planner.forecast.choose, and within one machine that of its zones."""
+    """The order of trainplan.planner.forecast.choose, and within one machine that of its zones."""
     cost, seconds = candidate.ranked_micro_usd, candidate.estimate.time.total.total_seconds()
     match objective:
         case Objective.COST:

@@ -9,26 +9,32 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from planner.datasets.transfer import providers_of
-from planner.errors import RefusedError, TooSmallHereError, from_provider
-from planner.planning.build_plan import PlanQuery, check_providers, make_plan, nothing_left, with_listed_offers
-from planner.planning.calibrate import calibrate
-from planner.planning.check import judge
-from planner.planning.own_networks import check_trained
-from planner.planning.quotas import within_quotas
-from planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
-from planner.report.estimate_page import machine_line
-from planner.runs.journal.evidence import read_evidence
-from planner.runs.money.own_use import own_prices_now
-from planner.runs.proposal.live_prices import dearer, refined
-from planner.runs.proposal.proposal import MOST_TARGETS, here, limits_text, rented
-from planner.runs.queue_waits import with_queue
-from planner.settings import Settings
-from pricing.offers import OfferQuery
-from providers.abilities import Resolver
-from providers.base import Provider
-from providers.errors import ProviderError
-from providers.registry import (
+from trainplan.planner.datasets.transfer import providers_of
+from trainplan.planner.errors import RefusedError, TooSmallHereError, from_provider
+from trainplan.planner.planning.build_plan import (
+    PlanQuery,
+    check_providers,
+    make_plan,
+    nothing_left,
+    with_listed_offers,
+)
+from trainplan.planner.planning.calibrate import calibrate
+from trainplan.planner.planning.check import judge
+from trainplan.planner.planning.own_networks import check_trained
+from trainplan.planner.planning.quotas import within_quotas
+from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT
+from trainplan.planner.report.estimate_page import machine_line
+from trainplan.planner.runs.journal.evidence import read_evidence
+from trainplan.planner.runs.money.own_use import own_prices_now
+from trainplan.planner.runs.proposal.live_prices import dearer, refined
+from trainplan.planner.runs.proposal.proposal import MOST_TARGETS, here, limits_text, rented
+from trainplan.planner.runs.queue_waits import with_queue
+from trainplan.planner.settings import Settings
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.abilities import Resolver
+from trainplan.providers.base import Provider
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import (
     CLOUDS,
     CLUSTER,
     THIS_MACHINE,
@@ -40,14 +46,14 @@ from providers.registry import (
 )
 
 if TYPE_CHECKING:
-    from planner.datasets.transfer import DataTransfer
-    from planner.forecast.plan import MachineEstimate, Plan
-    from planner.runs.execution.create import MakeRequest
-    from planner.runs.proposal.proposal import Proposal
-    from planner.runs.run import Run
-    from pricing.offers import Offer
-    from providers.base import LaunchRequest
-    from workloads.job import TrainingJob
+    from trainplan.planner.datasets.transfer import DataTransfer
+    from trainplan.planner.forecast.plan import MachineEstimate, Plan
+    from trainplan.planner.runs.execution.create import MakeRequest
+    from trainplan.planner.runs.proposal.proposal import Proposal
+    from trainplan.planner.runs.run import Run
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import LaunchRequest
+    from trainplan.workloads.job import TrainingJob
 
 MOST_PASSED_OVER = 10
 """Placements that are looked at, one after another, for the first that would take us."""

@@ -10,8 +10,8 @@ from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from planner.errors import BadInputError, NothingFitsError, NothingLeftError, PlanError, TooSmallHereError
-from planner.forecast.pilots import (
+from trainplan.planner.errors import BadInputError, NothingFitsError, NothingLeftError, PlanError, TooSmallHereError
+from trainplan.planner.forecast.pilots import (
     LEAST_STEPS,
     MOST_TRAIN_SECONDS,
     TRY_SETTINGS_SECONDS,
@@ -23,22 +23,22 @@ from planner.forecast.pilots import (
     train_seconds,
     worthwhile,
 )
-from planner.forecast.script_work import known_rate
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.proposal.live_prices import refined
-from planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_placements
-from planner.runs.proposal.proposal import targets_of
-from planner.runs.runner import total_steps
-from planner.runs.targets import MOST_ABOVE, Target, agreed
-from planner.throughput.values import Throughput
-from providers.registry import THIS_MACHINE
-from workloads.job import TrainingJob
-from workloads.terms import Objective
-from workloads.tries import possible
+from trainplan.planner.forecast.script_work import known_rate
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.proposal.live_prices import refined
+from trainplan.planner.runs.proposal.make_proposal import Surroundings, make_proposal, ranked_placements
+from trainplan.planner.runs.proposal.proposal import targets_of
+from trainplan.planner.runs.runner import total_steps
+from trainplan.planner.runs.targets import MOST_ABOVE, Target, agreed
+from trainplan.planner.throughput.values import Throughput
+from trainplan.providers.registry import THIS_MACHINE
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.terms import Objective
+from trainplan.workloads.tries import possible
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import RankedOffer
-    from planner.planning.build_plan import PlanQuery
+    from trainplan.planner.forecast.plan import RankedOffer
+    from trainplan.planner.planning.build_plan import PlanQuery
 
 ROWS = 30
 """Of the ranking: what ranks behind them hardly becomes the cheapest."""

@@ -8,24 +8,24 @@ from datetime import datetime, timedelta
 from decimal import ROUND_UP, Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import NothingLeftError
-from planner.forecast.plan import MachineEstimate, Plan, RankedOffer
-from planner.forecast.price_notes import price_text
-from planner.forecast.script_work import NOT_MEASURED
-from planner.report.estimate_page import unproven_text
-from planner.runs.decision.market import chance_text
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.receipt.receipt import estimate_record
-from planner.runs.run import Run, attempt_deadline
-from planner.runs.targets import MOST_ABOVE, Target
-from planner.throughput.values import Basis
-from pricing.money import format_usd, format_usd_per_hour, from_micro
-from pricing.offers import Market, Offer
-from providers.registry import is_here, is_simulated
-from workloads.durations import format_duration
+from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.forecast.plan import MachineEstimate, Plan, RankedOffer
+from trainplan.planner.forecast.price_notes import price_text
+from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.report.estimate_page import unproven_text
+from trainplan.planner.runs.decision.market import chance_text
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.receipt.receipt import estimate_record
+from trainplan.planner.runs.run import Run, attempt_deadline
+from trainplan.planner.runs.targets import MOST_ABOVE, Target
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.money import format_usd, format_usd_per_hour, from_micro
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.registry import is_here, is_simulated
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from providers.base import Timers
+    from trainplan.providers.base import Timers
 
 MOST_TARGETS = 200
 """Placements that a run may go to; each is asked in turn, and nobody waits for the two-hundredth."""

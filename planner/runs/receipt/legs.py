@@ -8,10 +8,10 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.targets import Target
+from trainplan.planner.runs.targets import Target
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
+    from trainplan.planner.runs.run import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

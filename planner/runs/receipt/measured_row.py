@@ -11,20 +11,20 @@ import io
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner import __version__
-from planner.throughput.columns import COLUMNS
-from planner.throughput.nets import model_key
-from planner.throughput.values import CPU
-from providers.hardware import canonical_device
-from workloads.terms import Framework
+from trainplan.planner import __version__
+from trainplan.planner.throughput.columns import COLUMNS
+from trainplan.planner.throughput.nets import model_key
+from trainplan.planner.throughput.values import CPU
+from trainplan.providers.hardware import canonical_device
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import date
 
-    from planner.runs.directory.progress import Line
-    from providers.hardware import HostHardware
-    from workloads.job import TrainingJob
+    from trainplan.planner.runs.directory.progress import Line
+    from trainplan.providers.hardware import HostHardware
+    from trainplan.workloads.job import TrainingJob
 
 LEAST_LAPS = 3
 """Fewer rates along a run tell no spread."""

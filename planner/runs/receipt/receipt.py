@@ -9,22 +9,22 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.datasets.storage_costs import Stays, Stored, stored_text
-from planner.errors import ThisMachineError
-from planner.planning.own_measurements import OwnMeasurement
-from planner.planning.this_machine import shape_of, trained_job
-from planner.runs.directory.progress import Story, framework_text
-from planner.runs.receipt.legs import estimate_of, legs_of
-from planner.runs.run import INTERRUPTIONS, Run
-from planner.throughput.values import Basis
-from pricing.money import Usd, format_usd
-from providers.registry import is_simulated
-from workloads.durations import format_duration
-from workloads.job import job_from_json
+from trainplan.planner.datasets.storage_costs import Stays, Stored, stored_text
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.planning.this_machine import shape_of, trained_job
+from trainplan.planner.runs.directory.progress import Story, framework_text
+from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
+from trainplan.planner.runs.run import INTERRUPTIONS, Run
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.money import Usd, format_usd
+from trainplan.providers.registry import is_simulated
+from trainplan.workloads.durations import format_duration
+from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from planner.forecast.plan import MachineEstimate
-    from workloads.job import TrainingJob
+    from trainplan.planner.forecast.plan import MachineEstimate
+    from trainplan.workloads.job import TrainingJob
 
 
 TryRecord = dict[str, Any]
@@ -52,10 +52,10 @@ class Receipt:
     estimated figures those of the placements where it trained. `actual_usd` is at the person's own rates (`own_rate`,
     in words), `list_usd` the same at list prices; both None where every price was a list price. `credit_usd` is what
     credits pay of `actual_usd`, None where the person has none there. `usd_by_resource` are the parts of `actual_usd`
-    (planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth of it may
-    not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed` is what
-    the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any more.
-    `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
+    (trainplan.planner.runs.run.BilledUsd); `at_most`: nobody told when something of it ended, and more than a hundredth
+    of it may not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed`
+    is what the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any
+    more. `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
     (PILOT_FIGURES), `tries` the settings that it tried, `kept` the number from 1 of the one whose figures these are.
     """
 
@@ -149,7 +149,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_placement(value: object) -> bool:
-    """What planner.runs.receipt.legs writes: text of where it was, and figures or None."""
+    """What trainplan.planner.runs.receipt.legs writes: text of where it was, and figures or None."""
     if not isinstance(value, dict) or not _is_text(value.get("where")):
         return False
     return all(figure is None or _is_number(figure) for name, figure in value.items() if name != "where")

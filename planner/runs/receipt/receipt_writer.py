@@ -10,29 +10,36 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.datasets.storage_costs import Stays, rates_of, stays
-from planner.errors import PlanError, StateError, ThisMachineError
-from planner.planning.own_measurements import OwnMeasurement, rented_name
-from planner.planning.own_rows import add_row
-from planner.planning.this_machine import shape_of, trained_job
-from planner.runs.directory.progress import Story, story_of
-from planner.runs.directory.proofs import Vouched
-from planner.runs.events import Event, Message
-from planner.runs.execution.end import unchecked
-from planner.runs.journal.reader import recorded_job
-from planner.runs.money.own_use import credit_paid_usd
-from planner.runs.receipt.receipt import Ending, Receipt, measurement_of, of_tries, receipt_from, write_receipt
-from planner.runs.run import Attempt, Outcome, Phase, Run
-from providers.errors import ProviderError
-from providers.registry import is_here
+from trainplan.planner.datasets.storage_costs import Stays, rates_of, stays
+from trainplan.planner.errors import PlanError, StateError, ThisMachineError
+from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.planning.this_machine import shape_of, trained_job
+from trainplan.planner.runs.directory.progress import Story, story_of
+from trainplan.planner.runs.directory.proofs import Vouched
+from trainplan.planner.runs.events import Event, Message
+from trainplan.planner.runs.execution.end import unchecked
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.money.own_use import credit_paid_usd
+from trainplan.planner.runs.receipt.receipt import (
+    Ending,
+    Receipt,
+    measurement_of,
+    of_tries,
+    receipt_from,
+    write_receipt,
+)
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import is_here
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.journal.journal import Journal
-    from planner.runs.targets import Target
-    from planner.settings import Settings
-    from providers.agent.signatures import Vouching
-    from providers.base import Provider, RunId
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.targets import Target
+    from trainplan.planner.settings import Settings
+    from trainplan.providers.agent.signatures import Vouching
+    from trainplan.providers.base import Provider, RunId
 
 
 class Receipts:
@@ -47,7 +54,7 @@ class Receipts:
         listen: Callable[[Event], None],
         vouching: Callable[[Run], Vouching | None] = unchecked,
     ) -> None:
-        """`vouching` tells what a run's results are checked with (planner.runs.directory.run_keys)."""
+        """`vouching` tells what a run's results are checked with (trainplan.planner.runs.directory.run_keys)."""
         self._vouching = vouching
         self._provider_of = provider
         self._journal = journal
@@ -209,7 +216,7 @@ class _Where(NamedTuple):
 
 
 def _here() -> _Where:
-    from providers.hardware import this_machine
+    from trainplan.providers.hardware import this_machine
 
     return _Where(this_machine().fingerprint)
 

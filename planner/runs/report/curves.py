@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.runs.directory.progress import Line
+    from trainplan.planner.runs.directory.progress import Line
 
 MOST_POINTS = 400
 """Of a curve over time: more than a page has pixels for one line."""

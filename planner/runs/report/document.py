@@ -8,21 +8,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from planner.errors import StateError, ThisMachineError
-from planner.runs.directory.progress import ProgressReader, Story, unreadable_text
-from planner.runs.journal.reader import recorded_job
-from planner.runs.report.curves import Curves
-from planner.runs.report.dollars import dollars_over_time
-from planner.runs.report.held_out import classes_at_home, epochs_at_home
-from planner.runs.run import INTERRUPTIONS, Attempt, Phase, Run
-from providers.errors import ProviderError
-from providers.registry import is_simulated
-from workloads.addresses import shown_values
+from trainplan.planner.errors import StateError, ThisMachineError
+from trainplan.planner.runs.directory.progress import ProgressReader, Story, unreadable_text
+from trainplan.planner.runs.journal.reader import recorded_job
+from trainplan.planner.runs.report.curves import Curves
+from trainplan.planner.runs.report.dollars import dollars_over_time
+from trainplan.planner.runs.report.held_out import classes_at_home, epochs_at_home
+from trainplan.planner.runs.run import INTERRUPTIONS, Attempt, Phase, Run
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.registry import is_simulated
+from trainplan.workloads.addresses import shown_values
 
 if TYPE_CHECKING:
-    from planner.runs.journal.journal import Journal
-    from planner.runs.journal.rows import LoggedEvent
-    from providers.base import RunStore
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.journal.rows import LoggedEvent
+    from trainplan.providers.base import RunStore
 
 MOST_EVENTS = 500
 """Of the journal, the newest; a run that waits for a placement notes each look."""

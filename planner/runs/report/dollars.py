@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from planner.runs.run import Attempt, Run
+    from trainplan.planner.runs.run import Attempt, Run
 
 POINTS = 60
 """Equal parts of the run's life, beside the instants at which a machine begins or ends to bill."""

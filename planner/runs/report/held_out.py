@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from planner.runs.report.curves import OF_AN_EPOCH, thinned_epochs
-from providers.agent.plain_file import NotPlainError, plain_bytes
-from workloads.terminal_text import one_line
+from trainplan.planner.runs.report.curves import OF_AN_EPOCH, thinned_epochs
+from trainplan.providers.agent.plain_file import NotPlainError, plain_bytes
+from trainplan.workloads.terminal_text import one_line
 
 METRICS, CONFUSION = "metrics.csv", "confusion.csv"
 MOST_CLASSES = 1_000

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from providers.agent.schema import instant
-from workloads.trainer.progress import write_atomically
+from trainplan.providers.agent.schema import instant
+from trainplan.workloads.trainer.progress import write_atomically
 
 _FILE = "last-sweep.json"
 

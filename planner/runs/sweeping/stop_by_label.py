@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from planner.runs.directory.run_directory import stopped_path
-from planner.runs.sweeping.sweep import end
-from providers.base import InstanceState, OwnedResource, Provider, RunId
-from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
+from trainplan.planner.runs.directory.run_directory import stopped_path
+from trainplan.planner.runs.sweeping.sweep import end
+from trainplan.providers.base import InstanceState, OwnedResource, Provider, RunId
+from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
+    from trainplan.planner.clock import Clock
 
 CHECKPOINT_PATIENCE = timedelta(minutes=2)
 """How long a trainer that is asked to stop has for its checkpoint. As much as a reclaimed spot machine of AWS gets: a

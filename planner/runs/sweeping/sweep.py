@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from planner.errors import ThisMachineError
-from planner.runs.decision.next_action import TIMER_GRACE
-from providers.base import OwnedResource, Provider
-from providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.providers.base import OwnedResource, Provider
+from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.run import Run
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.run import Run
 
 NEWBORN = timedelta(minutes=10)
 """What is younger may be another computer's launch that is just under way."""

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from planner import __version__
+from trainplan.planner import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

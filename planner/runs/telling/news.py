@@ -6,14 +6,14 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from planner.errors import PlanError
-from planner.runs.run import Phase, Run
-from providers.base import InstanceState, Provider
-from providers.errors import InstanceNotFoundError, ProviderError
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.providers.base import InstanceState, Provider
+from trainplan.providers.errors import InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.journal.journal import Journal
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.journal.journal import Journal
 
 READ_JOURNAL_EVERY = timedelta(seconds=1)
 """A local file: a wish to stop is noticed within a second."""

@@ -9,17 +9,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from planner.errors import PlanError
-from planner.runs.events import Event, Message, PhaseReached
-from planner.runs.run import INTERRUPTIONS, Outcome, Phase, Run
-from planner.runs.telling.delivery import Delivery
-from pricing.money import format_usd
-from workloads.durations import format_duration
+from trainplan.planner.errors import PlanError
+from trainplan.planner.runs.events import Event, Message, PhaseReached
+from trainplan.planner.runs.run import INTERRUPTIONS, Outcome, Phase, Run
+from trainplan.planner.runs.telling.delivery import Delivery
+from trainplan.pricing.money import format_usd
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
-    from planner.clock import Clock
-    from planner.runs.journal.journal import Journal
-    from planner.settings import Settings
+    from trainplan.planner.clock import Clock
+    from trainplan.planner.runs.journal.journal import Journal
+    from trainplan.planner.settings import Settings
 
 
 class Notice(StrEnum):

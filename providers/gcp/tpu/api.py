@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.errors import TransientError
-from providers.gcp.errors import translated
+from trainplan.providers.errors import TransientError
+from trainplan.providers.gcp.errors import translated
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.account import GcpAccount
 
 Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """An operation and its parameters to one answer."""

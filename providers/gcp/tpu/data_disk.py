@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pricing.devices import MOST_DATA_DISK_GIB, data_disk_gib
-from providers.agent.spec import bytes_on_disk
-from providers.base import LABEL_ATTEMPT, LABEL_RUN, LaunchRequest, VendorRequest
-from providers.cloud.launch import resolution_of
-from providers.errors import (
+from trainplan.pricing.devices import MOST_DATA_DISK_GIB, data_disk_gib
+from trainplan.providers.agent.spec import bytes_on_disk
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_RUN, LaunchRequest, VendorRequest
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
     ProviderError,
     QuotaError,
     TransientError,
 )
-from providers.gcp import reply
-from providers.gcp.api import Api, Json
-from providers.gcp.errors import EXISTS, IN_USE, error_of_operation
-from providers.gcp.request import SERVICE, labels_of, token_of
-from providers.gcp.tpu.resolution import TpuResolution
+from trainplan.providers.gcp import reply
+from trainplan.providers.gcp.api import Api, Json
+from trainplan.providers.gcp.errors import EXISTS, IN_USE, error_of_operation
+from trainplan.providers.gcp.request import SERVICE, labels_of, token_of
+from trainplan.providers.gcp.tpu.resolution import TpuResolution
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
-    from providers.gcp.tpu.reply import TpuLocation
+    from trainplan.providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.tpu.reply import TpuLocation
 
 INSERT = "disks.insert"
 DISK_TYPE = "pd-balanced"

@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from providers.base import LaunchRequest, RunId, VendorRequest
-from providers.cloud.labels import instant
-from providers.gcp.permissions import PREFIX
-from providers.gcp.request import label_text
-from providers.gcp.tpu.api import PAGE, TASKS, Calls, Refused, pages
+from trainplan.providers.base import LaunchRequest, RunId, VendorRequest
+from trainplan.providers.cloud.labels import instant
+from trainplan.providers.gcp.permissions import PREFIX
+from trainplan.providers.gcp.request import label_text
+from trainplan.providers.gcp.tpu.api import PAGE, TASKS, Calls, Refused, pages
 
 QUEUE = "trainplan"
 """The queue's name, in one region for all TPUs of the project."""

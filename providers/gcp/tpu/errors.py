@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from providers.errors import (
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -18,7 +18,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.errors import (
+from trainplan.providers.gcp.errors import (
     LOCATION_POLICY,
     NO_QUOTA_PROJECT,
     QUOTA_PROJECT,
@@ -26,7 +26,7 @@ from providers.gcp.errors import (
     SIGN_IN,
     Reaction,
 )
-from providers.gcp.tpu.api import Refused
+from trainplan.providers.gcp.tpu.api import Refused
 
 OFF = "SERVICE_DISABLED"
 _ELSEWHERE = "another zone or machine may have one"

@@ -1,5 +1,5 @@
 """What of ours is in the zones of the Cloud TPU API and in the queue of the timers. Data disks are Compute Engine's to
-list (providers.gcp.listing)."""
+list (trainplan.providers.gcp.listing)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from providers.cloud.listing import ListedResources, look_at_all
-from providers.errors import CapacityError, CredentialsError, MachineError, ProviderError
-from providers.gcp.account import GcpAccount
-from providers.gcp.tpu import deadline
-from providers.gcp.tpu.api import PAGE, TASKS, Ask, Calls, Refused, pages
-from providers.gcp.tpu.errors import error_of, is_off
-from providers.gcp.tpu.reply import owned_node, owned_resource, owned_task
+from trainplan.providers.cloud.listing import ListedResources, look_at_all
+from trainplan.providers.errors import CapacityError, CredentialsError, MachineError, ProviderError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.tpu import deadline
+from trainplan.providers.gcp.tpu.api import PAGE, TASKS, Ask, Calls, Refused, pages
+from trainplan.providers.gcp.tpu.errors import error_of, is_off
+from trainplan.providers.gcp.tpu.reply import owned_node, owned_resource, owned_task
 
 if TYPE_CHECKING:
-    from providers.base import OwnedResource, RunId
+    from trainplan.providers.base import OwnedResource, RunId
 
 
 Each = Callable[[Callable[[str], ListedResources], Sequence[str]], Iterable[ListedResources]]

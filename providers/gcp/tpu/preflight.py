@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pricing.offers import LifecycleState, Offer
-from providers.base import Check, PreflightState
-from providers.cloud.checks import Look, failed, ok, refused, unknown
-from providers.errors import (
+from trainplan.pricing.offers import LifecycleState, Offer
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.checks import Look, failed, ok, refused, unknown
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
 )
-from providers.gcp import quotas
-from providers.gcp.tpu import data_disk
-from providers.gcp.tpu.api import PAGE, Ask, pages
-from providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
-from providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
+from trainplan.providers.gcp import quotas
+from trainplan.providers.gcp.tpu import data_disk
+from trainplan.providers.gcp.tpu.api import PAGE, Ask, pages
+from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION, queue_name
+from trainplan.providers.gcp.tpu.request import accelerator_type, subnetwork_name, why_not
 
 if TYPE_CHECKING:
-    from providers.gcp.account import GcpAccount
+    from trainplan.providers.gcp.account import GcpAccount
 
 _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 _SETUP = "plan setup gcp"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from providers.base import (
+from trainplan.providers.base import (
     Instance,
     InstanceRef,
     InstanceState,
@@ -20,37 +20,47 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.launch import Rented, resolution_of
-from providers.cloud.listing import ListedResources, whole
-from providers.cloud.propagation import pause, settled
-from providers.cloud.regions import check_region
-from providers.errors import (
+from trainplan.providers.cloud.launch import Rented, resolution_of
+from trainplan.providers.cloud.listing import ListedResources, whole
+from trainplan.providers.cloud.propagation import pause, settled
+from trainplan.providers.cloud.regions import check_region
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     InstanceNotFoundError,
     PermissionDeniedError,
     QuotaError,
 )
-from providers.gcp import quotas
-from providers.gcp.account import GcpAccount
-from providers.gcp.part import word_of
-from providers.gcp.request import label_text
-from providers.gcp.settings import PROVIDER, TOKEN_MEMORY
-from providers.gcp.too_new import CREATE_TPU, too_new_for_machine, too_new_for_task
-from providers.gcp.tpu import data_disk, deadline
-from providers.gcp.tpu import preflight as checks
-from providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls
-from providers.gcp.tpu.data_disk import DataDisks
-from providers.gcp.tpu.errors import error_of, is_off, operation_error
-from providers.gcp.tpu.listing import Each, TpuLists, threads
-from providers.gcp.tpu.reply import NODE, TASK, WORD, TpuLocation, asked_for, dead, instance, location_of, said_of
-from providers.gcp.tpu.request import CREATE, as_shell, create_call, location_for, made_by, takes, trainable
-from providers.gcp.tpu.resolution import TpuResolution, resolve
+from trainplan.providers.gcp import quotas
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.part import word_of
+from trainplan.providers.gcp.request import label_text
+from trainplan.providers.gcp.settings import PROVIDER, TOKEN_MEMORY
+from trainplan.providers.gcp.too_new import CREATE_TPU, too_new_for_machine, too_new_for_task
+from trainplan.providers.gcp.tpu import data_disk, deadline
+from trainplan.providers.gcp.tpu import preflight as checks
+from trainplan.providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls
+from trainplan.providers.gcp.tpu.data_disk import DataDisks
+from trainplan.providers.gcp.tpu.errors import error_of, is_off, operation_error
+from trainplan.providers.gcp.tpu.listing import Each, TpuLists, threads
+from trainplan.providers.gcp.tpu.reply import (
+    NODE,
+    TASK,
+    WORD,
+    TpuLocation,
+    asked_for,
+    dead,
+    instance,
+    location_of,
+    said_of,
+)
+from trainplan.providers.gcp.tpu.request import CREATE, as_shell, create_call, location_for, made_by, takes, trainable
+from trainplan.providers.gcp.tpu.resolution import TpuResolution, resolve
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.cloud.checks import Look
-    from providers.gcp.api import Api
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.cloud.checks import Look
+    from trainplan.providers.gcp.api import Api
 
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
@@ -64,7 +74,8 @@ def make_tpu_machines(account: GcpAccount, rented: Rented, api: Api) -> TpuMachi
 
 @dataclass
 class TpuMachines:
-    """`providers.gcp.part.GcpPart` over the Cloud TPU API (`tpu`) and Cloud Tasks (`tasks`). `each` looks at zones.
+    """`trainplan.providers.gcp.part.GcpPart` over the Cloud TPU API (`tpu`) and Cloud Tasks (`tasks`). `each` looks at
+    zones.
 
     Its data disks (`disks`) are listed and deleted by the part for Compute Engine, as all disks with our labels are.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -20,17 +20,17 @@ from providers.base import (
     OwnedResource,
     RunId,
 )
-from providers.cloud.labels import instant, number
-from providers.errors import (
+from trainplan.providers.cloud.labels import instant, number
+from trainplan.providers.errors import (
     CapacityError,
     QuotaError,
 )
-from providers.gcp.request import instant_of
-from providers.gcp.settings import PROVIDER
+from trainplan.providers.gcp.request import instant_of
+from trainplan.providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
-    from providers.gcp.tpu.deadline import Task
-from providers.gcp.tpu.errors import error_of, status_of
+    from trainplan.providers.gcp.tpu.deadline import Task
+from trainplan.providers.gcp.tpu.errors import error_of, status_of
 
 WORD, NODE, TASK = "tpu", "tpunode", "tputask"
 """First words of the ids of queued resources (which stand for the instance), nodes and tasks."""

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pricing.devices import cores_of
-from pricing.offers import Market, Offer
-from providers.base import LaunchRequest, VendorRequest
-from providers.cloud.launch import resolution_of
-from providers.cloud.machine import BOOT_ALLOWANCE
-from providers.errors import BadRequestError
-from providers.gcp.account import SCOPE
-from providers.gcp.kinds import TPU_API
-from providers.gcp.request import labels_of, token_of
-from providers.gcp.tpu import data_disk
-from providers.gcp.tpu.api import TPU
-from providers.gcp.tpu.deadline import resource_id, rfc3339
-from providers.gcp.tpu.reply import TpuLocation
-from providers.gcp.tpu.resolution import TpuResolution
+from trainplan.pricing.devices import cores_of
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.base import LaunchRequest, VendorRequest
+from trainplan.providers.cloud.launch import resolution_of
+from trainplan.providers.cloud.machine import BOOT_ALLOWANCE
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.account import SCOPE
+from trainplan.providers.gcp.kinds import TPU_API
+from trainplan.providers.gcp.request import labels_of, token_of
+from trainplan.providers.gcp.tpu import data_disk
+from trainplan.providers.gcp.tpu.api import TPU
+from trainplan.providers.gcp.tpu.deadline import resource_id, rfc3339
+from trainplan.providers.gcp.tpu.reply import TpuLocation
+from trainplan.providers.gcp.tpu.resolution import TpuResolution
 
 if TYPE_CHECKING:
-    from providers.gcp.settings import GcpSettings
-    from workloads.job import TrainingJob
+    from trainplan.providers.gcp.settings import GcpSettings
+    from trainplan.workloads.job import TrainingJob
 
 
 CREATE = "CreateQueuedResource"

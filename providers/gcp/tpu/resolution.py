@@ -6,16 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from providers.cloud.images import host_image
-from providers.cloud.launch import Rented, hardware
-from providers.errors import BadRequestError
-from providers.gcp.request import GoogleResolution
-from providers.gcp.tpu.api import PAGE, TPU, Ask, pages
+from trainplan.providers.cloud.images import host_image
+from trainplan.providers.cloud.launch import Rented, hardware
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.request import GoogleResolution
+from trainplan.providers.gcp.tpu.api import PAGE, TPU, Ask, pages
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer
-    from providers.base import LaunchRequest
-    from providers.gcp.account import GcpAccount
+    from trainplan.pricing.offers import Offer
+    from trainplan.providers.base import LaunchRequest
+    from trainplan.providers.gcp.account import GcpAccount
 
 
 _BASE = re.compile(r"tpu-ubuntu(\d{4})-base")

@@ -64,7 +64,7 @@ while :; do
         sh -c 'trap : TERM; "$@" & rank=$!
             while :; do wait "$rank"; code=$?; kill -0 "$rank" 2>/dev/null || break; done
             echo "$code" >"$0/rank-$SLURM_PROCID-exit"; exit "$code"' \
-        "$attempt_dir" $container $python -P -m workloads.trainer \
+        "$attempt_dir" $container $python -P -m trainplan.workloads.trainer \
         --job "$run_dir/job.json" --run-dir "$run_dir" --attempt "$attempt" --data-dir "$data_dir" \
         --deadline-unix "$deadline" $measuring
     kill "$watcher" 2>/dev/null

@@ -1,4 +1,5 @@
-"""The model of operators over many rows at once: the same figures as `planner.throughput.operators`, as arrays.
+"""The model of operators over many rows at once: the same figures as `trainplan.planner.throughput.operators`, as
+arrays.
 
 A row's effects are logarithms of factors of the shares of its step, one column for each of `SHARES`.
 """
@@ -12,15 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.throughput import operators as product
-from planner.throughput.operator_work import Matrix, work_of
-from planner.throughput.operators import CONSTANT_NAMES, SHARES, Share, Unit
+from trainplan.planner.throughput import operators as product
+from trainplan.planner.throughput.operator_work import Matrix, work_of
+from trainplan.planner.throughput.operators import CONSTANT_NAMES, SHARES, Share, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from planner.throughput.operator_work import Pass
     from scripts.fit.operators.rows import NetworkRow
+    from trainplan.planner.throughput.operator_work import Pass
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]

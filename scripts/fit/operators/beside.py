@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.throughput.network_families import TINY
-from planner.throughput.networks import network_of
 from scripts.fit.operators.beyond import HELD_OUT
 from scripts.fit.operators.folds import DEVICE, NetworkTested
 from scripts.fit.operators.rows import NetworkRow, read_network_rows
-from workloads.memory import footprint
+from trainplan.planner.throughput.network_families import TINY
+from trainplan.planner.throughput.networks import network_of
+from trainplan.workloads.memory import footprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

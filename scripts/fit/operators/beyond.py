@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
 
-from planner.throughput.network_steps import measured_network
-from planner.throughput.predict import Predictor
-from planner.throughput.values import Measurement, Question, Throughput
-from pricing.device_text import read_devices
 from scripts.fit.rows import DEVICES, measurement_of
+from trainplan.planner.throughput.network_steps import measured_network
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.values import Measurement, Question, Throughput
+from trainplan.pricing.device_text import read_devices
 
 HELD_OUT = Path(__file__).parents[3] / "tests" / "data" / "networks_h200.csv"
 _BEFORE = "before (commit 613d8aa, VGG nets alone): mean 29.5 %, median 19.7 %, 69 % inside"

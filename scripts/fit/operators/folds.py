@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.throughput.operator_evidence import Seen
+from trainplan.planner.throughput.operator_evidence import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

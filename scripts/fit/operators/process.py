@@ -17,7 +17,9 @@ from scipy.linalg import cho_factor, cho_solve, cholesky
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from planner.throughput.operators import (
+from scripts.fit.operators.arrays import Arrays, Floats, arrays_of, seconds_of_shares, slopes
+from scripts.fit.operators.rows import NetworkRow
+from trainplan.planner.throughput.operators import (
     CONSTANT_NAMES,
     DOUBLINGS,
     FALL,
@@ -28,8 +30,6 @@ from planner.throughput.operators import (
     OperatorConstants,
     Share,
 )
-from scripts.fit.operators.arrays import Arrays, Floats, arrays_of, seconds_of_shares, slopes
-from scripts.fit.operators.rows import NetworkRow
 
 # What is plausible before any row is seen, and by what factor it may be off (the standard deviation of its logarithm).
 _PLAUSIBLE: dict[str, tuple[float, float]] = {

@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from planner.throughput.compile import DATA
-from planner.throughput.network_families import family_of_network
-from planner.throughput.networks import network_of
-from planner.throughput.operator_runs import run_of
-from planner.throughput.operators import Run
-from planner.throughput.rates import known_rates
-from planner.throughput.setup import Setup, setup_of_row
-from planner.throughput.values import Measurement, Quality
-from pricing.device_text import read_devices
 from scripts.fit.rows import DEVICES, measurement_of
-from workloads.graph import Graph
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.network_families import family_of_network
+from trainplan.planner.throughput.networks import network_of
+from trainplan.planner.throughput.operator_runs import run_of
+from trainplan.planner.throughput.operators import Run
+from trainplan.planner.throughput.rates import known_rates
+from trainplan.planner.throughput.setup import Setup, setup_of_row
+from trainplan.planner.throughput.values import Measurement, Quality
+from trainplan.pricing.device_text import read_devices
+from trainplan.workloads.graph import Graph
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from planner.throughput.rates import KnownRates
+    from trainplan.planner.throughput.rates import KnownRates
 
 MEASUREMENTS = DATA / "measurements.csv"
 EXACT, STATED, TINY_BATCH, ASSUMED_BATCH = range(4)

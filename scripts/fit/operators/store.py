@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from planner.throughput.operator_evidence import MeasuredNetworks
-from planner.throughput.operators import CONSTANT_NAMES, OPERATORS_FILE, OperatorConstants, OperatorModel
 from scripts.fit.operators.process import constants_of, effects_of, posterior
 from scripts.fit.store import measurements_digest
+from trainplan.planner.throughput.operator_evidence import MeasuredNetworks
+from trainplan.planner.throughput.operators import CONSTANT_NAMES, OPERATORS_FILE, OperatorConstants, OperatorModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

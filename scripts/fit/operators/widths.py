@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.throughput.network_steps import SHARE_OF_OPERATORS
-from planner.throughput.operator_evidence import BLENDED, SCALED
 from scripts.fit.evaluate import quantile
 from scripts.fit.folds import DEVICE as UNSEEN_GPU
 from scripts.fit.operators.folds import ANCHORED, ANCHORED_BY_ANY
+from trainplan.planner.throughput.network_steps import SHARE_OF_OPERATORS
+from trainplan.planner.throughput.operator_evidence import BLENDED, SCALED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.setup_steps import packed
 from tests.conftest import ROOT
 from tests.doubles.aws.objects import ACCOUNT
 from tests.doubles.iam_policy import Policy
 from tests.faults.harness import EndedBy
+from trainplan.providers.aws.setup_steps import packed
 
 if TYPE_CHECKING:
     from tests.doubles.aws.machines import Machine

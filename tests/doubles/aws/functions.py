@@ -20,9 +20,9 @@ from urllib.parse import urlsplit
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.handlers import BUILTIN_HANDLERS
 
-from providers.aws.setup_steps import packed
 from tests.doubles.aws.backends import HOME, REAPER
 from tests.doubles.aws.objects import ACCOUNT
+from trainplan.providers.aws.setup_steps import packed
 
 Aws = Any
 """A WSGI application that answers for all of AWS."""

@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
-from providers.sim.attempt_record import attempt_record
-from providers.sim.training import Write, newest_checkpoint
-from providers.sim.values import Course, Ending
 from tests.doubles.aws import backends, objects
 from tests.doubles.endings import is_sign_of_training
 from tests.doubles.machine_command import measuring_of
 from tests.doubles.needs import Need
 from tests.faults.harness import EndedBy, Work
+from trainplan.providers.sim.attempt_record import attempt_record
+from trainplan.providers.sim.training import Write, newest_checkpoint
+from trainplan.providers.sim.values import Course, Ending
 
 if TYPE_CHECKING:
     from tests.doubles.aws.world import World

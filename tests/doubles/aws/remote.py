@@ -59,7 +59,7 @@ class Double:
         self._shown_clock, file = ShownTime.make() if in_turn else NO_TIME
         environment = {name: value for name, value in os.environ.items() if name not in UNSET}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.doubles.aws", *([str(file)] if file else [])],
+            [sys.executable, "-m", "tests.doubles.aws", *([str(file)] if file else [])],
             cwd=ROOT,
             env={**environment, **ENVIRONMENT, "PYTHONPATH": str(ROOT)},
             stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ from tests.faults.harness import EndedBy
 from tests.faults.sim import Hung
 
 if TYPE_CHECKING:
-    from providers.sim.training import Trainer
+    from trainplan.providers.sim.training import Trainer
 
 QUOTA_CODES = {
     ("p", "on-demand"): "L-417A185B",

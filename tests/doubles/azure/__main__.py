@@ -16,8 +16,8 @@ from tests.doubles.azure.authority import make_authority
 from tests.doubles.azure.server import AzureServer
 
 if TYPE_CHECKING:
-    from providers.sim.training import Write
-    from providers.sim.values import Course, Ending
+    from trainplan.providers.sim.training import Write
+    from trainplan.providers.sim.values import Course, Ending
 
 BAD_JOB = 65
 

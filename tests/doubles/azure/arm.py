@@ -7,8 +7,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
-from providers.azure.api import kind_of, namespace_of
-from providers.sim.values import Effect
 from tests.doubles.azure import compute, lookups
 from tests.doubles.azure.permissions import actions_for, attributes_of, permits
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
@@ -17,6 +15,8 @@ from tests.doubles.azure.wire import SdkModels, WireError
 from tests.doubles.azure.world import LostError, World, matching, thing_of
 from tests.doubles.needs import UnknownCallError
 from tests.faults.harness import EndedBy
+from trainplan.providers.azure.api import kind_of, namespace_of
+from trainplan.providers.sim.values import Effect
 
 HOME = f"/subscriptions/{SUBSCRIPTION}"
 GROUP = HOME + r"/resourceGroups/(?P<group>[^/]+)"

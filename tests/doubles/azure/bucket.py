@@ -1,4 +1,5 @@
-"""A container in memory (providers.stores.bucket.Bucket): its runs are the run directories of the double's machines."""
+"""A container in memory (trainplan.providers.stores.bucket.Bucket): its runs are the run directories of the double's
+machines."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from providers.errors import (
+from trainplan.providers.errors import (
     CredentialsError,
     PermissionDeniedError,
     ProviderError,
@@ -14,7 +15,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.stores.bucket import BucketMissingError, Entry, Page
+from trainplan.providers.stores.bucket import BucketMissingError, Entry, Page
 
 if TYPE_CHECKING:
     from tests.doubles.azure.world import World
@@ -46,7 +47,8 @@ _REFUSALS: dict[str, tuple[type[ProviderError], str, str]] = {
 
 
 def refused(code: str) -> ProviderError:
-    """The error that the real bucket (providers.azure.store) raises for a code of the store's, in its words."""
+    """The error that the real bucket (trainplan.providers.azure.store) raises for a code of the store's, in its
+    words."""
     kind, message, hint = _REFUSALS[code]
     return kind(message, hint=hint, code=code)
 

@@ -27,7 +27,7 @@ class Double:
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.doubles.azure", str(folder)],
+            [sys.executable, "-m", "tests.doubles.azure", str(folder)],
             cwd=ROOT,
             env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
             stdin=subprocess.PIPE,

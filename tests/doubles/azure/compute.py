@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.sim.values import Why
 from tests.conftest import ROOT, SHARED_VARIABLE
 from tests.doubles.azure.life import start_up_of
 from tests.doubles.azure.rules import CONTROLLERS, FIRST_GENERATION, GENERATIONS, SIZES, SUBSCRIPTION
@@ -18,6 +17,7 @@ from tests.doubles.azure.values import Answer, ArmError, Group, Request, Thing, 
 from tests.doubles.azure.wire import SdkModels, Types
 from tests.doubles.azure.world import VM, World, thing_of
 from tests.faults.harness import EndedBy
+from trainplan.providers.sim.values import Why
 
 if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from providers.azure.names import attempt_of
 from tests.doubles.azure.rules import PRINCIPAL
 from tests.doubles.azure.world import VM, World
+from trainplan.providers.azure.names import attempt_of
 
 _KINDS = {
     VM: "machine",

@@ -9,13 +9,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from providers.base import LABEL_ATTEMPT, LABEL_RUN
-from providers.sim.calls import call
-from providers.sim.life import ended_machine
-from providers.sim.training import Simulated, Trainer
-from providers.sim.values import MachineState, SimMachine, Why
-from providers.sim.world import World as Physics
 from tests.doubles.machine_command import measuring_of
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_RUN
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.life import ended_machine
+from trainplan.providers.sim.training import Simulated, Trainer
+from trainplan.providers.sim.values import MachineState, SimMachine, Why
+from trainplan.providers.sim.world import World as Physics
 
 if TYPE_CHECKING:
     from tests.doubles.azure.rules import Rules

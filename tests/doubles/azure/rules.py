@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from providers.sim.scenario import Scenario
 from tests.doubles.clock import NOON
+from trainplan.providers.sim.scenario import Scenario
 
 SUBSCRIPTION = "00000000-1111-2222-3333-444444444444"
 PRINCIPAL = "99999999-0000-0000-0000-000000000001"

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from providers.sim.scenario import Script
 from tests.doubles.azure.arm import SIGNED, Arm
 from tests.doubles.azure.bucket import STORE_CALLS, carry_out
 from tests.doubles.azure.ledger import ledger
 from tests.doubles.azure.rules import FIRST_DAY, PERSON, Rules
 from tests.doubles.azure.values import Answer, ArmError
 from tests.doubles.azure.world import LostError, World
+from trainplan.providers.sim.scenario import Script
 
 if TYPE_CHECKING:
-    from providers.sim.training import Trainer
+    from trainplan.providers.sim.training import Trainer
 
 LOOPBACK = "127.0.0.1"
 _SECONDS = {field.name for field in fields(Rules) if isinstance(field.default, timedelta)}

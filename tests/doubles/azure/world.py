@@ -9,17 +9,17 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.sim.calls import hit_by
-from providers.sim.values import Effect, MachineState, Why
 from tests.doubles.azure.life import Life
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION, Rules
 from tests.doubles.azure.unknown import Unmet
 from tests.doubles.azure.values import ArmError, Group, Operation, Right, Thing, Timer
 from tests.faults.sim import ENDED_BY
+from trainplan.providers.sim.calls import hit_by
+from trainplan.providers.sim.values import Effect, MachineState, Why
 
 if TYPE_CHECKING:
-    from providers.sim.training import Trainer
     from tests.faults.harness import EndedBy
+    from trainplan.providers.sim.training import Trainer
 
 VM = "Microsoft.Compute/virtualMachines"
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
@@ -27,7 +27,7 @@ COMPUTE_ENDS = (Why.TRAINER_ENDED, Why.MACHINE_TIMER, Why.DEVICE_LOST)
 """After these the machine itself deletes its group."""
 _PART_SECONDS = timedelta(seconds=2)
 _TRIES_FOR = timedelta(minutes=30)
-"""How long a machine tries to delete its group before it switches itself off (providers.agent.end)."""
+"""How long a machine tries to delete its group before it switches itself off (trainplan.providers.agent.end)."""
 _STATUSES = {
     "TooManyRequests": 429, "InternalServerError": 500, "ExpiredAuthenticationToken": 401, "AuthorizationFailed": 403,
     "ServiceUnavailable": 503, "InvalidParameter": 400, "QuotaExceeded": 400, "ResourceNotFound": 404,
@@ -292,7 +292,7 @@ class World:
 
     def _set_up(self) -> None:
         """What `plan setup azure` makes."""
-        from providers.azure.names import (
+        from trainplan.providers.azure.names import (
             IDENTITY,
             STANDING_GROUP,
             data_role,
@@ -301,7 +301,7 @@ class World:
             machine_role,
             role_path,
         )
-        from providers.azure.permissions import MACHINE_ACTIONS
+        from trainplan.providers.azure.permissions import MACHINE_ACTIONS
 
         self.put_group(STANDING_GROUP, {"location": "eastus", "tags": {"trainplan": "set-up"}})
         path = identity_path(SUBSCRIPTION, STANDING_GROUP)

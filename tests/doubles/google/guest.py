@@ -14,10 +14,6 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from providers.sim.attempt_record import attempt_record
-from providers.sim.catalogue import TYPES
-from providers.sim.training import Simulated, Trainer, Write, images_per_second, newest_checkpoint
-from providers.sim.values import Course, Ending
 from tests.contract.sim import NamedTrainer
 from tests.doubles import gcs
 from tests.doubles.endings import is_sign_of_training
@@ -26,6 +22,10 @@ from tests.doubles.google.world import Moment, World
 from tests.doubles.machine_command import measuring_of
 from tests.doubles.spoiled_trainers import SPOILED
 from tests.faults.harness import EndedBy, Work
+from trainplan.providers.sim.attempt_record import attempt_record
+from trainplan.providers.sim.catalogue import TYPES
+from trainplan.providers.sim.training import Simulated, Trainer, Write, images_per_second, newest_checkpoint
+from trainplan.providers.sim.values import Course, Ending
 
 _SPEED = TYPES["t4.one"]
 """Every machine trains as fast as this one of the simulated cloud: what is held to it here is order, not speed."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.clock import Clock
-from providers.agent.end import End
-from providers.agent.gcs import GcsStore
-from providers.agent.processes import MachineProcesses
-from providers.agent.requests import Access, Reply, send
+from trainplan.providers.agent.clock import Clock
+from trainplan.providers.agent.end import End
+from trainplan.providers.agent.gcs import GcsStore
+from trainplan.providers.agent.processes import MachineProcesses
+from trainplan.providers.agent.requests import Access, Reply, send
 
 if TYPE_CHECKING:
     from tests.doubles.google.server import GoogleServer

@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from providers.base import LABEL_ATTEMPT
 from tests.doubles.google.guest import Guest, deadline_of
 from tests.doubles.google.machines import table_of
 from tests.doubles.google.rpc import NUMBERS
 from tests.doubles.google.world import Moment, World
 from tests.faults.harness import EndedBy, Work
+from trainplan.providers.base import LABEL_ATTEMPT
 
 NO_CAPACITY = (
     'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are offered '

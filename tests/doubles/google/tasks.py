@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles.google import disks, iam, tpu
 from tests.doubles.google.rpc import StatusError
 from tests.doubles.google.world import Call, Moment, RefusedError, World
 from tests.faults.harness import EndedBy
+from trainplan.providers.base import LABEL_CLIENT, LABEL_RUN
 
 DOCUMENT = "cloudtasks.v2"
 NAMES_KEPT = timedelta(hours=24)

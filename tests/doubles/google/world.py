@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from providers.base import LABEL_CLIENT, LABEL_RUN
 from tests.doubles import gcs
 from tests.doubles.clock import NOON
 from tests.doubles.google.scenario import FaultRule, Scenario
+from trainplan.providers.base import LABEL_CLIENT, LABEL_RUN
 
 ANOTHER_COMPUTER = "another-computer"
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from providers.errors import TransientError
-from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
-from providers.slurm.queue import TEST_ONLY
+from trainplan.providers.errors import TransientError
+from trainplan.providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
+from trainplan.providers.slurm.queue import TEST_ONLY
 
 NODE_COMMANDS = Path(__file__).parent / "node_commands.py"
 PARTITIONS = ("two",)
@@ -74,7 +74,7 @@ class Cluster:
     def run(
         self, command: Sequence[str], streams: Streams = NO_STREAMS, timeout_seconds: float = ANSWER_SECONDS
     ) -> Completed:
-        """Answer a client's command; what is not Slurm's runs for real (providers.slurm.api.Shell)."""
+        """Answer a client's command; what is not Slurm's runs for real (trainplan.providers.slurm.api.Shell)."""
         words = list(command)
         if tuple(words[: len(TEST_ONLY)]) == TEST_ONLY and not self.is_silent:
             return self._test_only(words[len(TEST_ONLY) :])

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from providers.sim.training import Simulated, Trainer
-from providers.sim.values import Course
 from tests.faults.harness import EndedBy, Lived, Work
+from trainplan.providers.sim.training import Simulated, Trainer
+from trainplan.providers.sim.values import Course
 
 USD_PER_HOUR = 0.5
 _VALUE = re.compile(r"^(\w+)=(.*)$", re.MULTILINE)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import providers.slurm.doctor as doctor
-import providers.slurm.store as store
-from providers.sim.objects import RunFiles
-from providers.sim.tables import Table
-from providers.slurm.api import Completed
+import trainplan.providers.slurm.doctor as doctor
+import trainplan.providers.slurm.store as store
+from trainplan.providers.sim.objects import RunFiles
+from trainplan.providers.sim.tables import Table
+from trainplan.providers.slurm.api import Completed
 
 _NO_FILE = Completed(exit_code=66)
 _SUCCESS = Completed(exit_code=0)

@@ -11,18 +11,18 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
-from providers.errors import CredentialsError, TransientError
-from providers.sim.catalogue import TYPES
-from providers.sim.training import EXIT_DEADLINE, EXIT_STOPPED, Write, images_per_second, newest_checkpoint
-from providers.sim.values import Course, Ending
-from providers.slurm.api import Completed
-from providers.slurm.queue import TEST_ONLY
-from providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, SIGNAL_SECONDS
 from tests.doubles.endings import is_sign_of_training
 from tests.doubles.machine_command import measuring_in
 from tests.doubles.slurm.job_life import Allocation, Fault, Job, Rules
 from tests.doubles.slurm.shared_files import SharedFiles, script_name
 from tests.faults.harness import EndedBy, Lived
+from trainplan.providers.errors import CredentialsError, TransientError
+from trainplan.providers.sim.catalogue import TYPES
+from trainplan.providers.sim.training import EXIT_DEADLINE, EXIT_STOPPED, Write, images_per_second, newest_checkpoint
+from trainplan.providers.sim.values import Course, Ending
+from trainplan.providers.slurm.api import Completed
+from trainplan.providers.slurm.queue import TEST_ONLY
+from trainplan.providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, SIGNAL_SECONDS
 
 DIRECTORY = "/shared/trainplan"
 THEIRS = "another-computer"

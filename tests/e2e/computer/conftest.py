@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.bootstrap import start_up
 from tests.conftest import ROOT
 from tests.e2e.computer.computer import ARMED, Computer, Hardware, Saved, disc, power_on, resume
 from tests.e2e.computer.yard import ComputerYard
 from tests.unit.providers.cloud.booted import boot
+from trainplan.providers.cloud.bootstrap import start_up
 
 GRACE_SECONDS = 60.0
 """Of the switch of a machine that is saved late; with the 300 s that are shipped a trial takes four minutes more."""

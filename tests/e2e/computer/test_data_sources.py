@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from providers.cloud.bootstrap import start_up
 from tests.e2e.computer.computer import ARMED
 from tests.e2e.computer.yard import ComputerYard, Rented
 from tests.e2e.yard.machine import Machine
 from tests.unit.providers.cloud.booted import CLOUDS, boot
+from trainplan.providers.cloud.bootstrap import start_up
 
 pytestmark = pytest.mark.e2e
 SOURCES = {"aws": "DataSourceEc2", "gcp": "DataSourceGCE", "azure": "DataSourceAzure"}

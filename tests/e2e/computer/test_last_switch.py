@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.bootstrap import start_up
 from tests.e2e.computer.computer import ARMED, MOST_BOOT_SECONDS, Computer, Hardware, disc, power_on
 from tests.e2e.computer.conftest import GRACE_SECONDS, SHORT_GRACE
 from tests.unit.providers.cloud.booted import boot
+from trainplan.providers.cloud.bootstrap import start_up
 
 SHIPPED_GRACE_SECONDS = 300.0
 """Of providers/agent/data/switch.py."""

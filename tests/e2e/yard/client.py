@@ -14,24 +14,24 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from planner.api import build
-from planner.errors import PlanError
-from planner.home.client import own_client
-from planner.runs import runner as planner_runner
-from planner.runs.directory.run_keys import RunKeys
-from planner.runs.execution.executor import Detached
-from planner.runs.execution.nobody import Nobody
-from planner.runs.runner import request_for
-from planner.runs.targets import Target
-from planner.settings import Settings
-from pricing.grades import PriceGrade
-from pricing.offers import Market, Offer
-from providers import registry
 from tests.e2e.yard.provider import OfficeProvider, Terms, now
-from workloads.job import job_from_json
+from trainplan.planner.api import build
+from trainplan.planner.errors import PlanError
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs import runner as planner_runner
+from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.runs.targets import Target
+from trainplan.planner.settings import Settings
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers import registry
+from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
-    from providers.base import Provider, ProviderSettings
+    from trainplan.providers.base import Provider, ProviderSettings
 
 _ZONES = ("a", "b", "c", "d", "e", "f")
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from providers.local.image import TrainerImage, choose_base, ensure
 from tests.conftest import ROOT
+from trainplan.providers.local.image import TrainerImage, choose_base, ensure
 
 if TYPE_CHECKING:
-    from providers.local.engine import CliEngine
-    from providers.local.settings import LocalSettings
+    from trainplan.providers.local.engine import CliEngine
+    from trainplan.providers.local.settings import LocalSettings
 
 _SECONDS = 900
 _OLD_SECONDS = 3600

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from providers.base import (
+from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
     LABEL_DEADLINE,
@@ -26,14 +26,14 @@ from providers.base import (
     Timers,
     VendorRequest,
 )
-from providers.cloud.launch import MachineResolution, Rented, resolution_of
-from providers.cloud.machine import SPEC, MachinePart, StoredObject
-from providers.errors import InstanceNotFoundError
-from providers.stores import registry
+from trainplan.providers.cloud.launch import MachineResolution, Rented, resolution_of
+from trainplan.providers.cloud.machine import SPEC, MachinePart, StoredObject
+from trainplan.providers.errors import InstanceNotFoundError
+from trainplan.providers.stores import registry
 
 if TYPE_CHECKING:
-    from pricing.offers import Offer, OfferQuery
-    from providers.stores.store import ObjectStore
+    from trainplan.pricing.offers import Offer, OfferQuery
+    from trainplan.providers.stores.store import ObjectStore
 
 SERVICE, CREATE = "office", "Create"
 
@@ -59,7 +59,7 @@ class Terms:
 
 
 class OfficeProvider:
-    """providers.base.Provider and Resolver."""
+    """trainplan.providers.base.Provider and Resolver."""
 
     listing_lag = timedelta(0)
     token_memory = timedelta(hours=24)

@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.base import ProviderSettings, RunId
-from providers.stores import registry
 from tests.conftest import ROOT
 from tests.doubles.waiting import until
 from tests.e2e.yard.client import Desk
@@ -22,12 +20,14 @@ from tests.e2e.yard.office import Office, OfficeServer
 from tests.e2e.yard.provider import Terms, now
 from tests.e2e.yard.watcher import Watcher
 from tests.e2e.yard.yard import OWN, Yard
-from workloads.job import TrainingJob
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.stores import registry
+from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
-    from providers.stores.store import ObjectStore
     from tests.e2e.yard.machine import Running
     from tests.e2e.yard.stores import Store
+    from trainplan.providers.stores.store import ObjectStore
 
 _SECONDS = 1800.0
 _NOISE = re.compile(r"dockerd\[|containerd\[|\.mount: Deactivated")

@@ -8,10 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.throughput.compile import DATA
-from planner.throughput.evidence import Evidence, Nearness
-from planner.throughput.grid import BATCHES, NODE_COUNT
-from planner.throughput.model import Correction, Group, load_model
 from scripts.fit import evaluate
 from scripts.fit.constants import _slope, _soft, fit_constants
 from scripts.fit.decision import Candidate, decided, decision_lines, one_at_a_time
@@ -21,6 +17,10 @@ from scripts.fit.others import other_arrays
 from scripts.fit.process import at_corrections, prepare
 from scripts.fit.rows import CROWDED, NOISES, TINY_BATCH, arithmetic, read_rows
 from scripts.fit.widths import crossed_half_widths, half_widths
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.evidence import Evidence, Nearness
+from trainplan.planner.throughput.grid import BATCHES, NODE_COUNT
+from trainplan.planner.throughput.model import Correction, Group, load_model
 
 
 def held_out(id_: str, off: float, nearness: Nearness, fold: str = "a", gap: float = 0.0) -> evaluate.Tested:

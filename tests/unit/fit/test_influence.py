@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from planner.throughput.evidence import Evidence, Nearness
 from scripts.fit import evaluate
 from scripts.fit.folds import DEVICE
 from scripts.fit.influence import FEW_ROWS, MOST_MOVED, Moved, influence, influence_lines, read_table
 from scripts.fit.report import TARGET, moved_figures
 from scripts.fit.rows import read_rows
+from trainplan.planner.throughput.evidence import Evidence, Nearness
 
 NEAR = Evidence(nearness=Nearness.NONE, ids=(), sharing_seen=True, depth_gap=0.0)
 

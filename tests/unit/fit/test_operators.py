@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from planner.throughput.operator_evidence import BLENDED
-from planner.throughput.operators import FALL, OPERATORS_FILE, RISE, SHARES, load_operators
 from scripts.fit.operators.arrays import seconds_of_shares
 from scripts.fit.operators.folds import NetworkTested
 from scripts.fit.operators.process import Fit, effects_of, posterior, settle, start
@@ -18,6 +16,8 @@ from scripts.fit.operators.rows import NetworkRow, read_network_rows
 from scripts.fit.operators.store import model_of, write_operators
 from scripts.fit.operators.widths import crossed, network_half_widths
 from scripts.fit.store import measurements_digest
+from trainplan.planner.throughput.operator_evidence import BLENDED
+from trainplan.planner.throughput.operators import FALL, OPERATORS_FILE, RISE, SHARES, load_operators
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from planner.throughput.evidence import Evidence, Nearness
-from planner.throughput.setup import Library, Link
 from scripts.fit import evaluate
 from scripts.fit import folds as names
 from scripts.fit.constants import _Problem, fit_constants
@@ -20,6 +18,8 @@ from scripts.fit.pairs import pair_arrays, read_pairs
 from scripts.fit.rows import arithmetic, read_rows
 from scripts.fit.sharing import sharing_lines
 from scripts.fit.widths import sharing_scales
+from trainplan.planner.throughput.evidence import Evidence, Nearness
+from trainplan.planner.throughput.setup import Library, Link
 
 ROWS = read_rows()
 PAIRS = read_pairs()

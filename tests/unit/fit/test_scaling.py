@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.throughput.machines import SCALING, scaling_constants
 from scripts.fit.report_text import SEVERAL_MACHINES
 from scripts.fit.scaling import fit_scaling, left_out, read_scaling, scaling_digest, scaling_lines, with_width
+from trainplan.planner.throughput.machines import SCALING, scaling_constants
 
 ACCURACY = Path(__file__).parents[3] / "docs" / "accuracy.md"
 

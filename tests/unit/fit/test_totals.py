@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from planner.forecast.whole_run import TOTALS, whole_run_half_width
 from scripts.fit.others import other_arrays, read_others
 from scripts.fit.pairs import read_pairs
 from scripts.fit.rows import Row, read_rows
 from scripts.fit.totals import Total, half_width, predict_totals, read_totals, total_lines, totals_digest
+from trainplan.planner.forecast.whole_run import TOTALS, whole_run_half_width
 
 
 def a_total(source: str, predicted_hours: float, step: float, hours: float = 10.0, quality: str = "A") -> Total:

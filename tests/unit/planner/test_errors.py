@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planner import errors
-from planner.errors import ExitCode, PlanError, from_provider
-from providers.errors import (
+from trainplan.planner import errors
+from trainplan.planner.errors import ExitCode, PlanError, from_provider
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from planner.errors import BadInputError, PlanError, ThisMachineError
-from planner.settings import Settings, load_settings
-from providers.local.settings import parse_settings
+from trainplan.planner.errors import BadInputError, PlanError, ThisMachineError
+from trainplan.planner.settings import Settings, load_settings
+from trainplan.providers.local.settings import parse_settings
 
 
 def load(tmp_path: Path, own: str = "", machine: str = "", **environment: str) -> Settings:

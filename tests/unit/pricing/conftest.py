@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.side_rates import EVERYWHERE, GB_MONTH, HOUR
-from pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
-from pricing.table_text import TableError
-from pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 from tests.builders import write_rows
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog
+from trainplan.pricing.side_rates import EVERYWHERE, GB_MONTH, HOUR
+from trainplan.pricing.side_rates_text import GROUP_COLUMNS, REGION_GROUPS, SIDE_RATE_COLUMNS, SIDE_RATES
+from trainplan.pricing.table_text import TableError
+from trainplan.pricing.tables import OFFER_COLUMNS, SOURCE_COLUMNS, TYPE_COLUMNS
 
 TODAY = date(2026, 11, 21)
 

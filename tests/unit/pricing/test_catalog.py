@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
-from pricing.compile import TEXT_DIR, compile_catalog, text_sha256
-from pricing.grades import Market, PriceGrade
-from pricing.money import from_micro
-from pricing.offers import LifecycleState, OfferQuery
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
+from trainplan.pricing.catalog import SHIPPED_CATALOG, Catalog, CatalogError
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog, text_sha256
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.money import from_micro
+from trainplan.pricing.offers import LifecycleState, OfferQuery
 
 EVERYTHING = OfferQuery(include_retired=True)
 SPOT = OfferQuery(markets=frozenset({"spot"}))
@@ -261,14 +261,14 @@ def test_unknown_rows_are_left_out(shipped: Catalog) -> None:
 
 
 def test_nothing_that_reads_text_is_imported_to_read_the_catalog() -> None:
-    code = "import sys, pricing.catalog; print(sorted({'csv', 'tomllib', 'pricing.tables'} & set(sys.modules)))"
+    code = "import sys, trainplan.pricing.catalog; print(sorted({'csv', 'tomllib', 'trainplan.pricing.tables'} & set(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert loaded.stdout.strip() == "[]"
 
 
 def test_the_compiled_file_is_of_this_text() -> None:
     with Catalog.open() as catalog:
-        assert catalog.text_sha256 == text_sha256(TEXT_DIR), "run `python -m pricing.compile`"
+        assert catalog.text_sha256 == text_sha256(TEXT_DIR), "run `python -m trainplan.pricing.compile`"
 
 
 def test_the_same_text_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_compilation_that_fails_leaves_the_old_file(text_dir: TextDir) -> None
 def test_a_missing_file_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match="no price catalog") as caught:
         Catalog.open(tmp_path / "none.sqlite")
-    assert "pricing.compile" in caught.value.hint
+    assert "trainplan.pricing.compile" in caught.value.hint
 
 
 @pytest.mark.parametrize("content", [b"<html>502 Bad Gateway</html>" * 100, b""])

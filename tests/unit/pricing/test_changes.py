@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pricing.changes import Changes, Key, compare, unbelievable
+from trainplan.pricing.changes import Changes, Key, compare, unbelievable
 
 
 def prices(count: int, usd: int = 1_000_000, market: str = "on_demand") -> dict[Key, int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
-from pricing.catalog import Catalog
-from pricing.cost import RunUsage, run_cost
-from pricing.money import UsdPerHour
-from providers.registry import CLOUDS
 from tests.builders import FREE_RATES
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.cost import RunUsage, run_cost
+from trainplan.pricing.money import UsdPerHour
+from trainplan.providers.registry import CLOUDS
 
 USAGE = RunUsage(disk_gb=Decimal(100), addresses=1, egress_gb=Decimal(20))
 

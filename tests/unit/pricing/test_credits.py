@@ -7,8 +7,8 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.credits import Bill, Credit, CurrentCredits, current_credits, parse_credits, payments
-from pricing.own_rates import OwnRateError
+from trainplan.pricing.credits import Bill, Credit, CurrentCredits, current_credits, parse_credits, payments
+from trainplan.pricing.own_rates import OwnRateError
 
 TODAY = date(2026, 11, 21)
 DAY = timedelta(days=1)

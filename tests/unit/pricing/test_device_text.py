@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pricing.device_text import toml_rows
-from pricing.table_text import TableError
+from trainplan.pricing.device_text import toml_rows
+from trainplan.pricing.table_text import TableError
 
 
 def test_a_header_with_a_comment_is_a_row_too(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pricing.catalog import Catalog, find_device
-from pricing.devices import Architecture, UnknownDeviceError
 from tests.conftest import ROOT
+from trainplan.pricing.catalog import Catalog, find_device
+from trainplan.pricing.devices import Architecture, UnknownDeviceError
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.compile import TEXT_DIR
-from pricing.free_places import FREE_PLACES, free_place, free_providers, parse_free_place
-from pricing.offers import OfferQuery
-from pricing.table_text import TableError
-from pricing.tables import read_tables
 from tests.doubles.clock import NOON
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.free_places import FREE_PLACES, free_place, free_providers, parse_free_place
+from trainplan.pricing.offers import OfferQuery
+from trainplan.pricing.table_text import TableError
+from trainplan.pricing.tables import read_tables
 
 ROW = {
     **{"provider": "kaggle", "instance_type": "NvidiaTeslaT4", "session_hours": "12", "planned_hours": "9"},

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.grades import Market, PriceGrade, grade, percentile, trusted_until
+from trainplan.pricing.grades import Market, PriceGrade, grade, percentile, trusted_until
 
 TODAY = date(2026, 11, 21)
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND

@@ -6,9 +6,9 @@ import csv
 
 import pytest
 
-from pricing.grants import GRANT_COLUMNS, TABLE, _grant, grants, grants_beside
-from providers.registry import CLOUDS
 from tests.conftest import ROOT
+from trainplan.pricing.grants import GRANT_COLUMNS, TABLE, _grant, grants, grants_beside
+from trainplan.providers.registry import CLOUDS
 
 PAGE = (ROOT / "docs" / "free-places.md").read_text("utf-8")
 

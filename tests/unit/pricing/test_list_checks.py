@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.grades import Market, PriceGrade
-from pricing.list_checks import (
+from tests.unit.pricing.conftest import TextDir, on_demand
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.list_checks import (
     DEDICATED_FACTORS,
     WINDOWS_USD_PER_VCPU_HOUR,
     CheckName,
@@ -25,9 +26,8 @@ from pricing.list_checks import (
     is_windows_difference,
     listed_prices,
 )
-from pricing.offers import ACTIVE
-from pricing.tables import InstanceType, read_tables
-from tests.unit.pricing.conftest import TextDir, on_demand
+from trainplan.pricing.offers import ACTIVE
+from trainplan.pricing.tables import InstanceType, read_tables
 
 WINDOWS = Decimal(str(WINDOWS_USD_PER_VCPU_HOUR))
 

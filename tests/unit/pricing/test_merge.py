@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from pricing.grades import Market
-from pricing.merge import KnownPrices, Merged, News, merge
-from pricing.offers import ACTIVE, BY_LIFECYCLE, Availability
-from pricing.refresh import price_sources
-from pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
-from pricing.sources.aws_account import HISTORY_ID
-from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
-from pricing.tables import DatedPrice, InstanceType, OfferRow, SpotHistory
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import KnownPrices, Merged, News, merge
+from trainplan.pricing.offers import ACTIVE, BY_LIFECYCLE, Availability
+from trainplan.pricing.refresh import price_sources
+from trainplan.pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
+from trainplan.pricing.sources.aws_account import HISTORY_ID
+from trainplan.pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
+from trainplan.pricing.tables import DatedPrice, InstanceType, OfferRow, SpotHistory
 
 BEFORE, TODAY = date(2026, 7, 20), date(2026, 11, 21)
 SOURCES = price_sources()

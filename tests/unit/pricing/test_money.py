@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pricing.money import Billing, UsdPerHour, amount, format_usd, format_usd_per_hour, from_micro, to_micro
+from trainplan.pricing.money import Billing, UsdPerHour, amount, format_usd, format_usd_per_hour, from_micro, to_micro
 
 BY_SECOND = Billing(increment_seconds=1, minimum_seconds=60)
 BY_HOUR = Billing(increment_seconds=3600, minimum_seconds=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from datetime import date
 
-from pricing.networks import NETWORK_COLUMNS, TABLE, network_of
+from trainplan.pricing.networks import NETWORK_COLUMNS, TABLE, network_of
 
 TYPES = TABLE.parent / "instance_types.csv"
 

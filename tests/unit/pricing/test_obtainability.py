@@ -11,8 +11,9 @@ from statistics import median
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.obtainability import (
+from tests.doubles.clock import NOON
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.obtainability import (
     CHANCES,
     HALF_LIFE,
     NOTE_COLUMNS,
@@ -29,9 +30,8 @@ from pricing.obtainability import (
     shipped_notes,
     weighed,
 )
-from pricing.offers import OfferQuery
-from pricing.table_text import TableError
-from tests.doubles.clock import NOON
+from trainplan.pricing.offers import OfferQuery
+from trainplan.pricing.table_text import TableError
 
 GOOD, UNCERTAIN, POOR = (ObtainabilityGrade(name) for name in ("good", "uncertain", "poor"))
 PLACEMENT = MachinePlacement("gcp", "europe-north1", "a3-highgpu-1g", "spot")

@@ -7,10 +7,17 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
-from pricing.own_rates import CurrentRates, OwnRateError, WithOwnRates, check_names, current_rates, parse_own_rates
 from tests.unit.pricing.conftest import TODAY, Opened, TextDir, on_demand, spot
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
+from trainplan.pricing.own_rates import (
+    CurrentRates,
+    OwnRateError,
+    WithOwnRates,
+    check_names,
+    current_rates,
+    parse_own_rates,
+)
 
 EVERYTHING = OfferQuery()
 

@@ -10,14 +10,16 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.compile import TEXT_DIR, without_restricted
-from pricing.devices import CPU_DEVICE
-from pricing.grades import Market, PriceGrade
-from pricing.grounds import Grounds
-from pricing.money import to_micro
-from pricing.offers import OfferQuery
-from pricing.planning import (
+from scripts.spot_drift import COLUMNS, fitted, read_series, rows
+from tests.unit.pricing.conftest import TODAY
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.compile import TEXT_DIR, without_restricted
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.grounds import Grounds
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.offers import OfferQuery
+from trainplan.pricing.planning import (
     ALWAYS,
     AS_LISTED,
     MOST_AGE_DAYS,
@@ -37,9 +39,7 @@ from pricing.planning import (
     spread,
     year_of,
 )
-from pricing.tables import OfferRow, read_tables
-from scripts.spot_drift import COLUMNS, fitted, read_series, rows
-from tests.unit.pricing.conftest import TODAY
+from trainplan.pricing.tables import OfferRow, read_tables
 
 EVERYTHING = OfferQuery(include_retired=True)
 DRIFT = Drift(1000, 0.9, 1.4)

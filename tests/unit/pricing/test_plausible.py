@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import pytest
 
-from pricing.grades import Market
-from pricing.offers import ACTIVE
-from pricing.plausible import Dated, Medians, reason_to_hold
-from pricing.tables import InstanceType
+from trainplan.pricing.grades import Market
+from trainplan.pricing.offers import ACTIVE
+from trainplan.pricing.plausible import Dated, Medians, reason_to_hold
+from trainplan.pricing.tables import InstanceType
 
 LIST_DATE = date(2026, 7, 20)
 LATER = date(2026, 11, 18)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pricing.device_text import read_devices
-from pricing.table_text import TableError
-from pricing.tables import read_tables
 from tests.unit.pricing.conftest import TextDir, on_demand, spot
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.table_text import TableError
+from trainplan.pricing.tables import read_tables
 
 
 @pytest.mark.parametrize(

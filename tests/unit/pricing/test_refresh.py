@@ -15,22 +15,22 @@ from typing import Any
 
 import pytest
 
-from pricing.adopt import adopt
-from pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog
-from pricing.compile import TEXT_DIR, compile_catalog
-from pricing.current import current_catalog
-from pricing.grades import Market, PriceGrade
-from pricing.merge import News
-from pricing.offers import Offer, OfferQuery
-from pricing.planning import PlannedAs
-from pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
-from pricing.sources import azure
-from pricing.sources.aws import LIST_ID, Advice
-from pricing.sources.aws_account import HISTORY_ID
-from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
-from pricing.tables import SpotHistory
 from tests.doubles.fresh_process import alone
 from tests.unit.pricing.conftest import TextDir, on_demand
+from trainplan.pricing.adopt import adopt
+from trainplan.pricing.catalog import REFRESHED, SHIPPED_CATALOG, Catalog
+from trainplan.pricing.compile import TEXT_DIR, compile_catalog
+from trainplan.pricing.current import current_catalog
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.merge import News
+from trainplan.pricing.offers import Offer, OfferQuery
+from trainplan.pricing.planning import PlannedAs
+from trainplan.pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
+from trainplan.pricing.sources import azure
+from trainplan.pricing.sources.aws import LIST_ID, Advice
+from trainplan.pricing.sources.aws_account import HISTORY_ID
+from trainplan.pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
+from trainplan.pricing.tables import SpotHistory
 
 TODAY = date(2026, 11, 21)
 REGION = "us-east-1"
@@ -39,7 +39,7 @@ OD, SPOT = Market.ON_DEMAND, Market.SPOT
 
 @pytest.fixture(autouse=True)
 def _compiled() -> None:
-    assert SHIPPED_CATALOG.is_file(), "run `python -m pricing.compile`"
+    assert SHIPPED_CATALOG.is_file(), "run `python -m trainplan.pricing.compile`"
 
 
 def list_prices(home: Path, factor: str = "1", drop: Sequence[str] = ()) -> list[PriceFound]:

@@ -9,16 +9,16 @@ from fractions import Fraction
 
 import pytest
 
-from planner.clock import SystemClock
-from pricing.catalog import Catalog
-from pricing.compile import TEXT_DIR
-from pricing.devices import Architecture
-from pricing.free_places import free_place
-from pricing.grades import Market, PriceGrade
-from pricing.offers import LifecycleState, Offer, OfferQuery
-from providers.registry import CLOUDS
 from tests.conftest import ROOT, Golden
 from tests.unit.pricing.conftest import TODAY
+from trainplan.planner.clock import SystemClock
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.devices import Architecture
+from trainplan.pricing.free_places import free_place
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.offers import LifecycleState, Offer, OfferQuery
+from trainplan.providers.registry import CLOUDS
 
 OFFERS_HEAD = "| provider | offers | of them retired | without a day | prices from | to |\n|---|---|---|---|---|---|\n"
 EVERYTHING = OfferQuery(include_retired=True)

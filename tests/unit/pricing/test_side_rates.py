@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.side_rates import ASSUMED, BETWEEN_REGIONS, GB, INTERNET, WITHIN_A_REGION, Rate, SideRates
-from pricing.table_text import TableError
 from tests.conftest import ROOT
 from tests.unit.pricing.conftest import TextDir, a_side_rate
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.side_rates import ASSUMED, BETWEEN_REGIONS, GB, INTERNET, WITHIN_A_REGION, Rate, SideRates
+from trainplan.pricing.table_text import TableError
 
 
 def side_of(text_dir: TextDir, *rows: dict[str, str], provider: str = "aws") -> SideRates:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.hardware import (
+from trainplan.providers.hardware import (
     Gpu,
     HostHardware,
     available_memory_bytes,

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.datasets.storage_costs import rates_of
-from pricing.catalog import REFRESHED, SHIPPED_CATALOG
-from pricing.current import offers_of
-from pricing.offers import Market, OfferQuery
-from providers import registry
-from providers.base import ProviderSettings
-from providers.gcp.prices import usd_per_hour_of
-from providers.registry import CLOUDS
 from tests.doubles.clock import NOON
+from trainplan.planner.datasets.storage_costs import rates_of
+from trainplan.pricing.catalog import REFRESHED, SHIPPED_CATALOG
+from trainplan.pricing.current import offers_of
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.gcp.prices import usd_per_hour_of
+from trainplan.providers.registry import CLOUDS
 
 ON_DEMAND = OfferQuery(markets=frozenset({Market.ON_DEMAND}))
 DISK = {"sizeGb": "100"}

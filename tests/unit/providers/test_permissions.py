@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from providers.registry import FACTORIES
 from tests.conftest import ROOT
+from trainplan.providers.registry import FACTORIES
 
 DOCS = ROOT / "docs" / "permissions"
 FILES = sorted(

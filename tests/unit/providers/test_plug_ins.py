@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
-from providers import registry
-from providers.abilities import Doctor, Timekeeper
-from providers.errors import InstanceNotFoundError, UnrecognizedError
-from providers.plug_ins import GROUP, PlugIn, guarded
 from tests.conftest import ROOT
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.providers import registry
+from trainplan.providers.abilities import Doctor, Timekeeper
+from trainplan.providers.errors import InstanceNotFoundError, UnrecognizedError
+from trainplan.providers.plug_ins import GROUP, PlugIn, guarded
 
 GOOD = """
 from dataclasses import replace
 from decimal import Decimal
 
-from providers.registry import Vendor
-from providers.sim.catalogue import RATES as SIM_RATES
-from providers.sim.provider import SimProvider
-from providers.sim.provider import make as make_sim
+from trainplan.providers.registry import Vendor
+from trainplan.providers.sim.catalogue import RATES as SIM_RATES
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.provider import make as make_sim
 
 VENDOR = Vendor(name="acme", make="acme_plan:make", rates="acme_plan:RATES")
 RATES = SIM_RATES._replace(provider="acme")
@@ -113,7 +113,7 @@ def test_a_launch_there_says_that_it_is_not_proven(install: Callable[..., Path],
         ("def (", "acme = acme_plan:VENDOR", "SyntaxError"),
         ("raise ValueError('one\\ntwo')", "acme = acme_plan:VENDOR", "ValueError: one two"),
         ("", "acme = acme_plan:VENDOR", "AttributeError"),
-        ("VENDOR = 3", "acme = acme_plan:VENDOR", "acme_plan:VENDOR is not a providers.registry.Vendor"),
+        ("VENDOR = 3", "acme = acme_plan:VENDOR", "acme_plan:VENDOR is not a trainplan.providers.registry.Vendor"),
         (GOOD.replace('name="acme"', 'name="other"'), "acme = acme_plan:VENDOR", "both must be the same"),
         (GOOD.replace('rates="', 'secret_kind="x", rates="'), "acme = acme_plan:VENDOR", "a storage or a secret_kind"),
     ],
@@ -141,7 +141,7 @@ def test_commands_over_all_providers_name_a_broken_one_and_go_on(install: Callab
     install("VENDOR = 3")
     shown = plan("sweep")
     assert shown.err.splitlines()[0] == (
-        "warning: provider acme: acme_plan:VENDOR is not a providers.registry.Vendor: "
+        "warning: provider acme: acme_plan:VENDOR is not a trainplan.providers.registry.Vendor: "
         "update or uninstall acme-plan, which brings it"
     )
 
@@ -209,7 +209,7 @@ def test_a_vendor_of_trainplan_stays_what_it_is(install: Callable[..., Path]) ->
     install(GOOD.replace('name="acme"', 'name="aws"'), "aws = acme_plan:VENDOR")
     row = registry.vendor("aws")
     assert row is not None
-    assert row.make == "providers.aws.provider:make"
+    assert row.make == "trainplan.providers.aws.provider:make"
     assert registry.names() == tuple(registry.FACTORIES)
     (line,) = registry.plug_in_problems()
     assert line.startswith("provider aws: trainplan has a provider of this name")
@@ -238,7 +238,7 @@ def test_what_needs_no_plug_in_reads_none(install: Callable[..., Path], tmp_path
     """An estimate, and whatever names its provider, do not look through the environment."""
     folder = install("raise SystemExit(3)")
     code = (
-        "import sys; from planner.cli.main import run; from providers import registry\n"
+        "import sys; from trainplan.planner.cli.main import run; from trainplan.providers import registry\n"
         f"code = run(['estimate', *{JOB!r}, '--limit', '1', '--provider', 'aws']) or run(['estimate', *{JOB!r}])\n"
         "print('found:', registry.found_plug_ins.cache_info().currsize, code)"
     )

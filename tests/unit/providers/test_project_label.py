@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from pydantic import ValidationError
 
-from providers.aws.request import tags_of
-from providers.base import LABEL_PROJECT
-from providers.cloud.labels import labels_of
-from providers.gcp.request import labels_of as google_labels_of
 from tests.builders import a_job
 from tests.unit.providers.cloud.test_own_ends import a_request
+from trainplan.providers.aws.request import tags_of
+from trainplan.providers.base import LABEL_PROJECT
+from trainplan.providers.cloud.labels import labels_of
+from trainplan.providers.gcp.request import labels_of as google_labels_of
 
 
 @pytest.mark.parametrize("project", ["", "thesis"])

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from workloads.graph import Graph, ImageTooSmallError, Kind, Shape
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph import Graph, ImageTooSmallError, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 SIDES = st.integers(1, 40)
 _BORDERS = ("same", "valid")

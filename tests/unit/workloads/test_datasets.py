@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.datasets import DATASETS, DataSet
-from workloads.job import DataName
+from trainplan.workloads.datasets import DATASETS, DataSet
+from trainplan.workloads.job import DataName
 
 
 def test_a_job_can_name_exactly_the_known_sets() -> None:

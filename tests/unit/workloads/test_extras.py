@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.extras import install_hint
+from trainplan.workloads.extras import install_hint
 
 
 def hint(record: object, prefix: str = "/env") -> str:

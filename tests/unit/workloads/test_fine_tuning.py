@@ -11,22 +11,22 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from planner.cli.screen import PLAIN, render
-from planner.datasets.transfer import providers_of
-from planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
-from planner.planning.this_machine import shape_of
-from planner.report.estimate_page import estimate_page
-from planner.runs.proposal.consent import foreign_parts
-from planner.throughput.host import host_step_seconds
-from planner.throughput.nets import model_key
-from pricing.catalog import Catalog
-from providers.errors import BadRequestError
 from tests.builders import a_job, a_plan, small_catalog
-from workloads.job import job_from_json, uses_recipe
-from workloads.jobfile import JobFileError, read_job
-from workloads.layers import MaxPool, figures, parameters, trained_parameters
-from workloads.memory import footprint, largest_batch
-from workloads.pretrained import PUBLISHED_WEIGHTS, weights_address, weights_file, weights_lines
+from trainplan.planner.cli.screen import PLAIN, render
+from trainplan.planner.datasets.transfer import providers_of
+from trainplan.planner.forecast.estimate import DOWNLOAD_BYTES_PER_SECOND, evaluation_speedup, fetch_seconds
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.planner.report.estimate_page import estimate_page
+from trainplan.planner.runs.proposal.consent import foreign_parts
+from trainplan.planner.throughput.host import host_step_seconds
+from trainplan.planner.throughput.nets import model_key
+from trainplan.pricing.catalog import Catalog
+from trainplan.providers.errors import BadRequestError
+from trainplan.workloads.job import job_from_json, uses_recipe
+from trainplan.workloads.jobfile import JobFileError, read_job
+from trainplan.workloads.layers import MaxPool, figures, parameters, trained_parameters
+from trainplan.workloads.memory import footprint, largest_batch
+from trainplan.workloads.pretrained import PUBLISHED_WEIGHTS, weights_address, weights_file, weights_lines
 
 IMAGES = {"path": "/images", "images": 1000}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.unit.workloads.graphs import graphs
-from workloads.graph import Graph, GraphError, ImageTooSmallError, Kind, Shape
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.graph_file import graph_from_json, graph_json
-from workloads.graph_shapes import check
+from trainplan.workloads.graph import Graph, GraphError, ImageTooSmallError, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph_file import graph_from_json, graph_json
+from trainplan.workloads.graph_shapes import check
 
 
 def a_residual_net() -> Graph:

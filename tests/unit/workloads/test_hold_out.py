@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.hold_out import test_every as every
+from trainplan.workloads.hold_out import test_every as every
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tests.builders import a_job, job_values
 from tests.conftest import ROOT
-from workloads.job import (
+from trainplan.workloads.job import (
     Framework,
     Objective,
     OnSlow,
@@ -24,9 +24,9 @@ from workloads.job import (
     job_from_json,
     json_schema,
 )
-from workloads.jobfile import read_job
-from workloads.layers import figures, moving_statistics, parameters
-from workloads.terms import Preset
+from trainplan.workloads.jobfile import read_job
+from trainplan.workloads.layers import figures, moving_statistics, parameters
+from trainplan.workloads.terms import Preset
 
 if TYPE_CHECKING:
     from pathlib import Path

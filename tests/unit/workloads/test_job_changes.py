@@ -8,10 +8,10 @@ import pytest
 
 from tests.builders import a_job
 from tests.conftest import ROOT
-from workloads.job import TrainingJob
-from workloads.job_changes import Difference, changed_job, differences, differences_text
-from workloads.jobfile import JobFileError, read_job
-from workloads.key_changes import Change
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.job_changes import Difference, changed_job, differences, differences_text
+from trainplan.workloads.jobfile import JobFileError, read_job
+from trainplan.workloads.key_changes import Change
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
 

@@ -10,9 +10,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tests.builders import a_job, job_values
-from workloads.job import Constraints, DataSpec, ModelSpec, OptimizerSpec, TrainingJob, job_from_json
-from workloads.jobfile import JobFileError, parse_job
-from workloads.recipe import AugmentSpec, ValidationSpec
+from trainplan.workloads.job import Constraints, DataSpec, ModelSpec, OptimizerSpec, TrainingJob, job_from_json
+from trainplan.workloads.jobfile import JobFileError, parse_job
+from trainplan.workloads.recipe import AugmentSpec, ValidationSpec
 
 PARTS: dict[str, type[BaseModel]] = {
     "": TrainingJob,

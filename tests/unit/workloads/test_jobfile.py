@@ -12,9 +12,9 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from workloads.job import TrainingJob
-from workloads.jobfile import MAX_BYTES, JobFileError, parse_job, read_job
-from workloads.terms import Preset
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.jobfile import MAX_BYTES, JobFileError, parse_job, read_job
+from trainplan.workloads.terms import Preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable

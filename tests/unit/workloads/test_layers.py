@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from workloads.layers import (
+from trainplan.workloads.layers import (
     Conv,
     Dense,
     Flatten,
@@ -21,7 +21,7 @@ from workloads.layers import (
     parameters,
     trained_parameters,
 )
-from workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
+from trainplan.workloads.vgg import VGG_DENSE, VGG_DROPOUT, VGG_FEATURES, Head, mnist_cnn, vgg
 
 
 def a_vgg(name: str, *, batch_norm: bool = False, size: int = 224, classes: int = 1000) -> Net:

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 
 from tests.unit.workloads.graphs import graphs
-from workloads.graph import Graph, Kind, Shape
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.layers import Dense, Flatten, Net, graph_of
-from workloads.liveness import Plan, groups, is_chain, kept_elements
-from workloads.memory import footprint, kept_bytes, largest_batch
+from trainplan.workloads.graph import Graph, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.layers import Dense, Flatten, Net, graph_of
+from trainplan.workloads.liveness import Plan, groups, is_chain, kept_elements
+from trainplan.workloads.memory import footprint, kept_bytes, largest_batch
 
 
 def builder() -> GraphBuilder:

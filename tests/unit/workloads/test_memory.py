@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pricing.compile import TEXT_DIR
-from pricing.device_text import read_devices
-from pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
 from tests.conftest import ROOT
-from workloads.layers import Conv, Dense, Flatten, Net
-from workloads.memory import (
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.devices import USABLE_SHARE, Architecture, UnknownDeviceError
+from trainplan.workloads.layers import Conv, Dense, Flatten, Net
+from trainplan.workloads.memory import (
     FRAMEWORK_BYTES,
     GIB,
     WORKSPACE_BYTES,
@@ -24,12 +24,12 @@ from workloads.memory import (
     is_tight,
     largest_batch,
 )
-from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
+from trainplan.workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pricing.devices import DeviceTable
+    from trainplan.pricing.devices import DeviceTable
 
 
 def a_vgg(name: str, size: int = 224) -> Net:

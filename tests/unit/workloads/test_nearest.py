@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.nearest import nearest_names, same_name
+from trainplan.workloads.nearest import nearest_names, same_name
 
 PRESETS = ("vgg11", "vgg13", "vgg16", "vgg19", "mnist-cnn")
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
-from workloads.graph import Graph, GraphError, Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.graph_file import graph_json
-from workloads.job import TrainingJob, job_from_json, job_keys, json_schema
-from workloads.job_changes import changed_job
-from workloads.jobfile import JobFileError, read_job
-from workloads.key_changes import Change
-from workloads.read_network import ReadNetwork, packed
+from trainplan.workloads.graph import Graph, GraphError, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.graph_file import graph_json
+from trainplan.workloads.job import TrainingJob, job_from_json, job_keys, json_schema
+from trainplan.workloads.job_changes import changed_job
+from trainplan.workloads.jobfile import JobFileError, read_job
+from trainplan.workloads.key_changes import Change
+from trainplan.workloads.read_network import ReadNetwork, packed
 
 if TYPE_CHECKING:
     from pathlib import Path

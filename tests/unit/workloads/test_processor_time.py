@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.processor_time import ProcessorTime, busy_seconds, others_share, processor_time
+from trainplan.workloads.processor_time import ProcessorTime, busy_seconds, others_share, processor_time
 
 
 def tree(root: Path, files: dict[str, str]) -> Path:

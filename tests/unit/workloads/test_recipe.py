@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from planner.forecast.feeding import feed_images_per_second
 from tests.builders import a_job
-from workloads.job import job_from_json
-from workloads.memory import footprint
-from workloads.runtimes import runtime_of
+from trainplan.planner.forecast.feeding import feed_images_per_second
+from trainplan.workloads.job import job_from_json
+from trainplan.workloads.memory import footprint
+from trainplan.workloads.runtimes import runtime_of
 
 MNIST = {"preset": "mnist-cnn"}
 OPTIMIZERS: list[dict[str, Any]] = [

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from planner.runs.directory.run_directory import LEAST_HALF_WIDTH
-from providers.agent.schema import progress_line
-from workloads.reporting import trainplan_run
+from trainplan.planner.runs.directory.run_directory import LEAST_HALF_WIDTH
+from trainplan.providers.agent.schema import progress_line
+from trainplan.workloads.reporting import trainplan_run
 
 STEPS = 4000
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.doubles import lightning as double
 from tests.unit.workloads.test_reporting import Clock, Loader, Part, a_run, lines, torch_like
-from workloads.reporting import trainplan_run
+from trainplan.workloads.reporting import trainplan_run
 
 __all__ = ["torch_like"]  # the fixture
 is_installed = importlib.util.find_spec("lightning") is not None

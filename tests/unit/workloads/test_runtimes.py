@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from planner.clock import SystemClock
-from pricing.devices import Architecture
 from tests.builders import a_job
-from workloads.runtimes import REFUSALS, RUNTIMES, runtime_of, runtimes_for, why_not
+from trainplan.planner.clock import SystemClock
+from trainplan.pricing.devices import Architecture
+from trainplan.workloads.runtimes import REFUSALS, RUNTIMES, runtime_of, runtimes_for, why_not
 
 OWN = "registry.example/mine@sha256:" + "c" * 64
 NAMES_A_TPU = {"constraints": {"devices": ["TPU v5e"]}}

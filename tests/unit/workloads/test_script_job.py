@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from workloads.job import TrainingJob, job_from_json, json_schema, shown_job
-from workloads.job_mistakes import JobFileError
-from workloads.jobfile import read_job
-from workloads.script import argument_words
+from trainplan.workloads.job import TrainingJob, job_from_json, json_schema, shown_job
+from trainplan.workloads.job_mistakes import JobFileError
+from trainplan.workloads.jobfile import read_job
+from trainplan.workloads.script import argument_words
 
 BLOCK = """\
 # /// script

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tests.builders import a_job
-from workloads.job import TrainingJob, job_from_json
-from workloads.jobfile import JobFileError, parse_job
-from workloads.script import argument_words
-from workloads.sweep import (
+from trainplan.workloads.job import TrainingJob, job_from_json
+from trainplan.workloads.jobfile import JobFileError, parse_job
+from trainplan.workloads.script import argument_words
+from trainplan.workloads.sweep import (
     ACCURACY,
     LOSS,
     MOST_TRIALS,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.tries import MOST_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
+from trainplan.workloads.tries import MOST_SECONDS, Search, Try, TryEnd, TrySettings, possible, search
 
 BATCH = 64
 PLAIN_NET = {"layers": [8, "M", 16, "M"], "dense": [16]}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.layers import Conv, Dense, Flatten, MaxPool
-from workloads.vgg import VGG_FEATURES, Head, M, mnist_cnn, vgg
+from trainplan.workloads.layers import Conv, Dense, Flatten, MaxPool
+from trainplan.workloads.vgg import VGG_FEATURES, Head, M, mnist_cnn, vgg
 
 HEAD = Head(dense=(20, 10), dropout=0.25, classes=7)
 

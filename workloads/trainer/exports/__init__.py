@@ -1,1 +1,2 @@
-"""Writes a kept model in other formats, checks the files against it, and opens them (see workloads.exported)."""
+"""Writes a kept model in other formats, checks the files against it, and opens them (see
+trainplan.workloads.exported)."""

@@ -1,4 +1,5 @@
-"""Checks an exported file against model.keras: `python -m workloads.trainer.exports.check` answers a question on stdin.
+"""Checks an exported file against model.keras: `python -m trainplan.workloads.trainer.exports.check` answers a question
+on stdin.
 
 It runs in a process without Keras, and but for a SavedModel without TensorFlow: as whoever gets the file will use it.
 The question is a JSON object (`Question`), the answer one on stdout (`Answer`); errors are one line on stderr.
@@ -18,12 +19,12 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from workloads.exported.record import FILES, IS_FLOAT, MODULES, Output
-from workloads.terms import ExportFormat
-from workloads.trainer.exports.compare import REFERENCE, Comparison, compared, float_faults, int8_faults
-from workloads.trainer.exports.loaders import FileError, Model, clipped_share, open_file
-from workloads.trainer.exports.operations import float_tensors, input_scale, operations_of, output_scale
-from workloads.trainer.exports.replies import own_stdout
+from trainplan.workloads.exported.record import FILES, IS_FLOAT, MODULES, Output
+from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.trainer.exports.compare import REFERENCE, Comparison, compared, float_faults, int8_faults
+from trainplan.workloads.trainer.exports.loaders import FileError, Model, clipped_share, open_file
+from trainplan.workloads.trainer.exports.operations import float_tensors, input_scale, operations_of, output_scale
+from trainplan.workloads.trainer.exports.replies import own_stdout
 
 _BATCH = 32
 _MOST_SECONDS = 2.0
@@ -43,7 +44,7 @@ class Question(TypedDict):
 
 
 class Answer(TypedDict):
-    """`figures` are those of workloads.exported.record.Check; `faults` say why the file is not to be used."""
+    """`figures` are those of trainplan.workloads.exported.record.Check; `faults` say why the file is not to be used."""
 
     figures: dict[str, float | None]
     output: dict[str, Any]

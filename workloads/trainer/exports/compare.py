@@ -28,8 +28,8 @@ logit at an end, and differs by nothing."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The figures of a check (workloads.exported.record.Check). `clear_disagreements` are images of which the file
-    names another class although model.keras was not undecided between two."""
+    """The figures of a check (trainplan.workloads.exported.record.Check). `clear_disagreements` are images of which the
+    file names another class although model.keras was not undecided between two."""
 
     images: int
     top1_before: float

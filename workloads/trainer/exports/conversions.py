@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import numpy as np
 
-from workloads.exported.record import FILES
-from workloads.terms import ExportFormat
+from trainplan.workloads.exported.record import FILES
+from trainplan.workloads.terms import ExportFormat
 
 if TYPE_CHECKING:
-    from workloads.trainer.images import Pixels
+    from trainplan.workloads.trainer.images import Pixels
 
 
 def convert(keras: Any, model: Any, format: ExportFormat, folder: Path, calibration: Pixels) -> None:

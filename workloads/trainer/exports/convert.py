@@ -1,4 +1,5 @@
-"""Writes a kept model in other formats: `python -m workloads.trainer.exports.convert` answers one question on stdin.
+"""Writes a kept model in other formats: `python -m trainplan.workloads.trainer.exports.convert` answers one question on
+stdin.
 
 The question is a JSON object (`Question`). The first answer, a line of JSON on stdout, tells of the images; what
 model.keras says of them lies in `to` as REFERENCE. Then comes one for each format with its `error`, "" where there is
@@ -16,18 +17,18 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.job import job_from_json
-from workloads.terms import ExportFormat, Framework
-from workloads.trainer.backend import Toolkit, load
-from workloads.trainer.data import open_data
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.exports import conversions
-from workloads.trainer.exports.compare import REFERENCE
-from workloads.trainer.exports.images import Chosen, choose
-from workloads.trainer.exports.replies import own_stdout
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import Pixels, Split
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.job import job_from_json
+from trainplan.workloads.terms import ExportFormat, Framework
+from trainplan.workloads.trainer.backend import Toolkit, load
+from trainplan.workloads.trainer.data import open_data
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.exports import conversions
+from trainplan.workloads.trainer.exports.compare import REFERENCE
+from trainplan.workloads.trainer.exports.images import Chosen, choose
+from trainplan.workloads.trainer.exports.replies import own_stdout
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import Pixels, Split
 
 _BATCH = 32
 Converter = Callable[[Any, Any, ExportFormat, Path, Pixels], None]

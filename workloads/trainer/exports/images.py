@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from workloads.trainer.feed import Order, read_rows
-from workloads.trainer.images import Images, Labels, Pixels, RecordImages, Split
+from trainplan.workloads.trainer.feed import Order, read_rows
+from trainplan.workloads.trainer.images import Images, Labels, Pixels, RecordImages, Split
 
 
 class Chosen(NamedTuple):
@@ -51,7 +51,7 @@ def _spread(count: int, most: int) -> Order:
 def _read(images: Images, rows: Order) -> tuple[Pixels, Labels]:
     if not isinstance(images, RecordImages):
         return read_rows(images, rows)
-    from workloads.trainer import tfdata
+    from trainplan.workloads.trainer import tfdata
 
     import tensorflow as tf  # isort: skip
 

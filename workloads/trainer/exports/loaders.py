@@ -11,9 +11,9 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
-from workloads.exported.record import FILES, Output
-from workloads.terms import ExportFormat
-from workloads.trainer.exports.operations import softmax_input
+from trainplan.workloads.exported.record import FILES, Output
+from trainplan.workloads.terms import ExportFormat
+from trainplan.workloads.trainer.exports.operations import softmax_input
 
 Model = Callable[[npt.NDArray[np.uint8]], npt.NDArray[np.float32]]
 """Takes (images, height, width, channels), 0 to 255; gives probabilities as (images, classes)."""

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, assert_never
 
-from workloads.exported.record import FILES, Operation
-from workloads.terms import ExportFormat
+from trainplan.workloads.exported.record import FILES, Operation
+from trainplan.workloads.terms import ExportFormat
 
 
 def operations_of(folder: Path, format: ExportFormat) -> tuple[Operation, ...]:

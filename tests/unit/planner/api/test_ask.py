@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from planner.api.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
-from planner.errors import BadInputError, DeclinedError, RefusedError, ThisMachineError
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.telling.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
-from providers.base import EndKind
-from providers.errors import TransientError
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends_after, until_asked
 from tests.doubles.terminal import FakeTerminal
+from trainplan.planner.api.ask import ANSWER_WITHIN, SLICE_SECONDS, Reply, ask, confirm
+from trainplan.planner.errors import BadInputError, DeclinedError, RefusedError, ThisMachineError
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.telling.news import ASK_PROVIDER_EVERY, READ_JOURNAL_EVERY, News
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import TransientError
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.api.living_run import Joined, ask_about, living_text
-from planner.errors import BadInputError, DeclinedError, ThisMachineError
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Phase
-from providers.base import EndKind, LaunchRequest
 from tests.builders import a_run
 from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
@@ -22,6 +16,12 @@ from tests.doubles.fake_machine import RUNNING, FakeMachine, Sighting, done_at_o
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.terminal import FakeTerminal
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.api.living_run import Joined, ask_about, living_text
+from trainplan.planner.errors import BadInputError, DeclinedError, ThisMachineError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Phase
+from trainplan.providers.base import EndKind, LaunchRequest
 
 
 @dataclass

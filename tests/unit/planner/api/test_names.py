@@ -6,15 +6,17 @@ import inspect
 from importlib import import_module
 from typing import Any
 
-from planner import errors
-from planner.api import ERRORS, PUBLIC
 from tests.conftest import Golden
+from trainplan.planner import errors
+from trainplan.planner.api import ERRORS, PUBLIC
 
 
 def test_names_and_signatures_are_frozen(golden: Golden) -> None:
     lines = []
     for name, module in PUBLIC.items():
-        lines += _lines(name, getattr(import_module(f"{import_module('planner.api').__name__}.{module}"), name))
+        lines += _lines(
+            name, getattr(import_module(f"{import_module('trainplan.planner.api').__name__}.{module}"), name)
+        )
     for name in ERRORS:
         kind = getattr(errors, name)
         lines.append(f"{name}({', '.join(base.__name__ for base in kind.__bases__)})")

@@ -10,10 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from planner.api.job import Job
-from planner.api.plan import Plan, estimate
-from planner.errors import BadInputError, NothingLeftError, TrainplanError
-from workloads.jobfile import read_job
+from trainplan.planner.api.job import Job
+from trainplan.planner.api.plan import Plan, estimate
+from trainplan.planner.errors import BadInputError, NothingLeftError, TrainplanError
+from trainplan.workloads.jobfile import read_job
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 SCHEMA = Path(__file__).parents[4] / "planner" / "report" / "schemas" / "estimate.schema.json"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.api.ask import Notebook, Reply, ask
-from planner.api.job import Job
-from planner.api.plan import Plan, estimate
-from planner.api.run import Run, launch, runs
-from planner.clock import SystemClock
-from planner.errors import BadInputError, NothingLeftError, TrainplanError, UnknownRunError
+from trainplan.planner.api.ask import Notebook, Reply, ask
+from trainplan.planner.api.job import Job
+from trainplan.planner.api.plan import Plan, estimate
+from trainplan.planner.api.run import Run, launch, runs
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import BadInputError, NothingLeftError, TrainplanError, UnknownRunError
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -80,7 +80,7 @@ def test_the_cap_has_no_default_and_holds(plan: Plan) -> None:
             launch(plan[0], max_cost_usd=wrong, yes=True)  # type: ignore[arg-type]
     assert runs() == []
     run = launch(plan[0], max_cost_usd=Decimal("0.5"), yes=True, quiet=True)
-    from planner.api.run import _journal
+    from trainplan.planner.api.run import _journal
 
     with _journal() as (journal, _):
         assert journal.run(run.id).budget_usd == Decimal("0.5")

@@ -8,8 +8,8 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any
 
-from planner.cli.main import run
 from tests.json_output import complaint
+from trainplan.planner.cli.main import run
 
 
 @dataclass(frozen=True, slots=True)

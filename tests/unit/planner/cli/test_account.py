@@ -14,15 +14,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
-from pricing.obtainability import Obtainability, ObtainabilityGrade
-from pricing.offers import Offer
-from providers import registry
-from providers.base import Check, PreflightState
-from providers.cloud.sign_ins import may_be_signed_in
-from providers.errors import CredentialsError, PermissionDeniedError, TransientError
-from providers.registry import CLOUDS, vendor
 from tests.builders import a_job, a_run, a_target, an_attempt, small_catalog
 from tests.conftest import ROOT
 from tests.desk import signed_out
@@ -31,6 +22,15 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
 from tests.doubles.fake_machine import done_at_once
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.pricing.obtainability import Obtainability, ObtainabilityGrade
+from trainplan.pricing.offers import Offer
+from trainplan.providers import registry
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.sign_ins import may_be_signed_in
+from trainplan.providers.errors import CredentialsError, PermissionDeniedError, TransientError
+from trainplan.providers.registry import CLOUDS, vendor
 
 JOB = """\
 name: tiny
@@ -385,9 +385,9 @@ def test_a_launch_over_all_clouds_needs_one_that_somebody_is_signed_in_to(nobody
 
 def test_status_with_nothing_running_imports_no_sdk_and_no_cloud(home: Path) -> None:
     code = (
-        "import sys; from planner.cli.main import run; code = run(['status']); "
-        "print(code, [name for name in sys.modules if name.startswith(('boto', 'google.', 'azure', 'providers.aws', "
-        "'providers.gcp', 'providers.azure'))])"
+        "import sys; from trainplan.planner.cli.main import run; code = run(['status']); "
+        "print(code, [name for name in sys.modules if name.startswith(('boto', 'google.', 'azure', 'trainplan.providers.aws', "
+        "'trainplan.providers.gcp', 'trainplan.providers.azure'))])"
     )
     there = os.environ | {"PYTHONPATH": str(ROOT), "AWS_PROFILE": "work"}
     ran = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, text=True, check=True)
@@ -416,7 +416,7 @@ def test_what_an_sdk_logs_stays_off_the_terminal(tmp_path: Path) -> None:
     """In a process of its own: pytest has handlers of its own in this one."""
     program = (
         "import logging; from pathlib import Path\n"
-        "from planner.api import build; from planner.settings import Settings\n"
+        "from trainplan.planner.api import build; from trainplan.planner.settings import Settings\n"
         f"build.provider('local', Settings(home=Path({str(tmp_path)!r})))\n"
         "logging.getLogger('azure.identity').error('noise of the SDK')"
     )

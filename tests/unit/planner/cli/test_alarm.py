@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from planner.cli.commands.setup import _compare_alarm, _steps, wanted_alarm
-from planner.errors import BadInputError
-from providers.abilities import SetupStep
-from providers.cloud.alarm import Alarm
-from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
+from trainplan.planner.cli.commands.setup import _compare_alarm, _steps, wanted_alarm
+from trainplan.planner.errors import BadInputError
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.cloud.alarm import Alarm
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, ProviderError
 
 ME = "me@example.com"
 

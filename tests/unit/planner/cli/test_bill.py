@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
 from tests.unit.planner.cli.test_launch import launch, provider
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
 
 __all__ = ["provider"]
 

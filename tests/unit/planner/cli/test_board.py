@@ -16,7 +16,7 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once, waits
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
-from workloads.extras import install_hint
+from trainplan.workloads.extras import install_hint
 
 TENSORBOARD = """
 import json, os, signal, sys

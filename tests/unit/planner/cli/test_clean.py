@@ -39,7 +39,7 @@ class NoSocket(socket.socket):
 
 socket.socket = NoSocket
 socket.create_connection = socket.getaddrinfo = NoSocket
-from planner.cli.main import run
+from trainplan.planner.cli.main import run
 code = run({arguments!r})
 print(json.dumps({{"code": code, "modules": sorted(sys.modules)}}), file=sys.stderr)
 """
@@ -59,12 +59,17 @@ def test_an_estimate_touches_no_network_no_sdk_and_no_framework(tmp_path: Path, 
     catalog = str(small_catalog(tmp_path))
     found = modules_of(tmp_path, "estimate", "--model", "vgg16", "--dataset", "cifar10", "--catalog", catalog, *form)
     assert {name.partition(".")[0] for name in found} & HEAVY == set()
-    assert not [name for name in found if name.startswith(("workloads.trainer", "providers.local.provider"))]
+    assert not [
+        name for name in found if name.startswith(("trainplan.workloads.trainer", "trainplan.providers.local.provider"))
+    ]
 
 
 def test_the_version_imports_next_to_nothing(tmp_path: Path) -> None:
     found = modules_of(tmp_path, "--version")
-    assert found & {"typer", "click", "pydantic", "rich", "yaml", "sqlite3", "planner.planning.build_plan"} == set()
+    assert (
+        found & {"typer", "click", "pydantic", "rich", "yaml", "sqlite3", "trainplan.planner.planning.build_plan"}
+        == set()
+    )
 
 
 WITHOUT = """
@@ -78,7 +83,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 for name in {blocked!r}:
     sys.modules.pop(name, None)
-from planner.cli.main import run
+from trainplan.planner.cli.main import run
 for line in {lines!r}:
     code = run(line.split())
     assert code == 0, (line, code)
@@ -106,7 +111,7 @@ def test_the_command_runs_where_posix_modules_are_missing(tmp_path: Path) -> Non
     assert [line[4:] for line in done.stderr.splitlines() if line.startswith("ran ")] == lines
 
 
-COMMAND = "import sys; sys.argv[1:] = {arguments!r}; from planner.cli.main import main; main()"
+COMMAND = "import sys; sys.argv[1:] = {arguments!r}; from trainplan.planner.cli.main import main; main()"
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -153,7 +158,7 @@ def test_a_reader_that_has_gone_is_no_error(
 def test_names_that_are_no_text_are_answered_in_a_narrow_locale(tmp_path: Path) -> None:
     """A file name in another encoding, on a terminal that shows ASCII alone."""
     name = b"caf\xe9.yaml"
-    code = f"import os, sys; sys.argv[1:] = ['init', os.fsdecode({name!r})]; from planner.cli.main import main; main()"
+    code = f"import os, sys; sys.argv[1:] = ['init', os.fsdecode({name!r})]; from trainplan.planner.cli.main import main; main()"
     narrow = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = python(code, tmp_path, **narrow)
     assert "Traceback" not in done.stderr, done.stderr

@@ -11,17 +11,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner import __version__
-from planner.cli.app import COMMANDS
-from pricing.catalog import Catalog
 from tests.builders import small_catalog
 from tests.conftest import ROOT
 from tests.desk import TINY, own_home
 from tests.doubles.fake_provider import FACTORY
 from tests.unit.planner.cli.command import plan
-from workloads.datasets import DATASETS
-from workloads.job import Preset
-from workloads.jobfile import read_job
+from trainplan.planner import __version__
+from trainplan.planner.cli.app import COMMANDS
+from trainplan.pricing.catalog import Catalog
+from trainplan.workloads.datasets import DATASETS
+from trainplan.workloads.job import Preset
+from trainplan.workloads.jobfile import read_job
 
 
 @pytest.fixture(scope="module")

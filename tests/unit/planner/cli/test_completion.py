@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli import completion
-from planner.cli.app import COMMANDS
 from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli import completion
+from trainplan.planner.cli.app import COMMANDS
 
 
 @pytest.fixture
@@ -103,10 +103,12 @@ def test_a_shell_makes_no_journal(completes: Callable[[str], list[str]], tmp_pat
     assert not (tmp_path / "home").exists()
 
 
-MODULES = "import sys; from planner.cli.main import run; run([]); print(*sys.modules, file=sys.stderr)"
+MODULES = "import sys; from trainplan.planner.cli.main import run; run([]); print(*sys.modules, file=sys.stderr)"
 
 
-@pytest.mark.parametrize(("line", "module"), [("plan e", ""), ("plan status ", "planner.cli.commands.status")])
+@pytest.mark.parametrize(
+    ("line", "module"), [("plan e", ""), ("plan status ", "trainplan.planner.cli.commands.status")]
+)
 def test_no_more_is_imported_than_the_line_needs(tmp_path: Path, line: str, module: str) -> None:
     """A shell waits for it at every press of the key."""
     shell = {"_PLAN_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args", "_TYPER_COMPLETE_ARGS": line}
@@ -118,5 +120,5 @@ def test_no_more_is_imported_than_the_line_needs(tmp_path: Path, line: str, modu
         check=True,
     )
     names = set(done.stderr.split())
-    assert {f"planner.cli.commands.{name}" for name in COMMANDS} & names == ({module} if module else set())
+    assert {f"trainplan.planner.cli.commands.{name}" for name in COMMANDS} & names == ({module} if module else set())
     assert not {"boto3", "botocore", "google.auth", "azure.identity", "tensorflow", "numpy", "PIL"} & names

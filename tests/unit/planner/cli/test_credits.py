@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from planner.clock import SystemClock
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.clock import SystemClock
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--market", "on_demand", "--region", "us-east-1")
 BOTH = (*JOB, "--region", "us-central1", "--include-retired")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from planner.api.counted_images import with_counted_images
-from planner.api.data_steps import check_at_launch
-from planner.errors import BadInputError
 from tests.unit.planner.cli.command import plan
 from tests.unit.workloads.data_folder.builders import records
 from tests.unit.workloads.trainer.builders import a_job
+from trainplan.planner.api.counted_images import with_counted_images
+from trainplan.planner.api.data_steps import check_at_launch
+from trainplan.planner.errors import BadInputError
 
 Image: Any = pytest.importorskip("PIL.Image")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.home.questions import REFRESH, is_asked, note_asked
-from pricing.catalog import REFRESHED
 from tests.builders import TODAY
 from tests.doubles.price_lists import World, retail, serving, variables
 from tests.doubles.typing_person import AllAtPty, AtPty
+from trainplan.planner.home.questions import REFRESH, is_asked, note_asked
+from trainplan.pricing.catalog import REFRESHED
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no pseudo-terminals")
 ESTIMATE = (

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
-from pricing.catalog import Catalog
-from pricing.free_places import free_providers
-from pricing.retired_places import retired_place
 from tests.builders import a_plan
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.free_places import free_providers
+from trainplan.pricing.retired_places import retired_place
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--epochs", "1")
 LONGER = ("--model", "vgg16", "--dataset", "cifar10", "--epochs", "300", "--image-size", "64")

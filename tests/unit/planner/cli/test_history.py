@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.commands.history import SHOWN, _json, _over_time, _row, _write_csv
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.rows import RunSummary
-from planner.runs.run import Outcome, Phase
-from providers.base import RunId
 from tests.builders import a_run
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli.commands.history import SHOWN, _json, _over_time, _row, _write_csv
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.rows import RunSummary
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import RunId
 
 RECEIPT = {
     "outcome": "succeeded", "estimated_seconds": 400.0, "actual_seconds": 44.0, "actual_images_per_second": 6.6,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import typer
 
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
 from tests.builders import a_run
 from tests.desk import TINY
 from tests.json_output import commands, walked
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase
 
 WITHOUT_JSON: dict[str, str] = {}
 """Commands that have no --json, each with the reason. None so far: `plan board`, which goes on until Ctrl-C, prints its

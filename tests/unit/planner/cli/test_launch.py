@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
-from providers.base import Check, EndKind, PreflightState, RunId
-from providers.errors import (
+from tests.desk import TINY, own_home
+from tests.doubles import fake_provider
+from tests.doubles.clock import FakeClock
+from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once, waits
+from tests.doubles.fake_provider import FakeProvider
+from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import Check, EndKind, PreflightState, RunId
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -19,12 +25,6 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
-from tests.desk import TINY, own_home
-from tests.doubles import fake_provider
-from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import MODEL, RUNNING, FakeMachine, Sighting, done_at_once, ended_at_once, waits
-from tests.doubles.fake_provider import FakeProvider
-from tests.unit.planner.cli.command import CommandResult, plan
 
 
 @pytest.fixture(autouse=True)

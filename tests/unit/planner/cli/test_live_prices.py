@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.clock import SystemClock
-from planner.runs.targets import agreed
-from pricing.offers import Offer
-from providers import registry
-from providers.base import Check, EndKind, PreflightState, ProviderSettings
 from tests.desk import TINY, signed_out
 from tests.doubles import fake_cloud
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import done_at_once, ended_at_once
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.runs.targets import agreed
+from trainplan.pricing.offers import Offer
+from trainplan.providers import registry
+from trainplan.providers.base import Check, EndKind, PreflightState, ProviderSettings
 
 JOB = f"{TINY}constraints: {{devices: [T4], regions: [us-east-1], markets: [on_demand]}}\n"
 

@@ -10,9 +10,9 @@ from decimal import Decimal
 
 import pytest
 
-from planner.api.event_lines import progress_line
-from planner.cli.live_view import LiveView
-from planner.runs.events import Message, Progressed
+from trainplan.planner.api.event_lines import progress_line
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.runs.events import Message, Progressed
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

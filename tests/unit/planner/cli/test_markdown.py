@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from planner.report.markdown import escaped, markdown
-from planner.report.page import Chart, Column, Table
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.report.markdown import escaped, markdown
+from trainplan.planner.report.page import Chart, Column, Table
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4")
 

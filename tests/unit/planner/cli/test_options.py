@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import typer
 
-from planner.cli.commands import estimate
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
-from workloads.terms import Objective
+from trainplan.planner.cli.commands import estimate
+from trainplan.workloads.terms import Objective
 
 READ: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
@@ -132,19 +132,19 @@ SLOW_TO_IMPORT = ["boto3", "botocore", "google", "azure", "tensorflow", "keras",
     ("arguments", "spared"),
     [
         (["--version"], ["typer", "rich", "pydantic", "yaml", *SLOW_TO_IMPORT]),
-        (["devices"], ["workloads.job", "yaml", *SLOW_TO_IMPORT]),
+        (["devices"], ["trainplan.workloads.job", "yaml", *SLOW_TO_IMPORT]),
         (["estimate", "--model", "vgg16", "--dataset", "cifar10"], ["yaml", *SLOW_TO_IMPORT]),
         (["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml")], SLOW_TO_IMPORT),
         (
             ["estimate", str(ROOT / "examples" / "vgg16-imagenet.yaml"), "--json"],
-            ["planner.report.estimate_page", "rich", *SLOW_TO_IMPORT],
+            ["trainplan.planner.report.estimate_page", "rich", *SLOW_TO_IMPORT],
         ),
     ],
     ids=lambda words: " ".join(words)[:40],
 )
 def test_a_command_imports_only_what_it_uses(arguments: list[str], spared: list[str], tmp_path: Path) -> None:
     code = (
-        "import sys; from planner.cli.main import run; "
+        "import sys; from trainplan.planner.cli.main import run; "
         f"code = run({arguments!r}); "
         f"print(code, [name for name in {spared!r} if name in sys.modules], file=sys.stderr)"
     )

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from planner.cli.job_options import DEFAULT_BATCH
-from planner.cli.own_folder import job_of_folder
-from planner.errors import BadInputError
 from tests.builders import small_catalog
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
-from workloads.data_folder.counts import count_images
-from workloads.jobfile import read_job
+from trainplan.planner.cli.job_options import DEFAULT_BATCH
+from trainplan.planner.cli.own_folder import job_of_folder
+from trainplan.planner.errors import BadInputError
+from trainplan.workloads.data_folder.counts import count_images
+from trainplan.workloads.jobfile import read_job
 
 Image: Any = pytest.importorskip("PIL.Image")
 

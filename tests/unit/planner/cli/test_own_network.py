@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from planner.planning.own_networks import Reading, with_network
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
-from workloads.graph import Shape
-from workloads.graph_builder import GraphBuilder, Window
-from workloads.graph_file import graph_json
-from workloads.job import job_from_json
-from workloads.jobfile import read_job
+from trainplan.planner.planning.own_networks import Reading, with_network
+from trainplan.workloads.graph import Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
+from trainplan.workloads.graph_file import graph_json
+from trainplan.workloads.job import job_from_json
+from trainplan.workloads.jobfile import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.planning.own_measurements import OwnMeasurement
-from planner.planning.own_rows import add_row
-from planner.planning.this_machine import shape_of
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
-from workloads.jobfile import read_job
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.workloads.jobfile import read_job
 
 JOB = "name: mine\nscript: train.py\nargs: {epochs: 3}\n"
 

@@ -11,21 +11,21 @@ from datetime import timedelta
 
 import pytest
 
-from planner.api.ask import Reply
-from planner.api.event_lines import bills_line
-from planner.cli.live_view import LiveView
-from planner.cli.person import AtTerminal, hang_up_detaches
-from planner.errors import HungUp
-from planner.runs.execution.executor import CtrlC, Detached
-from planner.runs.execution.nobody import Nobody
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import EndKind
-from providers.errors import CapacityError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends_after, stubborn, trains_well, until_asked
-from workloads.job import OnSlow
+from trainplan.planner.api.ask import Reply
+from trainplan.planner.api.event_lines import bills_line
+from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.person import AtTerminal, hang_up_detaches
+from trainplan.planner.errors import HungUp
+from trainplan.planner.runs.execution.executor import CtrlC, Detached
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CapacityError
+from trainplan.workloads.job import OnSlow
 
 BILLING = {Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING}
 RENTED = a_target("3.6", provider="aws", zone="a")

@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.planning.own_measurements import load_measurements
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Outcome, Phase, Run
-from providers.sim.provider import SimProvider
 from tests.conftest import ROOT
 from tests.desk import TINY, on_the_doubles_day, signed_out
 from tests.doubles import fake_provider
@@ -22,7 +17,12 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import CommandResult, plan
-from workloads.jobfile import read_job
+from trainplan.planner.planning.own_measurements import load_measurements
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.workloads.jobfile import read_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from planner.cli import plot
 from tests.unit.planner.cli.command import plan
-from workloads.extras import install_hint
+from trainplan.planner.cli import plot
+from trainplan.workloads.extras import install_hint
 
 PNG = b"\x89PNG\r\n\x1a\n"
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4", "--device", "V100", "--device", "L4")

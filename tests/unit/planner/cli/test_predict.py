@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from planner.cli.commands.predict import _row, _write_csv
-from planner.errors import BadInputError, PlanError, ThisMachineError
-from planner.runs.predictions import Prediction, image_paths, kept_model, predictions
 from tests.unit.planner.cli.command import plan
-from workloads.terms import Framework
-from workloads.trainer.usage import usage_lines
+from trainplan.planner.cli.commands.predict import _row, _write_csv
+from trainplan.planner.errors import BadInputError, PlanError, ThisMachineError
+from trainplan.planner.runs.predictions import Prediction, image_paths, kept_model, predictions
+from trainplan.workloads.terms import Framework
+from trainplan.workloads.trainer.usage import usage_lines
 
 FRAMEWORK = next((name for name in ("jax", "tensorflow", "torch") if find_spec(name)), "tensorflow")
 needs_framework = pytest.mark.skipif(

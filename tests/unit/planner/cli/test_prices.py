@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.clock import SystemClock
-from pricing.grades import Market
-from pricing.merge import News
-from pricing.refresh import refresh
-from pricing.sources.aws import Advice
-from pricing.sources.aws_account import HISTORY_ID
-from pricing.sources.reading import Offered, Parsed, PriceFound, PricePart
-from pricing.tables import SpotHistory
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.clock import SystemClock
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import News
+from trainplan.pricing.refresh import refresh
+from trainplan.pricing.sources.aws import Advice
+from trainplan.pricing.sources.aws_account import HISTORY_ID
+from trainplan.pricing.sources.reading import Offered, Parsed, PriceFound, PricePart
+from trainplan.pricing.tables import SpotHistory
 
 JOB = ("--model", "vgg16", "--dataset", "cifar10", "--provider", "aws", "--device", "T4", "--region", "us-east-1")
 OVERRIDE = '[[prices.override]]\nprovider = "aws"\nfamily = "g4dn"\ndiscount_percent = 60\nnote = "our contract"\n'

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ExitCode
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
 
 HEADER = "provider,region,instance_type,usd_per_hour,market,as_of\n"
 LINUX = (

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli import screen
-from planner.cli.commands import estimate
-from planner.cli.screen import Screen
 from tests.conftest import ROOT, Golden
 from tests.desk import on_the_doubles_day, signed_out
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli import screen
+from trainplan.planner.cli.commands import estimate
+from trainplan.planner.cli.screen import Screen
 
 BLOCK = re.compile(
     r"(<!-- estimate: [^\n]*-->\n```\n\$ (?P<command>plan estimate [^\n]*)\n)(?P<screen>.*?)(```\n)", re.S

@@ -71,11 +71,11 @@ def test_a_cloud_that_cannot_be_opened_leaves_what_the_journal_has(monkeypatch: 
     run_id = launched()
 
     def refuses(name: str, settings: object) -> FakeProvider:
-        from planner.errors import ThisMachineError
+        from trainplan.planner.errors import ThisMachineError
 
         raise ThisMachineError(f"{name} needs its SDK")
 
-    monkeypatch.setattr("planner.api.build.provider", refuses)
+    monkeypatch.setattr("trainplan.planner.api.build.provider", refuses)
     told = plan("report", run_id, "--json").json
     assert told["progress"] == []
     assert told["gaps"][0].endswith("local needs its SDK")

@@ -12,18 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli import screen
-from planner.cli.commands import estimate
-from planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, render, rows_that_fit, screen_of, show
-from planner.cli.streams import GuardedStream, undelivered
-from planner.forecast.plan import Plan
-from planner.report.estimate_columns import TABLE
-from planner.report.estimate_page import LeftOut, brief_page, estimate_page
-from planner.report.page import Cell, Column, Page, Table, Tone, cell_text, joined
-from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
 from tests.conftest import ROOT, Golden
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli import screen
+from trainplan.planner.cli.commands import estimate
+from trainplan.planner.cli.screen import (
+    PLAIN,
+    Screen,
+    columns_that_fit,
+    lines_on,
+    render,
+    rows_that_fit,
+    screen_of,
+    show,
+)
+from trainplan.planner.cli.streams import GuardedStream, undelivered
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.report.estimate_columns import TABLE
+from trainplan.planner.report.estimate_page import LeftOut, brief_page, estimate_page
+from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, cell_text, joined
+from trainplan.pricing.catalog import Catalog
 
 WIDTHS = (80, 120, 200)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

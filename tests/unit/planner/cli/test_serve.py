@@ -32,8 +32,8 @@ class Passing:
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("planner.api.build.clock", Passing)
-    monkeypatch.setattr("planner.web.server.POLL_SECONDS", 0.001)
+    monkeypatch.setattr("trainplan.planner.api.build.clock", Passing)
+    monkeypatch.setattr("trainplan.planner.web.server.POLL_SECONDS", 0.001)
     return tmp_path / "home"
 
 
@@ -53,7 +53,7 @@ def test_ctrl_c_is_how_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         if len(looks) > 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("planner.api.build.clock", lambda: Passing(interrupted))
+    monkeypatch.setattr("trainplan.planner.api.build.clock", lambda: Passing(interrupted))
     said = plan("serve")
     assert (said.code, "ended" in said.err, "error" in said.err) == (0, False, False)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.streams import GuardedStream, guarded, has_failed, terminal_size, undelivered, unfiltered
 from tests.conftest import ROOT
 from tests.desk import TINY
+from trainplan.planner.cli.streams import GuardedStream, guarded, has_failed, terminal_size, undelivered, unfiltered
 
 LOST = "error: the output could not be written to stdout: "
 HINT = "hint: the command did its work, but its output is lost\n"
-CODE = "from planner.cli.main import main; main()"
+CODE = "from trainplan.planner.cli.main import main; main()"
 
 
 def shell(folder: Path, arguments: str, redirections: str) -> subprocess.CompletedProcess[str]:
@@ -126,7 +126,7 @@ def test_closed_streams_are_replaced_and_come_back(monkeypatch: pytest.MonkeyPat
 
 def test_a_descriptor_that_is_closed_is_not_given_to_the_next_file(tmp_path: Path) -> None:
     code = (
-        "from planner.cli.streams import open_closed_descriptors; open_closed_descriptors(); "
+        "from trainplan.planner.cli.streams import open_closed_descriptors; open_closed_descriptors(); "
         f"print(open({str(tmp_path / 'journal')!r}, 'w').fileno() > 2, file=open({str(tmp_path / 'said')!r}, 'w'))"
     )
     program = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} <&- >&- 2>&-"

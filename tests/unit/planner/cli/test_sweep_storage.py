@@ -10,12 +10,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.run import Outcome, Phase
-from providers import registry
-from providers.base import ProviderSettings, RunId
-from providers.stores import registry as stores_registry
-from providers.stores.bucket import Bucket
-from providers.stores.store import run_store
 from tests.doubles import fake_provider
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.desk import Desk
@@ -23,6 +17,12 @@ from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.gcs import GcsDouble, Stored
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.stores import registry as stores_registry
+from trainplan.providers.stores.bucket import Bucket
+from trainplan.providers.stores.store import run_store
 
 Image: Any = pytest.importorskip("PIL.Image")
 

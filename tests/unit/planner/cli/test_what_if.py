@@ -9,7 +9,7 @@ import pytest
 from tests.builders import small_catalog
 from tests.desk import own_home
 from tests.unit.planner.cli.command import CommandResult, plan
-from workloads.jobfile import read_job
+from trainplan.workloads.jobfile import read_job
 
 JOB = """name: mine
 model: {preset: vgg11}

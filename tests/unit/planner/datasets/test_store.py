@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from planner.datasets import pack as shards
-from planner.datasets.pack import pack, read, scan
-from planner.datasets.storage_costs import format_bytes, stored, stored_cost
-from planner.datasets.store import (
+from tests.builders import flat_provider_rates
+from tests.doubles.gcs import GcsDouble
+from tests.unit.planner.cli.command import plan
+from trainplan.planner.datasets import pack as shards
+from trainplan.planner.datasets.pack import pack, read, scan
+from trainplan.planner.datasets.storage_costs import format_bytes, stored, stored_cost
+from trainplan.planner.datasets.store import (
     LEAST_NAMED,
     find_data_set,
     index_bytes,
@@ -27,16 +30,13 @@ from planner.datasets.store import (
     remove,
     upload,
 )
-from planner.errors import BadInputError, ThisMachineError
-from pricing.side_rates import BUCKET
-from providers.base import ProviderSettings
-from providers.stores import registry
-from providers.stores.patience import Patience
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import ObjectStore, data_store
-from tests.builders import flat_provider_rates
-from tests.doubles.gcs import GcsDouble
-from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.pricing.side_rates import BUCKET
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.store import ObjectStore, data_store
 
 RATES = flat_provider_rates("aws", **{BUCKET: "0.02"})
 

@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
-from planner.datasets import pack
-from planner.datasets.store import known_bytes, remember_bytes
-from planner.datasets.transfer import data_line, plan_transfer, providers_of, send
-from planner.forecast.estimate import (
+from tests.builders import a_job
+from tests.doubles.gcs import GcsDouble
+from tests.unit.planner.cli.command import plan
+from tests.unit.providers.agent.machine import Rented
+from trainplan.planner.datasets import pack
+from trainplan.planner.datasets.store import known_bytes, remember_bytes
+from trainplan.planner.datasets.transfer import data_line, plan_transfer, providers_of, send
+from trainplan.planner.forecast.estimate import (
     DOWNLOAD_BYTES_PER_SECOND,
     UNPACK_BYTES_PER_SECOND,
     UNPACK_FILE_SECONDS,
@@ -22,21 +26,17 @@ from planner.forecast.estimate import (
     fetch_seconds,
     run_usage,
 )
-from providers.agent import requests
-from providers.agent.downloads import fetch
-from providers.agent.stores import open_store
-from providers.base import ProviderSettings, RunId
-from providers.cloud.data_files import data_files, data_on_the_machine
-from providers.errors import BadRequestError
-from providers.stores import registry
-from providers.stores.bucket import DATA
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import ObjectStore, run_store
-from tests.builders import a_job
-from tests.doubles.gcs import GcsDouble
-from tests.unit.planner.cli.command import plan
-from tests.unit.providers.agent.machine import Rented
-from workloads.job import DataSpec, TrainingJob
+from trainplan.providers.agent import requests
+from trainplan.providers.agent.downloads import fetch
+from trainplan.providers.agent.stores import open_store
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.cloud.data_files import data_files, data_on_the_machine
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.bucket import DATA
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.store import ObjectStore, run_store
+from trainplan.workloads.job import DataSpec, TrainingJob
 
 MODEL = {"preset": "vgg11", "image_size": 32, "classes": 2}
 
@@ -120,7 +120,7 @@ def test_from_a_folder_here_to_the_trainer_there(
 ) -> None:
     """The shards that were sent, fetched by the machine's own client, unpacked, and opened by the trainer."""
     pytest.importorskip("numpy")
-    from workloads.trainer.data import open_data
+    from trainplan.workloads.trainer.data import open_data
 
     for number in range(40):  # enough for one in ten to be held out
         for name in ("cat", "dog"):

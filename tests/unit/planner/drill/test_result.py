@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.drill.behaviours import SETTLES
-from planner.drill.grounds import FOLDER, add_result, ground_of, ground_text, results
-from planner.drill.redaction import is_clean, redacted
-from planner.drill.result import DrillResult, Verdict, read_result, without_secrets, write_result
-from planner.drill.steps import PROVES, Step
-from planner.errors import BadInputError, StateError
+from trainplan.planner.drill.behaviours import SETTLES
+from trainplan.planner.drill.grounds import FOLDER, add_result, ground_of, ground_text, results
+from trainplan.planner.drill.redaction import is_clean, redacted
+from trainplan.planner.drill.result import DrillResult, Verdict, read_result, without_secrets, write_result
+from trainplan.planner.drill.steps import PROVES, Step
+from trainplan.planner.errors import BadInputError, StateError
 
 SECRETS = {
     "AWS account": "123456789012",

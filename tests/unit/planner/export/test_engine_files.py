@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from planner.errors import BadInputError
-from planner.export.engine_files import Accelerators, Engine, engine_files
-from providers.cloud.trainer_wheel import wheel_bytes
 from scripts.jobset_fields import paths
 from tests.builders import a_job
 from tests.conftest import ROOT, Golden
-from workloads.job import job_from_json
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.providers.cloud.trainer_wheel import wheel_bytes
+from trainplan.workloads.job import job_from_json
 
 V100S = Accelerators(device="V100", count=4)
 TWO: dict[str, Any] = {

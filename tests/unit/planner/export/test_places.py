@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from planner.errors import BadInputError
-from planner.export.session_plan import MachineTime, session_plan
-from planner.forecast.free_sessions import checkpoint_bytes
-from pricing.free_places import FreePlace, free_place
-from providers.cloud.trainer_wheel import WHEEL
 from tests.builders import a_job
 from tests.unit.planner.cli.command import CommandResult, plan
-from workloads.job import job_from_json
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.session_plan import MachineTime, session_plan
+from trainplan.planner.forecast.free_sessions import checkpoint_bytes
+from trainplan.pricing.free_places import FreePlace, free_place
+from trainplan.providers.cloud.trainer_wheel import WHEEL
+from trainplan.workloads.job import job_from_json
 
 JOB = """\
 name: two_cats

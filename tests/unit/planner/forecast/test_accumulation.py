@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from planner.forecast.accumulation import brought_back, parts_needed, parts_text
-from planner.forecast.choose import Filters, choose, software_of
-from planner.forecast.estimate import Workload
-from planner.forecast.plan import Reason, RejectionKey
-from planner.planning.this_machine import shape_of
-from pricing.devices import CPU_DEVICE
 from tests.builders import a_job, a_rental, a_world, rented
-from workloads.memory import GIB
+from trainplan.planner.forecast.accumulation import brought_back, parts_needed, parts_text
+from trainplan.planner.forecast.choose import Filters, choose, software_of
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.plan import Reason, RejectionKey
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.workloads.memory import GIB
 
 BIG = a_job(global_batch_size=8192)
 

@@ -8,17 +8,17 @@ from decimal import Decimal
 
 import pytest
 
-from planner.forecast.advice import Findings, advice
-from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import Candidate, Choice, MachineEstimate
-from planner.forecast.times import RunTime
-from planner.throughput.values import Basis
-from pricing.catalog import RentalPlacements
-from pricing.money import format_usd
-from pricing.offers import Market, Rental
-from pricing.side_rates import BETWEEN_REGIONS, GB, GB_MONTH, flat_rates
 from tests.builders import TODAY, a_job, a_rental, a_throughput, a_world, rented, some_rates
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.advice import Findings, advice
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate
+from trainplan.planner.forecast.times import RunTime
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.catalog import RentalPlacements
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.offers import Market, Rental
+from trainplan.pricing.side_rates import BETWEEN_REGIONS, GB, GB_MONTH, flat_rates
+from trainplan.workloads.job import TrainingJob
 
 MANY_MACS = 1_000_000_000
 FEW_MACS = 5_000_000

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from planner.forecast.allowances import allowances
-from planner.forecast.estimate import Workload, rented_time
-from planner.throughput.values import Basis, Throughput
 from tests.builders import a_job
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.estimate import Workload, rented_time
+from trainplan.planner.throughput.values import Basis, Throughput
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])

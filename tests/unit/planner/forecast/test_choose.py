@@ -13,14 +13,6 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.choose import LONGEST, Filters, choose, fits
-from planner.forecast.estimate import Workload
-from planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Reason
-from planner.throughput.values import Throughput
-from pricing.catalog import Catalog, RentalPlacements
-from pricing.devices import USABLE_SHARE, Architecture
-from pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery, Rental
-from providers.cloud.images import table
 from tests.builders import (
     TODAY,
     CatalogText,
@@ -32,8 +24,16 @@ from tests.builders import (
     rented,
     small_catalog,
 )
-from workloads.job import Objective, TrainingJob
-from workloads.memory import GIB
+from trainplan.planner.forecast.choose import LONGEST, Filters, choose, fits
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Reason
+from trainplan.planner.throughput.values import Throughput
+from trainplan.pricing.catalog import Catalog, RentalPlacements
+from trainplan.pricing.devices import USABLE_SHARE, Architecture
+from trainplan.pricing.offers import Availability, Lifecycle, LifecycleState, Market, OfferQuery, Rental
+from trainplan.providers.cloud.images import table
+from trainplan.workloads.job import Objective, TrainingJob
+from trainplan.workloads.memory import GIB
 
 
 def choose_offer(

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.allowances import BOOT_SECONDS, END_SECONDS, PULL_SECONDS, START_SECONDS, allowances
-from planner.forecast.estimate import (
+from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
+from trainplan.planner.forecast.allowances import BOOT_SECONDS, END_SECONDS, PULL_SECONDS, START_SECONDS, allowances
+from trainplan.planner.forecast.estimate import (
     BOOT_DISK_GB,
     NEVER_SECONDS,
     Workload,
@@ -21,13 +22,12 @@ from planner.forecast.estimate import (
     run_usage,
     trained_images,
 )
-from planner.forecast.plan import Candidate, RankedOffer
-from planner.forecast.whole_run import whole_run_half_width
-from pricing.money import Billing, to_micro
-from pricing.offers import Market, Placement
-from providers.cloud.images import table
-from tests.builders import a_job, a_rental, a_throughput, an_offer, some_rates
-from workloads.memory import footprint
+from trainplan.planner.forecast.plan import Candidate, RankedOffer
+from trainplan.planner.forecast.whole_run import whole_run_half_width
+from trainplan.pricing.money import Billing, to_micro
+from trainplan.pricing.offers import Market, Placement
+from trainplan.providers.cloud.images import table
+from trainplan.workloads.memory import footprint
 
 FOLDER = {"path": "images", "images": 1000}
 HERE = "us-east-1"

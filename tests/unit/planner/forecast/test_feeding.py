@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.feeding import (
+from tests.conftest import ROOT
+from trainplan.planner.forecast.feeding import (
     ARRAY_SECONDS,
     JPEG_SECONDS,
     JPEG_SECONDS_PER_PIXEL,
@@ -19,8 +20,7 @@ from planner.forecast.feeding import (
     feed_images_per_second,
     pace,
 )
-from tests.conftest import ROOT
-from workloads.job import TrainingJob
+from trainplan.workloads.job import TrainingJob
 
 
 def a_job(data: dict[str, Any], *, image_size: int = 224, epochs: int = 2) -> TrainingJob:

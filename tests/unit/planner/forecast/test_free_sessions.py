@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.forecast.advice import Findings, advice
-from planner.forecast.choose import Filters, choose
-from planner.forecast.free_sessions import in_sessions, sessions_text
-from planner.forecast.plan import Candidate, Choice, Estimate, Reason
-from planner.forecast.times import RunTime
-from pricing.free_places import free_place
-from pricing.offers import Rental
 from tests.builders import a_job, a_rental, a_world, rented
-from workloads.sessions.needed import STOP_BEFORE_SECONDS
+from trainplan.planner.forecast.advice import Findings, advice
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.free_sessions import in_sessions, sessions_text
+from trainplan.planner.forecast.plan import Candidate, Choice, Estimate, Reason
+from trainplan.planner.forecast.times import RunTime
+from trainplan.pricing.free_places import free_place
+from trainplan.pricing.offers import Rental
+from trainplan.workloads.sessions.needed import STOP_BEFORE_SECONDS
 
 if TYPE_CHECKING:
-    from workloads.job import TrainingJob
+    from trainplan.workloads.job import TrainingJob
 
 FREE = a_rental(provider="kaggle", instance_type="NvidiaTeslaT4", device="T4", device_count=1)
 EVERY = timedelta(minutes=10)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.forecast.interruption import (
+from tests.doubles.calls import calls_of
+from trainplan.planner.forecast.interruption import (
     ExpectedRun,
     InterruptibleRun,
     Spells,
@@ -20,8 +21,7 @@ from planner.forecast.interruption import (
     expected_run,
     young_interval_seconds,
 )
-from planner.forecast.simulate import drawn_spells, go_through
-from tests.doubles.calls import calls_of
+from trainplan.planner.forecast.simulate import drawn_spells, go_through
 
 HOUR = 3600.0
 

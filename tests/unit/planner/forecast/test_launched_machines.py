@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.choose import Filters, choose
-from planner.forecast.estimate import Workload
-from planner.forecast.machines import GroupQuery, groups_of
-from planner.forecast.plan import Candidate, Choice, Plan, RankedOffer, Reason
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.report.explain import explain
-from planner.runs.proposal.proposal import rented as proposal_of
-from planner.runs.run import Attempt
-from planner.runs.targets import Target, affordable
-from planner.settings import Settings
-from pricing.offer_source import AddedOffers, GivenOffers
-from pricing.offers import OfferQuery
-from providers.base import EndKind
-from providers.registry import rates_told_by
 from tests.builders import NOON, a_job, a_rental, a_throughput, a_world, an_offer, rented
 from tests.contract.slurm import SlurmHarness
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.machines import GroupQuery, groups_of
+from trainplan.planner.forecast.plan import Candidate, Choice, Plan, RankedOffer, Reason
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.report.explain import explain
+from trainplan.planner.runs.proposal.proposal import rented as proposal_of
+from trainplan.planner.runs.run import Attempt
+from trainplan.planner.runs.targets import Target, affordable
+from trainplan.planner.settings import Settings
+from trainplan.pricing.offer_source import AddedOffers, GivenOffers
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind
+from trainplan.providers.registry import rates_told_by
+from trainplan.workloads.job import TrainingJob
 
 NODE = a_rental(provider="slurm", instance_type="gpu:v100:2", family="slurm", device="V100", device_count=2, vcpus=2000)
 

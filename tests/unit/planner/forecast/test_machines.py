@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from planner.cli.screen import PLAIN, render
-from planner.forecast.choose import Filters, choose
-from planner.forecast.estimate import Workload
-from planner.forecast.machines import (
+from tests.builders import NOON, a_job, a_plan, a_rental, a_throughput, a_world, an_offer, rented, small_catalog
+from tests.conftest import Golden
+from trainplan.planner.cli.screen import PLAIN, render
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.forecast.machines import (
     SLOWEST_START_SECONDS,
     GroupQuery,
     advice_on_machines,
@@ -22,17 +24,15 @@ from planner.forecast.machines import (
     numbers_up_to,
     of_any,
 )
-from planner.forecast.plan import Candidate, Group, Plan, RankedOffer, Reason
-from planner.forecast.spot import spot_rate
-from planner.report.machines import machines_json, machines_page
-from planner.throughput.machines import UNKNOWN_NETWORK, on_machines
-from planner.throughput.values import Throughput
-from pricing.catalog import Catalog
-from pricing.offers import Market, Rental
-from tests.builders import NOON, a_job, a_plan, a_rental, a_throughput, a_world, an_offer, rented, small_catalog
-from tests.conftest import Golden
-from workloads.job import TrainingJob
-from workloads.layers import trained_parameters
+from trainplan.planner.forecast.plan import Candidate, Group, Plan, RankedOffer, Reason
+from trainplan.planner.forecast.spot import spot_rate
+from trainplan.planner.report.machines import machines_json, machines_page
+from trainplan.planner.throughput.machines import UNKNOWN_NETWORK, on_machines
+from trainplan.planner.throughput.values import Throughput
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Rental
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.layers import trained_parameters
 
 LARGE = {"name": "vgg16", "epochs": 90, "model": {"preset": "vgg16"}, "data": {"name": "imagenet"}}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from decimal import Decimal
 
-from planner.forecast.choose import Filters, choose
-from planner.forecast.nearest import nearest_misses
-from planner.forecast.plan import Candidate
-from planner.throughput.values import Throughput
-from pricing.offers import Rental
 from tests.builders import a_job, a_rental, a_throughput, a_world, rented
-from workloads.durations import parse_duration
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.nearest import nearest_misses
+from trainplan.planner.forecast.plan import Candidate
+from trainplan.planner.throughput.values import Throughput
+from trainplan.pricing.offers import Rental
+from trainplan.workloads.durations import parse_duration
 
 FAST, SLOW = "p3.2xlarge", "g4dn.xlarge"
 

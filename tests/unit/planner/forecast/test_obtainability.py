@@ -11,24 +11,32 @@ from typing import Any
 
 import pytest
 
-from planner.cli.screen import PLAIN, render
-from planner.forecast.choose import Filters, choose
-from planner.forecast.obtainability import PAUSES, Obtainabilities, elsewhere_micro, expected_search
-from planner.forecast.plan import Choice, Reason
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.report.estimate_json import estimate_json
-from planner.report.estimate_page import estimate_page
-from planner.report.explain import explain
-from planner.runs.decision.search import pause_after
-from planner.settings import Settings
-from pricing.catalog import Catalog
-from pricing.money import from_micro
-from pricing.obtainability import CHANCES, UNKNOWN, Evidence, MachinePlacement, Note, Obtainability, ObtainabilityGrade
-from pricing.offers import Market, Placement
-from pricing.planning import PlannedAs
 from tests.builders import a_job, a_plan, a_rental, a_world, rented, small_catalog
 from tests.doubles.clock import NOON
-from workloads.job import Objective
+from trainplan.planner.cli.screen import PLAIN, render
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.obtainability import PAUSES, Obtainabilities, elsewhere_micro, expected_search
+from trainplan.planner.forecast.plan import Choice, Reason
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.report.estimate_json import estimate_json
+from trainplan.planner.report.estimate_page import estimate_page
+from trainplan.planner.report.explain import explain
+from trainplan.planner.runs.decision.search import pause_after
+from trainplan.planner.settings import Settings
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.money import from_micro
+from trainplan.pricing.obtainability import (
+    CHANCES,
+    UNKNOWN,
+    Evidence,
+    MachinePlacement,
+    Note,
+    Obtainability,
+    ObtainabilityGrade,
+)
+from trainplan.pricing.offers import Market, Placement
+from trainplan.pricing.planning import PlannedAs
+from trainplan.workloads.job import Objective
 
 GOOD, UNCERTAIN, POOR = (ObtainabilityGrade(name) for name in ("good", "uncertain", "poor"))
 THREE_PLACEMENTS = (("us-east-1", "1"), ("eu-west-1", "1.2"), ("us-west-2", "3"))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-import planner.forecast
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.report.explain import explain
-from planner.settings import load_settings
+import trainplan.planner.forecast
 from tests.conftest import ROOT
-from workloads.jobfile import read_job
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.report.explain import explain
+from trainplan.planner.settings import load_settings
+from trainplan.workloads.jobfile import read_job
 
-PAGE = " ".join((planner.forecast.__doc__ or "").split())
+PAGE = " ".join((trainplan.planner.forecast.__doc__ or "").split())
 FIGURES = {
     "4,492,800 images": "4,492,800 images over the throughput",
     "0.4 GiB of the 15.8 GiB": "0.4 GiB of 15.8 GiB for 128 images a device",

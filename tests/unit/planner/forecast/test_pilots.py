@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.forecast.pilots import LEFT_FACTOR, MOST_CONSIDERED, Choice, overlapping, spread_of, worthwhile
-from planner.throughput.values import Basis, Throughput
+from trainplan.planner.forecast.pilots import LEFT_FACTOR, MOST_CONSIDERED, Choice, overlapping, spread_of, worthwhile
+from trainplan.planner.throughput.values import Basis, Throughput
 
 N = NormalDist()
 

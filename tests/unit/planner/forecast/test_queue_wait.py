@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import Choice, Reason
-from planner.forecast.queue_wait import QueueWait, queue_wait
-from planner.planning.queue_reader import FIRST_PLACEMENTS, QueueReader, with_queue_waits
-from pricing.obtainability import MachinePlacement
-from providers.abilities import QueueAnswer, QueueQuestion
-from providers.errors import TransientError
 from tests.builders import a_job, a_rental, a_world, rented
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.plan import Choice, Reason
+from trainplan.planner.forecast.queue_wait import QueueWait, queue_wait
+from trainplan.planner.planning.queue_reader import FIRST_PLACEMENTS, QueueReader, with_queue_waits
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.providers.abilities import QueueAnswer, QueueQuestion
+from trainplan.providers.errors import TransientError
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 WAIT = QueueWait(2 * HOUR, HOUR, 3 * HOUR, "a test")

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.forecast.choose import Filters, choose
-from planner.forecast.plan import Reason
-from planner.forecast.script_work import unmeasured
-from planner.planning.measured_scripts import with_measured_work
-from planner.planning.own_measurements import OwnMeasurement
-from planner.planning.rented_measurements import RentedMeasurements
-from planner.planning.this_machine import shape_of
-from planner.throughput.values import Basis
-from pricing.offers import Market
 from tests.builders import a_script
 from tests.unit.planner.forecast.test_choose import TWO_PLACEMENTS, a_rental, a_world, rented
-from workloads.job import TrainingJob
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.forecast.choose import Filters, choose
+from trainplan.planner.forecast.plan import Reason
+from trainplan.planner.forecast.script_work import unmeasured
+from trainplan.planner.planning.measured_scripts import with_measured_work
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.planning.rented_measurements import RentedMeasurements
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.offers import Market
+from trainplan.workloads.job import TrainingJob
 
 CAP = timedelta(hours=2)
 

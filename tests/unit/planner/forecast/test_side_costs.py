@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.choose import Filters, World, choose
-from planner.forecast.estimate import Workload, bucket_bytes, estimate
-from planner.forecast.plan import Estimate
-from pricing.catalog import Catalog
-from pricing.cost import ProviderRates
-from pricing.money import to_micro
-from pricing.offers import Market, PriceGrade, Rental
-from pricing.side_rates import (
+from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughput, rented
+from trainplan.planner.forecast.choose import Filters, World, choose
+from trainplan.planner.forecast.estimate import Workload, bucket_bytes, estimate
+from trainplan.planner.forecast.plan import Estimate
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.cost import ProviderRates
+from trainplan.pricing.money import to_micro
+from trainplan.pricing.offers import Market, PriceGrade, Rental
+from trainplan.pricing.side_rates import (
     BETWEEN_REGIONS,
     EVERYWHERE,
     GB,
@@ -27,7 +28,6 @@ from pricing.side_rates import (
     SideRate,
     SideRates,
 )
-from tests.builders import BILLING, DEVICES, TODAY, a_job, a_rental, a_throughput, rented
 
 GIGABYTES = 10**9
 IMAGES = {"url": "s3://mine/images", "images": 50_000, "size_bytes": 20 * GIGABYTES}

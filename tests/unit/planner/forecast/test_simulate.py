@@ -9,8 +9,8 @@ from random import Random
 
 import pytest
 
-from planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
-from planner.forecast.simulate import OneRun, Spell, WorkRange, drawn_spells, go_through, simulate, spread
+from trainplan.planner.forecast.interruption import InterruptibleRun, Spells, SpotPlacement
+from trainplan.planner.forecast.simulate import OneRun, Spell, WorkRange, drawn_spells, go_through, simulate, spread
 
 RUN = InterruptibleRun(work_seconds=1000, interval_seconds=300, checkpoint_seconds=10, restart_seconds=100)
 """Three checkpoints; 1130 s without an interruption."""

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from planner.forecast.interruption import Spells, SpotPlacement
-from planner.forecast.spot import (
+from trainplan.planner.forecast.interruption import Spells, SpotPlacement
+from trainplan.planner.forecast.spot import (
     Checkpoints,
     CostAndTime,
     RateBasis,
@@ -24,7 +24,7 @@ from planner.forecast.spot import (
     with_checkpoints,
     with_quantiles,
 )
-from planner.forecast.times import RunTime
+from trainplan.planner.forecast.times import RunTime
 
 HOURS = 3600.0
 TIME = RunTime(

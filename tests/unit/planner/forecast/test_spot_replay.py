@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.simulate import Spell
+from trainplan.planner.forecast.simulate import Spell
 
 
 @pytest.fixture(scope="module")

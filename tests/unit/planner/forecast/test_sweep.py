@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from planner.forecast.allowances import START_SECONDS, allowances
-from planner.forecast.estimate import Workload, rented_time, trained_images
-from planner.forecast.memory import memory_need
-from planner.forecast.plan import Reason
-from planner.forecast.sweep import SweepWork
-from planner.throughput.values import Throughput
 from tests.builders import a_job, a_rental, a_throughput
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.allowances import START_SECONDS, allowances
+from trainplan.planner.forecast.estimate import Workload, rented_time, trained_images
+from trainplan.planner.forecast.memory import memory_need
+from trainplan.planner.forecast.plan import Reason
+from trainplan.planner.forecast.sweep import SweepWork
+from trainplan.planner.throughput.values import Throughput
+from trainplan.workloads.job import TrainingJob
 
 RATES = {"optimizer.learning_rate": [0.1, 0.03, 0.01], "optimizer.momentum": [0.9, 0.5, 0.0]}
 EPOCH = 390 * 128

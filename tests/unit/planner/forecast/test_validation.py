@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.advice import early_end_text
-from planner.forecast.allowances import allowances
-from planner.forecast.estimate import Workload, estimate, rented_time, run_usage
-from planner.forecast.whole_run import whole_run_half_width
-from planner.planning.this_machine import shape_of
 from tests.builders import a_job, a_rental, a_throughput, some_rates
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.advice import early_end_text
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.estimate import Workload, estimate, rented_time, run_usage
+from trainplan.planner.forecast.whole_run import whole_run_half_width
+from trainplan.planner.planning.this_machine import shape_of
+from trainplan.workloads.job import TrainingJob
 
 
 def validated(epochs: int = 20, **validation: Any) -> TrainingJob:

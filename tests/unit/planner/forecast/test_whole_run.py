@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from planner.forecast.allowances import allowances
-from planner.forecast.estimate import Workload, rented_time
-from planner.forecast.whole_run import whole_run_half_width, widened
 from tests.builders import a_job, a_throughput
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.estimate import Workload, rented_time
+from trainplan.planner.forecast.whole_run import whole_run_half_width, widened
 
 
 def test_the_ends_are_joined_with_a_width_of_an_independent_cause() -> None:

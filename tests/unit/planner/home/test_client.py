@@ -13,10 +13,10 @@ from threading import Barrier
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.home.client import FILE, Client, client_of, own_client
-from planner.home.computer import Computer, this_computer
-from planner.settings import load_settings
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.home.client import FILE, Client, client_of, own_client
+from trainplan.planner.home.computer import Computer, this_computer
+from trainplan.planner.settings import load_settings
 
 ALPHA = Computer(host_name="alpha", machine_id="a" * 32)
 BETA = Computer(host_name="beta", machine_id="b" * 32)

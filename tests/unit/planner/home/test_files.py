@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.home.files import NAMES, mended, persons_files, private_files
-from planner.settings import load_settings
-from providers.local.store import FolderStore
 from tests.desk import TINY, own_home
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, FakeProvider
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.home.files import NAMES, mended, persons_files, private_files
+from trainplan.planner.settings import load_settings
+from trainplan.providers.local.store import FolderStore
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from planner.errors import BadInputError, ExitCode, ThisMachineError
-from planner.forecast.plan import REASON_TEXTS, Plan, Reason
-from planner.planning.build_plan import PlanQuery, make_plan, nothing_left, share_of
-from planner.settings import Settings
-from planner.throughput.values import Basis
 from tests.builders import CatalogText, a_job, a_throughput, small_catalog
 from tests.doubles.clock import NOON
-from workloads.job import TrainingJob
+from trainplan.planner.errors import BadInputError, ExitCode, ThisMachineError
+from trainplan.planner.forecast.plan import REASON_TEXTS, Plan, Reason
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan, nothing_left, share_of
+from trainplan.planner.settings import Settings
+from trainplan.planner.throughput.values import Basis
+from trainplan.workloads.job import TrainingJob
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.plan import MachineEstimate
-from planner.planning.calibrate import calibrate
-from planner.planning.calibration import load_calibrations
-from planner.settings import Settings
-from planner.throughput.values import Basis
-from providers.hardware import HostHardware, MeasuredSpeed
 from tests.builders import a_job, a_throughput
 from tests.doubles.clock import NOON
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.plan import MachineEstimate
+from trainplan.planner.planning.calibrate import calibrate
+from trainplan.planner.planning.calibration import load_calibrations
+from trainplan.planner.settings import Settings
+from trainplan.planner.throughput.values import Basis
+from trainplan.providers.hardware import HostHardware, MeasuredSpeed
+from trainplan.workloads.job import TrainingJob
 
 MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=2, memory_gib=24.0)
 QUOTE = MachineEstimate(

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.forecast.estimate import Workload
-from planner.planning.calibration import Calibration, calibrated, calibration_job, load_calibrations, newest
-from planner.planning.own_rows import add_row
-from planner.throughput.values import Basis, Throughput
 from tests.builders import a_job, a_throughput
 from tests.doubles.clock import NOON
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.forecast.estimate import Workload
+from trainplan.planner.planning.calibration import Calibration, calibrated, calibration_job, load_calibrations, newest
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.throughput.values import Basis, Throughput
 
 
 def a_calibration(**changes: Any) -> Calibration:

@@ -8,13 +8,27 @@ from datetime import timedelta
 
 import pytest
 
-from planner.planning.check import FIRST_OFFERS, MOST_OFFERS, Judged, at_once, examine, judge, one_of_each_pool
-from pricing.offers import Market, Offer
-from providers.base import Check, Preflight, PreflightState
-from providers.errors import BadRequestError, CredentialsError, MachineError, PermissionDeniedError, TransientError
 from tests.builders import a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import IDENTITY, NO_QUOTA, OK, FakeCloud
+from trainplan.planner.planning.check import (
+    FIRST_OFFERS,
+    MOST_OFFERS,
+    Judged,
+    at_once,
+    examine,
+    judge,
+    one_of_each_pool,
+)
+from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.base import Check, Preflight, PreflightState
+from trainplan.providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    TransientError,
+)
 
 UNKNOWN = Check(name="quota", state=PreflightState.UNKNOWN, detail="you may not ask for quotas")
 RETIRED = Check(name="lifecycle", state=PreflightState.REFUSED, detail="retired", fix="g6.xlarge")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planner.planning.load import Load, Reading, load_since, read_system, under_load
-from planner.throughput.values import Basis
 from tests.builders import a_throughput
+from trainplan.planner.planning.load import Load, Reading, load_since, read_system, under_load
+from trainplan.planner.throughput.values import Basis
 
 FIRST = Reading(at=100.0, busy=5_000.0, own=1.0, queue=0.0)
 

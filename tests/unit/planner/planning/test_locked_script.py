@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.planning.locked_script import (
+from tests.builders import a_script
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.locked_script import (
     Environment,
     Locked,
     check_requirement,
@@ -22,8 +23,7 @@ from planner.planning.locked_script import (
     versions,
     with_lock,
 )
-from planner.settings import load_settings
-from tests.builders import a_script
+from trainplan.planner.settings import load_settings
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -60,7 +60,7 @@ def test_a_requirement_is_locked_with_all_that_it_needs(wheels: Path) -> None:
 
 @pytest.mark.slow
 def test_what_comes_with_the_framework_is_not_locked_again(wheels: Path) -> None:
-    from providers.cloud.trainer_wheel import pinned
+    from trainplan.providers.cloud.trainer_wheel import pinned
 
     digest = wheel(wheels, "trainplan_above", "1.5", "numpy")
     wheel(wheels, "numpy", versions(pinned("tensorflow-cpu"))["numpy"])

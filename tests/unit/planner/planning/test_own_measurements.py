@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.planning.own_measurements import OwnMeasurement, load_measurements
-from planner.planning.own_rows import add_row
 from tests.doubles.clock import NOON
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.planning.own_rows import add_row
 
 ROW = OwnMeasurement(
     machine="m", shape="s", images_per_second=812.5, setup_seconds=6.0, per_epoch_seconds=0.25, after_seconds=None,

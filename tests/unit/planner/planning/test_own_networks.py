@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.planning.own_networks import FOLDER, Reading, with_network
-from workloads.graph import Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.graph_file import graph_json
-from workloads.job import TrainingJob, job_from_json
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning.own_networks import FOLDER, Reading, with_network
+from trainplan.workloads.graph import Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.graph_file import graph_json
+from trainplan.workloads.job import TrainingJob, job_from_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workloads.graph import Graph
-    from workloads.network_reader.confinement import Limits
+    from trainplan.workloads.graph import Graph
+    from trainplan.workloads.network_reader.confinement import Limits
 
 TODAY = date(2026, 11, 26)
 

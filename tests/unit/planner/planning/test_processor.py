@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.planning.processor import cores_of, read_cpuinfo
+from trainplan.planner.planning.processor import cores_of, read_cpuinfo
 
 
 def cpuinfo(vendor: str, flags: str, bogomips: str, **more: str) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import RefusedError
-from planner.forecast.plan import Plan
-from planner.planning.quotas import within_quotas
-from pricing.catalog import Catalog
-from pricing.offers import Offer
 from tests.builders import a_plan, small_catalog
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_cloud import FakeCloud
+from trainplan.planner.errors import RefusedError
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.planning.quotas import within_quotas
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Offer
 
 
 @pytest.fixture(scope="module")

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.allowances import allowances
-from planner.forecast.plan import RankedOffer
-from planner.planning.build_plan import PlanQuery, make_plan
-from planner.planning.own_measurements import OwnMeasurement, load_measurements
-from planner.planning.own_rows import add_row
-from planner.planning.rented_measurements import OwnAllowances, RentedMeasurements
-from planner.planning.this_machine import shape_of, trained_job
-from planner.report.explain import explain
-from planner.settings import Settings
-from planner.throughput.values import Basis
 from tests.builders import a_job, a_rental
 from tests.doubles.clock import NOON
-from workloads.job import TrainingJob
+from trainplan.planner.forecast.allowances import allowances
+from trainplan.planner.forecast.plan import RankedOffer
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan
+from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.planning.rented_measurements import OwnAllowances, RentedMeasurements
+from trainplan.planner.planning.this_machine import shape_of, trained_job
+from trainplan.planner.report.explain import explain
+from trainplan.planner.settings import Settings
+from trainplan.planner.throughput.values import Basis
+from trainplan.workloads.job import TrainingJob
 
 JOB = a_job(model={"preset": "vgg16"}, data={"name": "cifar10"}, precision="amp_fp16", global_batch_size=256)
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from planner.forecast.allowances import START_SECONDS
-from planner.forecast.plan import MachineEstimate
-from planner.planning.calibration import Calibration, processor_key
-from planner.planning.load import Load
-from planner.planning.own_measurements import OwnMeasurement
-from planner.planning.own_rows import add_row
-from planner.planning.processor import cores_of
-from planner.planning.this_machine import (
+from tests.builders import DEVICES, a_job, a_throughput
+from tests.doubles.clock import NOON
+from trainplan.planner.forecast.allowances import START_SECONDS
+from trainplan.planner.forecast.plan import MachineEstimate
+from trainplan.planner.planning.calibration import Calibration, processor_key
+from trainplan.planner.planning.load import Load
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.planning.own_rows import add_row
+from trainplan.planner.planning.processor import cores_of
+from trainplan.planner.planning.this_machine import (
     CPU_START_SECONDS,
     LOCAL_END_SECONDS,
     Processor,
@@ -26,14 +28,12 @@ from planner.planning.this_machine import (
     shape_of,
     trained_job,
 )
-from planner.settings import Settings
-from planner.throughput.values import THIS_MACHINE, Basis, Throughput, Unpredicted
-from pricing.devices import DeviceTable
-from providers.hardware import Gpu, HostHardware
-from providers.local.offers import OwnPrice, offers
-from tests.builders import DEVICES, a_job, a_throughput
-from tests.doubles.clock import NOON
-from workloads.job import TrainingJob, job_from_json
+from trainplan.planner.settings import Settings
+from trainplan.planner.throughput.values import THIS_MACHINE, Basis, Throughput, Unpredicted
+from trainplan.pricing.devices import DeviceTable
+from trainplan.providers.hardware import Gpu, HostHardware
+from trainplan.providers.local.offers import OwnPrice, offers
+from trainplan.workloads.job import TrainingJob, job_from_json
 
 ZEN4 = "vendor_id: AuthenticAMD\ncpu family: 25\nflags: avx avx2 fma avx512f\n"
 MACHINE = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=2, memory_gib=24.0)

@@ -8,9 +8,9 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.report.bill_page import billed_run, month_page, reasons, run_page
-from planner.report.page import Table
-from providers.cloud.invoice import Invoice, InvoiceLine, Part
+from trainplan.planner.report.bill_page import billed_run, month_page, reasons, run_page
+from trainplan.planner.report.page import Table
+from trainplan.providers.cloud.invoice import Invoice, InvoiceLine, Part
 
 DAY = date(2026, 11, 20)
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from planner.cli.screen import PLAIN, Screen, render
-from planner.forecast.plan import REASON_TEXTS, Plan, Reason
-from planner.report.compare import Comparison, Delta, Interval, Pair, Side, compare, comparison_json
-from planner.report.compare_page import comparison_page
-from pricing.catalog import Catalog
-from pricing.grades import Market
 from tests.builders import a_job, a_machine_estimate, a_plan, small_catalog
 from tests.conftest import Golden
 from tests.json_output import complaint
+from trainplan.planner.cli.screen import PLAIN, Screen, render
+from trainplan.planner.forecast.plan import REASON_TEXTS, Plan, Reason
+from trainplan.planner.report.compare import Comparison, Delta, Interval, Pair, Side, compare, comparison_json
+from trainplan.planner.report.compare_page import comparison_page
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.grades import Market
 
 KEYS = {"total_seconds", "cost_usd", "usd_per_hour", "images_per_second", "memory_gib"}
 

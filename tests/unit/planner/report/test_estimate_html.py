@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from planner.report.estimate_chart import first_ones, front_of, kind_of
-from planner.report.estimate_html import answer, estimate_html
-from planner.report.estimate_json import Beside, estimate_document
-from planner.report.front import front, points
-from planner.report.levers import lever_rows
-from pricing.catalog import Catalog
 from tests.builders import a_machine_estimate, a_plan, small_catalog
 from tests.unit.planner.cli.command import plan
-from workloads.durations import parse_duration
+from trainplan.planner.report.estimate_chart import first_ones, front_of, kind_of
+from trainplan.planner.report.estimate_html import answer, estimate_html
+from trainplan.planner.report.estimate_json import Beside, estimate_document
+from trainplan.planner.report.front import front, points
+from trainplan.planner.report.levers import lever_rows
+from trainplan.pricing.catalog import Catalog
+from trainplan.workloads.durations import parse_duration
 
 HOSTILE = "\"></title><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
 

@@ -12,30 +12,30 @@ from typing import Any
 
 import pytest
 
-from planner import __version__
-from planner.cli.screen import PLAIN, render
-from planner.forecast.plan import Plan, RankedOffer, Reason
-from planner.forecast.price_notes import unsettled_prices
-from planner.report import estimate_columns
-from planner.report import estimate_json as estimate_json_module
-from planner.report import estimate_page as estimate_page_module
-from planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACEMENT, TABLE
-from planner.report.estimate_json import Beside, estimate_json
-from planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
-from planner.report.explain import explain
-from planner.report.page import Column, Table
-from planner.runs.proposal.proposal import rented as rented_proposal
-from planner.throughput.table import Cited, cited
-from planner.throughput.values import Basis
-from pricing.catalog import Catalog
-from pricing.devices import device_text
-from pricing.grades import Market, PriceGrade
-from pricing.money import format_usd
-from pricing.planning import PlannedAs
-from pricing.sources import NEEDED_TO_READ, READERS
 from tests.builders import a_job, a_machine_estimate, a_plan, a_throughput, an_offer, small_catalog
 from tests.conftest import ROOT, Golden
-from workloads.memory import GIB
+from trainplan.planner import __version__
+from trainplan.planner.cli.screen import PLAIN, render
+from trainplan.planner.forecast.plan import Plan, RankedOffer, Reason
+from trainplan.planner.forecast.price_notes import unsettled_prices
+from trainplan.planner.report import estimate_columns
+from trainplan.planner.report import estimate_json as estimate_json_module
+from trainplan.planner.report import estimate_page as estimate_page_module
+from trainplan.planner.report.estimate_columns import COLUMNS, ESTIMATE_ONLY_TEXT, OF_MACHINE, OF_PLACEMENT, TABLE
+from trainplan.planner.report.estimate_json import Beside, estimate_json
+from trainplan.planner.report.estimate_page import TIGHT_TEXT, estimate_page, machine_line, rejection_counts
+from trainplan.planner.report.explain import explain
+from trainplan.planner.report.page import Column, Table
+from trainplan.planner.runs.proposal.proposal import rented as rented_proposal
+from trainplan.planner.throughput.table import Cited, cited
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.devices import device_text
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.planning import PlannedAs
+from trainplan.pricing.sources import NEEDED_TO_READ, READERS
+from trainplan.workloads.memory import GIB
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.cli.chart import drawn
-from planner.report import front as front_module
-from planner.report.front import Interval, Point, front, front_chart, near, points, with_front
-from planner.report.page import Chart, Mark
-from pricing.catalog import Catalog
 from tests.builders import a_plan, small_catalog
+from trainplan.planner.cli.chart import drawn
+from trainplan.planner.report import front as front_module
+from trainplan.planner.report.front import Interval, Point, front, front_chart, near, points, with_front
+from trainplan.planner.report.page import Chart, Mark
+from trainplan.pricing.catalog import Catalog
 
 NUMBERS = st.floats(min_value=0.01, max_value=1e6)
 

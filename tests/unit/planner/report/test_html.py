@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from planner.report.html import Markup, asset, document, escaped, pairs, table, tag
-from planner.report.html_chart import Axis, Line, Spot, axis_over, chart
-from planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.html import Markup, asset, document, escaped, pairs, table, tag
+from trainplan.planner.report.html_chart import Axis, Line, Spot, axis_over, chart
+from trainplan.planner.report.page import Cell, Column, Table, Tone
 
 HOSTILE = "</title><script>alert(1)</script><img src=x onerror=alert(1)>\"'&\x1b]0;x\x07\u202egnp"
 

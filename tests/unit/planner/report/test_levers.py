@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from planner.cli.screen import Screen, render
-from planner.forecast.levers import job_levers
-from planner.forecast.plan import Plan
-from planner.report.compare import Side, compare
-from planner.report.levers import lever_rows, levers_page
-from pricing.catalog import Catalog
-from pricing.money import from_micro
 from tests.builders import a_job, a_plan, small_catalog
 from tests.conftest import Golden
 from tests.unit.planner.cli.command import plan
-from workloads.job import TrainingJob
+from trainplan.planner.cli.screen import Screen, render
+from trainplan.planner.forecast.levers import job_levers
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.report.compare import Side, compare
+from trainplan.planner.report.levers import lever_rows, levers_page
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.money import from_micro
+from trainplan.workloads.job import TrainingJob
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.report.operator_lines import operator_lines
-from workloads.graph import Graph, Kind, Shape
-from workloads.graph_builder import GraphBuilder, Window
+from trainplan.planner.report.operator_lines import operator_lines
+from trainplan.workloads.graph import Graph, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder, Window
 
 
 def a_graph() -> Graph:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from planner.report.run_answer import answer, bills_text, off_text
-from planner.report.run_charts import log_ticks, ticks, time_charts
-from planner.report.run_page import MOST_CELLS, MOST_TOLD, run_page
 from tests.json_output import validator
 from tests.unit.planner.report.test_html import HOSTILE, Reader
+from trainplan.planner.report.run_answer import answer, bills_text, off_text
+from trainplan.planner.report.run_charts import log_ticks, ticks, time_charts
+from trainplan.planner.report.run_page import MOST_CELLS, MOST_TOLD, run_page
 
 BEGAN, ENDED = "2026-11-21T12:00:00+00:00", "2026-11-21T14:00:00+00:00"
 MIDDLE = "2026-11-21T13:00:00+00:00"

@@ -18,18 +18,18 @@ import pytest
 import typer
 from jsonschema import Draft202012Validator
 
-from planner.cli import options  # typer reads the annotation
-from planner.clock import SystemClock
-from planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACEMENT
-from planner.runs.receipt.receipt import Receipt
-from pricing.grades import Market
-from pricing.merge import News
-from pricing.refresh import refresh
-from pricing.sources.reading import Parsed, PriceFound, PricePart
 from tests.conftest import ROOT
 from tests.doubles.price_lists import World, retail, serving, variables
 from tests.json_output import FOLDER, SUFFIX, commands, complaint, schema_name, schemas, walked
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli import options  # typer reads the annotation
+from trainplan.planner.clock import SystemClock
+from trainplan.planner.report.estimate_columns import LAUNCHABLE, OF_MACHINE, OF_PLACEMENT
+from trainplan.planner.runs.receipt.receipt import Receipt
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import News
+from trainplan.pricing.refresh import refresh
+from trainplan.pricing.sources.reading import Parsed, PriceFound, PricePart
 
 SHARED = {"error", "receipt", "comparison"}
 """Schemas of no command: of any command's error, of what several print, and of what `plan estimate` prints with

@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from planner.forecast.pilots import Choice
-from planner.runs.proposal.pilots import PilotPlacement
 from tests.builders import a_target, a_throughput
+from trainplan.planner.forecast.pilots import Choice
+from trainplan.planner.runs.proposal.pilots import PilotPlacement
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
+    from trainplan.planner.runs.targets import Target
 
 
 def a_placement(usd_per_hour: str = "0.36", seconds: float = 600.0, **changes: Any) -> PilotPlacement:

@@ -11,20 +11,20 @@ from random import Random
 
 import pytest
 
-from planner.runs.execution.executor import Detached, Executor
-from planner.runs.execution.nobody import Nobody
-from planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
-from planner.runs.run import Run
-from planner.runs.runner import Runner, request_for
-from planner.runs.targets import Target
-from providers.base import Instance, LaunchRequest
-from providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers
-from providers.sim.cloud import Setup, SimCloud
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
 from tests.builders import a_job
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
+from trainplan.planner.runs.execution.executor import Detached, Executor
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
+from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import Instance, LaunchRequest
+from trainplan.providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_USD_PER_HOUR, RATES, offers
+from trainplan.providers.sim.cloud import Setup, SimCloud
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario
 
 JOB = a_job(
     model={"preset": "vgg16"}, data={"name": "cifar10"}, epochs=90, global_batch_size=128, checkpoint_every="5m",

@@ -8,18 +8,18 @@ from decimal import Decimal
 
 import pytest
 
-from planner.api.event_lines import bills_line
-from planner.errors import TeardownUnverifiedError
-from planner.runs.directory.run_directory import LAST_WORDS
-from planner.runs.events import Progressed
-from planner.runs.execution.executor import Detached
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Phase, Run
-from providers.errors import TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import RATE, RUNNING, FakeMachine, Sighting, disappears, stubborn, trains_well
+from trainplan.planner.api.event_lines import bills_line
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.directory.run_directory import LAST_WORDS
+from trainplan.planner.runs.events import Progressed
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.providers.errors import TransientError
 
 HOUR = timedelta(hours=1)
 DEAR = a_target("3.6")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.exports import Export, ExportQuery, doubt, export_model
-from planner.runs.predictions import KeptModel, exported_model, kept_model, predictions
 from tests.unit.planner.cli.test_predict import METRICS, an_image
-from workloads.exported.record import read_record
-from workloads.terms import ExportFormat
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.exports import Export, ExportQuery, doubt, export_model
+from trainplan.planner.runs.predictions import KeptModel, exported_model, kept_model, predictions
+from trainplan.workloads.exported.record import read_record
+from trainplan.workloads.terms import ExportFormat
 
 NEEDED = ("tensorflow", "tf2onnx", "onnx", "onnxruntime", "ai_edge_litert")
 pytestmark = pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason="needs the extras convert and train-cpu")
@@ -58,7 +58,7 @@ WITHOUT_TENSORFLOW = """
 import sys
 for name in ("tensorflow", "keras", "jax", "torch"):
     sys.modules[name] = None  # to import it raises ModuleNotFoundError
-from workloads.trainer.predict import main
+from trainplan.workloads.trainer.predict import main
 sys.exit(main())
 """
 

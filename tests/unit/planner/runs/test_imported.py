@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.errors import BadInputError
-from planner.runs.imported import read_imported
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Phase
 from tests.builders import a_job, a_run
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.imported import read_imported
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
 
 JOB = json.loads(a_job(project="cats").to_json())
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from planner.runs.sweeping.last_sweep import LastSweep, keep_sweep, last_sweep
-from providers import registry
-from providers.base import ProviderSettings
-from providers.sim.cloud import SimCloud
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Script
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB
+from trainplan.planner.runs.sweeping.last_sweep import LastSweep, keep_sweep, last_sweep
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.sim.cloud import SimCloud
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Script
 
 HOURS = 3600
 
@@ -42,7 +42,7 @@ class Cloud:
         return [row["id"] for row in self.machines() if row["ended_at"] is None]
 
     def script(self, **fault: Any) -> None:
-        """One more thing that goes wrong (providers.sim.scenario.FaultRule)."""
+        """One more thing that goes wrong (trainplan.providers.sim.scenario.FaultRule)."""
         self._api.play(Script.model_validate({"faults": [fault]}))
 
 

@@ -10,20 +10,27 @@ from typing import Any
 
 import pytest
 
-from planner.runs.directory.progress import Story
-from planner.runs.events import Message
-from planner.runs.money.own_use import credit_paid_usd
-from planner.runs.proposal.live_prices import Watchful
-from planner.runs.receipt.receipt import Ending, Receipt, receipt_from, receipt_record, receipt_text, write_receipt
-from planner.runs.run import Outcome, Phase, Run, attempt_deadline
-from planner.runs.targets import Target, agreed
-from planner.settings import Settings
-from pricing.offers import Market
-from providers.base import RunId
 from tests.builders import a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
+from trainplan.planner.runs.directory.progress import Story
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.money.own_use import credit_paid_usd
+from trainplan.planner.runs.proposal.live_prices import Watchful
+from trainplan.planner.runs.receipt.receipt import (
+    Ending,
+    Receipt,
+    receipt_from,
+    receipt_record,
+    receipt_text,
+    write_receipt,
+)
+from trainplan.planner.runs.run import Outcome, Phase, Run, attempt_deadline
+from trainplan.planner.runs.targets import Target, agreed
+from trainplan.planner.settings import Settings
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import RunId
 
 HOUR = timedelta(hours=1)
 CREDIT = {"provider": "aws", "as_of": NOON.date()}

@@ -11,23 +11,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.errors import TeardownUnverifiedError, ThisMachineError
-from planner.forecast.pilots import Choice, worthwhile
-from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.execution.executor import Detached
-from planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, pilot_of, run_pilot
-from planner.runs.proposal.pilots import PilotPlacement, PilotProposal, most_usd
-from planner.runs.run import Outcome, Phase
-from providers.base import EndKind
-from providers.errors import CapacityError, PermissionDeniedError
 from tests.builders import a_job, a_run, a_target, a_throughput
 from tests.doubles.clock import NOON
 from tests.doubles.fake_machine import done_at_once, ended_at_once, until_asked
 from tests.unit.planner.runs.builders_of_pilots import a_placement
+from trainplan.planner.errors import TeardownUnverifiedError, ThisMachineError
+from trainplan.planner.forecast.pilots import Choice, worthwhile
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, pilot_of, run_pilot
+from trainplan.planner.runs.proposal.pilots import PilotPlacement, PilotProposal, most_usd
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CapacityError, PermissionDeniedError
 
 if TYPE_CHECKING:
-    from planner.runs.run import Run
     from tests.doubles.desk import Desk
+    from trainplan.planner.runs.run import Run
 
 JOB = a_job()
 

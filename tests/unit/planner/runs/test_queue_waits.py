@@ -7,16 +7,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from planner.forecast.plan import Plan
-from planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
-from planner.report.estimate_json import estimate_json
-from planner.report.explain import explain
-from planner.report.queue_lines import queue_text
-from planner.runs.queue_waits import with_queue
-from planner.settings import Settings
 from tests.builders import a_job
 from tests.contract.slurm import SlurmHarness
 from tests.doubles.clock import NOON
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.planning.build_plan import PlanQuery, make_plan, with_listed_offers
+from trainplan.planner.report.estimate_json import estimate_json
+from trainplan.planner.report.explain import explain
+from trainplan.planner.report.queue_lines import queue_text
+from trainplan.planner.runs.queue_waits import with_queue
+from trainplan.planner.settings import Settings
 
 
 def plans(folder: Path, harness: SlurmHarness, say: Any) -> tuple[Plan, Plan]:

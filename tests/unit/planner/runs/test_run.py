@@ -10,11 +10,20 @@ from typing import Any
 
 import pytest
 
-from planner.runs.run import INTERRUPTIONS, MOVES, OUTCOMES, Attempt, MoveError, Outcome, Phase, attempt_deadline
-from pricing.offers import Market
-from providers.base import EndKind
 from tests.builders import BILLING, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.run import (
+    INTERRUPTIONS,
+    MOVES,
+    OUTCOMES,
+    Attempt,
+    MoveError,
+    Outcome,
+    Phase,
+    attempt_deadline,
+)
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind
 
 HOUR = timedelta(hours=1)
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import BadInputError, RefusedError, ThisMachineError
-from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase
-from planner.runs.runner import deadline_of, output_folder, refused
-from providers.base import Check, LaunchRequest, PreflightState
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
-from workloads.job import OnSlow
+from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.runner import deadline_of, output_folder, refused
+from trainplan.providers.base import Check, LaunchRequest, PreflightState
+from trainplan.workloads.job import OnSlow
 
 HOUR = timedelta(hours=1)
 

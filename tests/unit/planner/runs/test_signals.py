@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-import planner.runs
-from planner.errors import HungUp
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase, Run
+import trainplan.planner.runs
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once
+from trainplan.planner.errors import HungUp
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Outcome, Phase, Run
 
-ROOM = str(Path(planner.runs.__file__).parent)
+ROOM = str(Path(trainplan.planner.runs.__file__).parent)
 STEPS = 25
 """So many of the calls of a whole launch are broken off, evenly spread."""
 

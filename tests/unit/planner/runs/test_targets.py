@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.journal.records import refusal_from_record, refusal_record
-from planner.runs.targets import (
+from tests.builders import BILLING, a_target, an_offer
+from tests.doubles.clock import NOON
+from trainplan.planner.runs.journal.records import refusal_from_record, refusal_record
+from trainplan.planner.runs.targets import (
     CAPACITY_MEMORY,
     LOST_MEMORY,
     QUOTA_MEMORY,
@@ -25,10 +27,8 @@ from planner.runs.targets import (
     recommended_first,
     refusal_of,
 )
-from pricing.offers import Market
-from providers.errors import CapacityError, ProviderError, QuotaError, ThrottledError, TransientError
-from tests.builders import BILLING, a_target, an_offer
-from tests.doubles.clock import NOON
+from trainplan.pricing.offers import Market
+from trainplan.providers.errors import CapacityError, ProviderError, QuotaError, ThrottledError, TransientError
 
 PLACEMENT: dict[str, Any] = {
     "provider": "aws", "region": "r1", "zone": "r1a", "instance_type": "g4.x", "family": "g4", "market": Market.SPOT,

@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
-from planner.home.client import Client, own_client
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.journal.reader import readable_runs
-from planner.runs.run import Outcome, Phase, Run
-from planner.settings import load_settings
-from providers import registry
-from providers.base import ProviderSettings
-from providers.sim.ledger import ledger
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
-from providers.sim.world import World
 from tests.contract.sim import DirectApi, NamedTrainer
 from tests.desk import signed_out
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.home.client import Client, own_client
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.settings import load_settings
+from trainplan.providers import registry
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.sim.ledger import ledger
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.world import World
 
 RULES = Scenario.model_validate({"reclaims_per_hour": 0, "boot": ["60s", "60s"], "listing_lag": "0s"})
 WORLDS: list[World] = []

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from planner.planning.own_measurements import OwnMeasurement
-from planner.runs.directory.progress import Story
-from planner.runs.receipt.receipt import Ending, measurement_of
-from planner.runs.run import Phase
 from tests.builders import a_run
 from tests.doubles.clock import NOON
+from trainplan.planner.planning.own_measurements import OwnMeasurement
+from trainplan.planner.runs.directory.progress import Story
+from trainplan.planner.runs.receipt.receipt import Ending, measurement_of
+from trainplan.planner.runs.run import Phase
 
 START = {
     "event": "start", "time": (NOON + timedelta(seconds=10)).isoformat(), "images": 1000, "steps_per_epoch": 10,

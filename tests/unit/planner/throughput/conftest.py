@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.throughput.compile import DATA, compile_measurements
-from planner.throughput.predict import Predictor
-from pricing.device_text import read_devices
-from pricing.devices import DeviceTable, UnknownDeviceError
+from trainplan.planner.throughput.compile import DATA, compile_measurements
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.pricing.device_text import read_devices
+from trainplan.pricing.devices import DeviceTable, UnknownDeviceError
 
 DEVICES_TEXT = Path(__file__).parents[4] / "pricing" / "data" / "devices.toml"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.throughput.columns import COLUMNS
-from planner.throughput.compile import DATA
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.throughput.columns import COLUMNS
+from trainplan.planner.throughput.compile import DATA
 
 OLDER_HEADER = (
     "id,model,params_m,image_size,mode,device,device_memory_gb,interconnect,n_devices,n_nodes,precision,xla,"

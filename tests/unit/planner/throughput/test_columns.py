@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.throughput.columns import COLUMNS, FASTEST_IMAGES_PER_SECOND
-from planner.throughput.compile import COLUMNS_PAGE, DATA, BadTableError, compile_measurements
-from planner.throughput.rows import OLDER_NAMES
 from tests.conftest import Golden
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.throughput.columns import COLUMNS, FASTEST_IMAGES_PER_SECOND
+from trainplan.planner.throughput.compile import COLUMNS_PAGE, DATA, BadTableError, compile_measurements
+from trainplan.planner.throughput.rows import OLDER_NAMES
 
 ROOT = Path(__file__).parents[4]
 ROW = {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS, host_step_seconds, on_host
-from planner.throughput.values import Basis
 from scripts.fit.processors import processor_errors, unseen_factor
-from workloads.job import TrainingJob
-from workloads.layers import Net
+from trainplan.planner.throughput.host import UNSEEN_PROCESSOR_FACTOR, UNSEEN_PROCESSORS, host_step_seconds, on_host
+from trainplan.planner.throughput.values import Basis
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.layers import Net
 
 DIGITS: dict[str, Any] = {"layers": [32, 32, "M", 64, 64, "M"], "image_size": 16, "dense": [128], "batch_norm": True}
 SMALL: dict[str, Any] = {"layers": [16, "M", 32, "M"], "image_size": 28, "dense": [64]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.throughput.machines import (
+from trainplan.planner.throughput.machines import (
     UNKNOWN_NETWORK,
     Network,
     ScalingConstants,
@@ -13,9 +13,9 @@ from planner.throughput.machines import (
     scaling_constants,
     step_seconds,
 )
-from planner.throughput.nets import net_of
-from planner.throughput.predict import Predictor
-from planner.throughput.values import Basis, Question, Throughput
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.values import Basis, Question, Throughput
 
 PLAIN = ScalingConstants(
     network_share=0.8, most_bytes_per_second=2.6e9, overlap=0.0, jitter=0.0, half_width=0.3

@@ -9,25 +9,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.throughput.check import as_json, check
-from planner.throughput.compile import DATA
-from planner.throughput.evidence import EvidenceRow, Nearness, basis_of, evidence
-from planner.throughput.grid import CONV_COUNT, NODE_COUNT, batch_nodes, conv_nodes
-from planner.throughput.model import MODEL_FILE, load_model
-from planner.throughput.nets import net_of
-from planner.throughput.physics import step
-from planner.throughput.rates import Precision, known_rates
-from planner.throughput.rows import NumberedRow
-from planner.throughput.setup import Family, Library, Link, Setup, family_of, library_of, link_of, precision_of
-from planner.throughput.table import open_table
-from planner.throughput.values import Basis, Parallelism
+from trainplan.planner.throughput.check import as_json, check
+from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.evidence import EvidenceRow, Nearness, basis_of, evidence
+from trainplan.planner.throughput.grid import CONV_COUNT, NODE_COUNT, batch_nodes, conv_nodes
+from trainplan.planner.throughput.model import MODEL_FILE, load_model
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.physics import step
+from trainplan.planner.throughput.rates import Precision, known_rates
+from trainplan.planner.throughput.rows import NumberedRow
+from trainplan.planner.throughput.setup import (
+    Family,
+    Library,
+    Link,
+    Setup,
+    family_of,
+    library_of,
+    link_of,
+    precision_of,
+)
+from trainplan.planner.throughput.table import open_table
+from trainplan.planner.throughput.values import Basis, Parallelism
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from planner.throughput.predict import Predictor
-    from pricing.devices import DeviceTable
+    from trainplan.planner.throughput.predict import Predictor
+    from trainplan.pricing.devices import DeviceTable
 
 
 def setup(devices: DeviceTable, **changes: object) -> Setup:

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.throughput.network_steps import graph_of_net
-from planner.throughput.networks import network_of
-from planner.throughput.operator_runs import run_of
-from planner.throughput.operator_work import unknown_share, work_of
-from planner.throughput.operators import OperatorModel, load_operators
-from planner.throughput.rates import KnownRates, Precision
-from planner.throughput.setup import KERAS_REFERENCE, Family, Library, Link, Setup
-from workloads.graph import Graph, Kind, Shape
-from workloads.graph_builder import GraphBuilder
+from trainplan.planner.throughput.network_steps import graph_of_net
+from trainplan.planner.throughput.networks import network_of
+from trainplan.planner.throughput.operator_runs import run_of
+from trainplan.planner.throughput.operator_work import unknown_share, work_of
+from trainplan.planner.throughput.operators import OperatorModel, load_operators
+from trainplan.planner.throughput.rates import KnownRates, Precision
+from trainplan.planner.throughput.setup import KERAS_REFERENCE, Family, Library, Link, Setup
+from trainplan.workloads.graph import Graph, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
 
 _PARAMETERS = {
     **{"resnet18": 11_689_512, "resnet50": 25_557_032, "resnet152": 60_192_808, "vgg16": 138_357_544},

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.throughput.model import Correction, Group, load_model
-from planner.throughput.nets import net_of
-from planner.throughput.operators import load_operators
-from planner.throughput.predict import Predictor
-from planner.throughput.table import SHIPPED_TABLE, open_table
-from planner.throughput.values import Question, Throughput
-from pricing.device_text import read_devices
 from scripts.fit import sanity
 from scripts.fit.process import TERMS
 from scripts.fit.rows import DEVICES
+from trainplan.planner.throughput.model import Correction, Group, load_model
+from trainplan.planner.throughput.nets import net_of
+from trainplan.planner.throughput.operators import load_operators
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.table import SHIPPED_TABLE, open_table
+from trainplan.planner.throughput.values import Question, Throughput
+from trainplan.pricing.device_text import read_devices
 
 _DEVICES = read_devices(DEVICES)[0]
 _NETS = sanity.nets()

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.throughput.model import load_model
-from planner.throughput.nets import model_key, net_of
-from planner.throughput.predict import Predictor
-from planner.throughput.table import MissingTableError
-from planner.throughput.values import Basis, Measurement, Question, Throughput, Unpredicted
 from tests.doubles.calls import calls_of
-from workloads.graph import Graph, Kind, Shape
-from workloads.graph_builder import GraphBuilder
-from workloads.networks.presets import preset_graph
-from workloads.terms import Preset
-from workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
+from trainplan.planner.throughput.model import load_model
+from trainplan.planner.throughput.nets import model_key, net_of
+from trainplan.planner.throughput.predict import Predictor
+from trainplan.planner.throughput.table import MissingTableError
+from trainplan.planner.throughput.values import Basis, Measurement, Question, Throughput, Unpredicted
+from trainplan.workloads.graph import Graph, Kind, Shape
+from trainplan.workloads.graph_builder import GraphBuilder
+from trainplan.workloads.networks.presets import preset_graph
+from trainplan.workloads.terms import Preset
+from trainplan.workloads.vgg import VGG_DENSE, VGG_FEATURES, Head, mnist_cnn, vgg
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pricing.devices import DeviceTable
+    from trainplan.pricing.devices import DeviceTable
 
 
 def question(device: str = "V100", size: int = 224, **changes: object) -> Question:

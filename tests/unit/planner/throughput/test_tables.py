@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.throughput.compile import DATA, BadTableError, compile_measurements, text_digest
-from planner.throughput.names import device_name
-from planner.throughput.rows import BadRowError, measurement_from_row
-from planner.throughput.values import Parallelism, Quality
-from pricing.devices import DeviceTable
+from trainplan.planner.throughput.compile import DATA, BadTableError, compile_measurements, text_digest
+from trainplan.planner.throughput.names import device_name
+from trainplan.planner.throughput.rows import BadRowError, measurement_from_row
+from trainplan.planner.throughput.values import Parallelism, Quality
+from trainplan.pricing.devices import DeviceTable
 
 if TYPE_CHECKING:
     Find = Callable[[str], str | None]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.receipt.receipt import Receipt
-from planner.trackers.push import write_run
-from planner.trackers.run_record import FIGURES, run_record
-from workloads.job import TrainingJob
-from workloads.sweep import Result, table_of
-from workloads.terms import Tracker
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.receipt.receipt import Receipt
+from trainplan.planner.trackers.push import write_run
+from trainplan.planner.trackers.run_record import FIGURES, run_record
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sweep import Result, table_of
+from trainplan.workloads.terms import Tracker
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Phase
-from planner.web.commands import STOPPING, Answer
-from planner.web.server import UNSEEN
 from tests.builders import a_job, a_target
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import stubborn, trains_well
 from tests.unit.planner.report.test_html import Reader
 from tests.unit.planner.report.test_run_page import a_document
 from tests.unit.planner.web.visitor import Typed, Visitor, serving
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Phase
+from trainplan.planner.web.commands import STOPPING, Answer
+from trainplan.planner.web.server import UNSEEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from planner.runs.run import Run
     from tests.doubles.desk import Desk
+    from trainplan.planner.runs.run import Run
 
 
 @pytest.fixture

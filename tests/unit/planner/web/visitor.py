@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.web.board import Home
-from planner.web.commands import Answer, Commands
-from planner.web.server import Server
+from trainplan.planner.web.board import Home
+from trainplan.planner.web.commands import Answer, Commands
+from trainplan.planner.web.server import Server
 
 if TYPE_CHECKING:
     from tests.doubles.clock import FakeClock

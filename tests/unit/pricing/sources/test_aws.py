@@ -9,9 +9,9 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
-from pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 from tests.doubles.price_lists import AWS_COLUMNS, NoHttp, advisor_file, aws_file, aws_index, aws_row
+from trainplan.pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
+from trainplan.pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 
 
 def parse(*rows: dict[str, str]) -> Parsed:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pricing.sources.aws_account import (
+from trainplan.pricing.sources.aws_account import (
     HISTORY_ID,
     AwsClients,
     parse_history,
@@ -20,7 +20,7 @@ from pricing.sources.aws_account import (
     read_offered,
     read_prices,
 )
-from pricing.sources.reading import Count
+from trainplan.pricing.sources.reading import Count
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

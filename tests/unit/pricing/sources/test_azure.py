@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pricing.grades import Market
-from pricing.sources.azure import FLOOR_ID, LIST_ID, Endpoints, parse_page, read
-from pricing.sources.reading import Count, SourceError
 from tests.doubles.price_lists import NoHttp, retail, retail_page
+from trainplan.pricing.grades import Market
+from trainplan.pricing.sources.azure import FLOOR_ID, LIST_ID, Endpoints, parse_page, read
+from trainplan.pricing.sources.reading import Count, SourceError
 
 TODAY = date(2026, 11, 21)
 NAME = "Standard_NC4as_T4_v3"

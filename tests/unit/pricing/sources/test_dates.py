@@ -6,12 +6,12 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
-from pricing.compile import TEXT_DIR
-from pricing.sources import aws, aws_account, azure, gcp
-from pricing.sources.http import UrllibHttp
-from pricing.sources.reading import Parsed, PriceFound, day_of
-from pricing.tables import read_tables
 from tests.doubles.price_lists import World, advisor_file, aws_file, aws_row, retail, retail_page, serving, sku
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.sources import aws, aws_account, azure, gcp
+from trainplan.pricing.sources.http import UrllibHttp
+from trainplan.pricing.sources.reading import Parsed, PriceFound, day_of
+from trainplan.pricing.tables import read_tables
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 REGION = "us-east-1"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pricing.sources.reading import Parsed
 from tests.fuzz.mutations import Crash
 from tests.fuzz.prices import Target, run
+from trainplan.pricing.sources.reading import Parsed
 
 
 def test_mutated_price_lists() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pricing.compile import TEXT_DIR
-from pricing.grades import Market
-from pricing.sources.gcp import Endpoints, parse_page, parts_of, read
-from pricing.sources.reading import Count, PricePart, SourceError
-from pricing.tables import InstanceType, read_tables
 from tests.doubles.price_lists import NoHttp, sku
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.grades import Market
+from trainplan.pricing.sources.gcp import Endpoints, parse_page, parts_of, read
+from trainplan.pricing.sources.reading import Count, PricePart, SourceError
+from trainplan.pricing.tables import InstanceType, read_tables
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ from datetime import date
 
 import pytest
 
-from pricing.sources import azure
-from pricing.sources.http import TRIES, UrllibHttp
-from pricing.sources.reading import SourceError
 from tests.doubles.price_lists import World, aws_row, serving
+from trainplan.pricing.sources import azure
+from trainplan.pricing.sources.http import TRIES, UrllibHttp
+from trainplan.pricing.sources.reading import SourceError
 
 AWS = {"us-east-1": [aws_row("g4dn.xlarge", "0.526")]}
 INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"

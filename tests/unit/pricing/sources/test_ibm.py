@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from pricing.grades import Market
-from pricing.merge import merge
-from pricing.refresh import known_of
-from pricing.sources.ibm import BASE, parse_plan, parse_profiles
-from pricing.sources.news import Asking, news_of
-from pricing.sources.reading import Count, SourceError
 from tests.doubles.price_lists import NoHttp
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import merge
+from trainplan.pricing.refresh import known_of
+from trainplan.pricing.sources.ibm import BASE, parse_plan, parse_profiles
+from trainplan.pricing.sources.news import Asking, news_of
+from trainplan.pricing.sources.reading import Count, SourceError
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ON = NOW.date()

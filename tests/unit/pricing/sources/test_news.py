@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from pricing.grades import Market
-from pricing.refresh import known_of
-from pricing.sources import aws_account
-from pricing.sources.news import Accounts, Asking, news_of
-from pricing.sources.offerings import BearerToken
-from pricing.sources.reading import SourceError
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
 from tests.unit.pricing.sources.test_aws_account import ACCOUNT
+from trainplan.pricing.grades import Market
+from trainplan.pricing.refresh import known_of
+from trainplan.pricing.sources import aws_account
+from trainplan.pricing.sources.news import Accounts, Asking, news_of
+from trainplan.pricing.sources.offerings import BearerToken
+from trainplan.pricing.sources.reading import SourceError
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REGION = "us-east-1"

@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from pricing.compile import TEXT_DIR
-from pricing.sources.offerings import BearerToken, Endpoints, parse_azure, parse_google, read_azure, read_google
-from pricing.sources.reading import SourceError
-from pricing.tables import read_tables
 from tests.doubles.price_lists import NoHttp
+from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.sources.offerings import (
+    BearerToken,
+    Endpoints,
+    parse_azure,
+    parse_google,
+    read_azure,
+    read_google,
+)
+from trainplan.pricing.sources.reading import SourceError
+from trainplan.pricing.tables import read_tables
 
 TODAY = date(2026, 11, 21)
 ACCOUNT = BearerToken("token", "mine")

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from pricing.grades import Market
-from pricing.merge import merge
-from pricing.refresh import known_of
-from pricing.sources.news import Asking, news_of
-from pricing.sources.reading import Count, Parsed, SourceError
-from pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
 from tests.doubles.price_lists import NoHttp
+from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import merge
+from trainplan.pricing.refresh import known_of
+from trainplan.pricing.sources.news import Asking, news_of
+from trainplan.pricing.sources.reading import Count, Parsed, SourceError
+from trainplan.pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ON = NOW.date()

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from providers.agent.agent import Agent
-from providers.agent.clock import Clock, stamp
-from providers.agent.machine import AgentMachine
-from providers.agent.processes import ProcessResult, Running
-from providers.agent.requests import Access
-from providers.agent.spec import Device, Paths, Spec
-from providers.agent.store import AwayError, Upload
+from trainplan.providers.agent.agent import Agent
+from trainplan.providers.agent.clock import Clock, stamp
+from trainplan.providers.agent.machine import AgentMachine
+from trainplan.providers.agent.processes import ProcessResult, Running
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import Device, Paths, Spec
+from trainplan.providers.agent.store import AwayError, Upload
 
 if TYPE_CHECKING:
-    from providers.agent.endings import Ending
+    from trainplan.providers.agent.endings import Ending
 
 NOON = 1_795_262_400.0
 IMAGE = "registry.example/train@sha256:" + "a" * 64
@@ -291,7 +291,7 @@ def spec(**changes: Any) -> Spec:
         run_id="r1",
         attempt=1,
         images=(IMAGE, SECOND_IMAGE),
-        command=("python", "-m", "workloads.trainer", "--job", "/run-dir/job.json"),
+        command=("python", "-m", "trainplan.workloads.trainer", "--job", "/run-dir/job.json"),
         device=Device("gpu", "NVIDIA T4", 1),
         deadline=NOON + 7200,
         boot_deadline=NOON + 1800,

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from providers.agent import watch
 from tests.unit.providers.agent.machine import IMAGE, NOON, SECOND_IMAGE, FakeRunning, Rented
 from tests.unit.providers.agent.stored import checkpoints, write
+from trainplan.providers.agent import watch
 
 
 def test_crashes_before_a_checkpoint_are_not_in_a_row_with_later_ones(rented: Rented) -> None:

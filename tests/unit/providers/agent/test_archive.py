@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import providers.agent
-from providers.cloud.agent_archive import agent_bytes, agent_sha256, reading_source
+import trainplan.providers.agent
+from trainplan.providers.cloud.agent_archive import agent_bytes, agent_sha256, reading_source
 
 MOST_BYTES = 200_000
 """A machine fetches it once from its store; what it may not do is grow unnoticed."""
-SOURCES = sorted(Path(providers.agent.__path__[0]).glob("*.py"))
+SOURCES = sorted(Path(trainplan.providers.agent.__path__[0]).glob("*.py"))
 OLDEST = (3, 8)
 
 
@@ -69,7 +69,7 @@ def test_it_runs(python: str, tmp_path: Path) -> None:
     ran = subprocess.run([python, archive, "nonsense"], capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 2
     assert "Traceback" not in ran.stderr
-    modules = [f"providers.agent.{path.stem}" for path in SOURCES if path.stem != "__init__"]
+    modules = [f"trainplan.providers.agent.{path.stem}" for path in SOURCES if path.stem != "__init__"]
     code = (
         f"import sys, importlib; sys.path.insert(0, {str(archive)!r}); [importlib.import_module(m) for m in {modules}]"
     )
@@ -93,12 +93,12 @@ _DRIVE = """
 import hashlib, json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
 root = pathlib.Path(sys.argv[2])
-from providers.agent.agent import Agent
-from providers.agent.machine import AgentMachine
-from providers.agent.clock import Clock, stamp
-from providers.agent.processes import MachineProcesses
-from providers.agent.requests import Access
-from providers.agent.spec import Paths, read_spec
+from trainplan.providers.agent.agent import Agent
+from trainplan.providers.agent.machine import AgentMachine
+from trainplan.providers.agent.clock import Clock, stamp
+from trainplan.providers.agent.processes import MachineProcesses
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.spec import Paths, read_spec
 
 class Quick(Clock):
     past = 0.0

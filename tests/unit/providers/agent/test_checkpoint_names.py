@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent.checkpoints import Checkpoints
 from tests.unit.providers.agent.machine import FakeClock, MemoryStore, drained
+from trainplan.providers.agent.checkpoints import Checkpoints
 
 NO_CHECKPOINTS = ["step-", "step-best", "step-00000020.tmp", "step--0000020", "00000020", "20", "old-step-00000020"]
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from providers.agent import vault
-from providers.agent.end import DEATH_SECONDS, End
-from providers.agent.notices import Notices
-from providers.agent.registries import host_of, login_for
-from providers.agent.requests import Access
-from providers.agent.vault import Redactor, SecretError, resolve, write_env_file
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import NOON, FakeClock, FakeDocker
+from trainplan.providers.agent import vault
+from trainplan.providers.agent.end import DEATH_SECONDS, End
+from trainplan.providers.agent.notices import Notices
+from trainplan.providers.agent.registries import host_of, login_for
+from trainplan.providers.agent.requests import Access
+from trainplan.providers.agent.vault import Redactor, SecretError, resolve, write_env_file
 
 URIS = {"aws": "s3://bucket/p", "gcp": "gs://bucket/p", "azure": "azblob://account/box/p"}
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from providers.agent.container import (
+from tests.unit.providers.agent.machine import IMAGE, spec
+from trainplan.providers.agent.container import (
     Container,
     EngineError,
     Exit,
@@ -17,10 +18,9 @@ from providers.agent.container import (
     firewall,
     once_arguments,
 )
-from providers.agent.endings import judge_ending
-from providers.agent.processes import MachineProcesses, ProcessResult
-from providers.agent.spec import Device, Paths
-from tests.unit.providers.agent.machine import IMAGE, spec
+from trainplan.providers.agent.endings import judge_ending
+from trainplan.providers.agent.processes import MachineProcesses, ProcessResult
+from trainplan.providers.agent.spec import Device, Paths
 
 PATHS = Paths()
 

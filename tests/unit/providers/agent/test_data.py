@@ -18,14 +18,14 @@ from urllib.error import HTTPError
 
 import pytest
 
-from planner.datasets.pack import pack, scan
-from providers.agent import web
-from providers.agent.archives import UnpackError, unpack
-from providers.agent.downloads import FetchError, fetch
-from providers.agent.spec import File, SpecError, read_spec
-from providers.agent.store import PART_BYTES
-from providers.agent.web import WebError, download
 from tests.unit.providers.agent.machine import Rented, drained
+from trainplan.planner.datasets.pack import pack, scan
+from trainplan.providers.agent import web
+from trainplan.providers.agent.archives import UnpackError, unpack
+from trainplan.providers.agent.downloads import FetchError, fetch
+from trainplan.providers.agent.spec import File, SpecError, read_spec
+from trainplan.providers.agent.store import PART_BYTES
+from trainplan.providers.agent.web import WebError, download
 
 IMAGES = {
     "cat/1.png": b"c" * 3000,
@@ -65,7 +65,7 @@ def zip_of(files: dict[str, bytes]) -> bytes:
 
 
 def test_our_own_shards_become_the_folder_again(tmp_path: Path) -> None:
-    """What planner.datasets.pack packs is what a machine unpacks."""
+    """What trainplan.planner.datasets.pack packs is what a machine unpacks."""
     for name, data in IMAGES.items():
         (tmp_path / "images" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "images" / name).write_bytes(data)

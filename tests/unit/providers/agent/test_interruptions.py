@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from providers.agent import watch
-from providers.agent.status import FINAL
 from tests.unit.providers.agent.machine import NOON, FakeRunning, Rented
 from tests.unit.providers.agent.stored import checkpoints, write
+from trainplan.providers.agent import watch
+from trainplan.providers.agent.status import FINAL
 
 
 @pytest.mark.parametrize("where", ["gpus", "gpus_inside"])

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from providers.agent.__main__ import act, machine
-from providers.agent.clock import Clock
-from providers.agent.machine import AgentMachine
-from providers.agent.processes import MachineProcesses
-from providers.agent.spec import Paths, SpecError
-from providers.cloud.agent_archive import agent_bytes
 from tests.unit.providers.agent.cloud import Cloud, cloud
+from trainplan.providers.agent.__main__ import act, machine
+from trainplan.providers.agent.clock import Clock
+from trainplan.providers.agent.machine import AgentMachine
+from trainplan.providers.agent.processes import MachineProcesses
+from trainplan.providers.agent.spec import Paths, SpecError
+from trainplan.providers.cloud.agent_archive import agent_bytes
 
 # A container is a process whose pid, log and exit code lie in a folder.
 pytestmark = pytest.mark.slow

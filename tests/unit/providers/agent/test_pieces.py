@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from providers.agent import gate, gate_program
-from providers.agent.checkpoints import Checkpoints
-from providers.agent.clock import stamp, unix
-from providers.agent.loop import Chore, Duty, together, until
-from providers.agent.output import OutputError, push
-from providers.agent.processes import NOT_STARTED, TIMED_OUT, MachineProcesses, ProcessResult
-from providers.agent.spec import Device, SpecError, read_spec
 from tests.doubles.waiting import until as wait_until
 from tests.unit.providers.agent.machine import IMAGE, NOON, FakeClock, MemoryStore, drained
+from trainplan.providers.agent import gate, gate_program
+from trainplan.providers.agent.checkpoints import Checkpoints
+from trainplan.providers.agent.clock import stamp, unix
+from trainplan.providers.agent.loop import Chore, Duty, together, until
+from trainplan.providers.agent.output import OutputError, push
+from trainplan.providers.agent.processes import NOT_STARTED, TIMED_OUT, MachineProcesses, ProcessResult
+from trainplan.providers.agent.spec import Device, SpecError, read_spec
 
 
 def test_commands_run_to_their_end() -> None:
@@ -146,7 +146,7 @@ RAW: dict[str, Any] = {
     "run_id": "r1",
     "attempt": 2,
     "images": [IMAGE],
-    "command": ["python", "-m", "workloads.trainer"],
+    "command": ["python", "-m", "trainplan.workloads.trainer"],
     "environment": {"A": "b"},
     "secrets": {},
     "device": {"kind": "gpu", "name": "T4", "count": 1},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from providers.agent.plain_file import NotPlainError, plain_folder
+from trainplan.providers.agent.plain_file import NotPlainError, plain_folder
 
 pytestmark = pytest.mark.skipif(os.mkdir not in os.supports_dir_fd, reason="folders have no descriptors here")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.agent.store import DeniedError
 from tests.unit.providers.agent.machine import NOON, Rented
 from tests.unit.providers.agent.stored import checkpoints
+from trainplan.providers.agent.store import DeniedError
 
 
 def test_a_store_that_is_away_for_minutes_costs_nothing(rented: Rented) -> None:

@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.server import ThreadedMotoServer
 
-from providers.agent import requests, store
-from providers.agent.gcs import check_md5
-from providers.agent.requests import Access, signed
-from providers.agent.s3 import S3Upload
-from providers.agent.store import AwayError, RefusedError, Store, download, upload
-from providers.agent.stores import open_store
-from providers.azure.permissions import DATA_ACTIONS
 from tests.unit.providers.agent.cloud import Cloud, cloud
 from tests.unit.providers.agent.machine import drained
+from trainplan.providers.agent import requests, store
+from trainplan.providers.agent.gcs import check_md5
+from trainplan.providers.agent.requests import Access, signed
+from trainplan.providers.agent.s3 import S3Upload
+from trainplan.providers.agent.store import AwayError, RefusedError, Store, download, upload
+from trainplan.providers.agent.stores import open_store
+from trainplan.providers.azure.permissions import DATA_ACTIONS
 
 NOW = 1_795_262_400.0
 EMPTY = hashlib.sha256(b"").hexdigest()

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from providers.agent import logs, progress
-from providers.agent.clock import stamp
-from providers.agent.logs import LogTail
-from providers.agent.progress import ProgressTail
-from providers.agent.store import AwayError
-from providers.agent.vault import Redactor
 from tests.unit.providers.agent.machine import NOON, FakeClock, FakeRunning, MemoryStore, drained
+from trainplan.providers.agent import logs, progress
+from trainplan.providers.agent.clock import stamp
+from trainplan.providers.agent.logs import LogTail
+from trainplan.providers.agent.progress import ProgressTail
+from trainplan.providers.agent.store import AwayError
+from trainplan.providers.agent.vault import Redactor
 
 PLAIN = Redactor()
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from providers.aws.account import AwsAccount
-from providers.aws.api import SdkApi
-from providers.aws.settings import AwsSettings
-from providers.aws.setup import AwsSetUp
-from providers.aws.setup_steps import StandingResources
-from providers.stores.settings import StoreSettings
 from tests.doubles.aws.remote import ENVIRONMENT, UNSET, Double
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.aws.setup import AwsSetUp
+from trainplan.providers.aws.setup_steps import StandingResources
+from trainplan.providers.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
     import pytest
 
-    from providers.abilities import SetupStep
+    from trainplan.providers.abilities import SetupStep
 
 HOME, ACCOUNT = "us-east-1", "123456789012"
 BUCKET = f"trainplan-{ACCOUNT}-{HOME}"

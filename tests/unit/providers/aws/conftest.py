@@ -14,7 +14,7 @@ from tests.desk import TINY
 from tests.doubles.aws import quick, remote
 
 if TYPE_CHECKING:
-    from providers.aws.api import SdkApi
+    from trainplan.providers.aws.api import SdkApi
 
 
 @pytest.fixture(scope="session")

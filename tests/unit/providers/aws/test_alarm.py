@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from providers.aws.alarm import _RULES, AwsAlarm, _budget
-from providers.aws.api import SdkApi
-from providers.cloud.alarm import Alarms, wanted
-from providers.errors import BadRequestError, PermissionDeniedError
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, HOME, Desk, signed_in
 from tests.unit.providers.aws.conftest import TimedAws
+from trainplan.providers.aws.alarm import _RULES, AwsAlarm, _budget
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.cloud.alarm import Alarms, wanted
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
 
 ME = "me@example.com"
 

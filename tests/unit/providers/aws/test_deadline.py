@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from providers.aws import deadline
-from providers.aws.api import SdkApi
-from providers.aws.request import EXPIRES, OURS, tags_of
-from providers.aws.settings import PROVIDER, REAPER
-from providers.aws.setup_steps import packed
-from providers.base import LaunchRequest, RunId
 from tests.builders import a_job, an_offer
 from tests.conftest import ROOT
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import HOME, Desk, signed_in
+from trainplan.providers.aws import deadline
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.request import EXPIRES, OURS, tags_of
+from trainplan.providers.aws.settings import PROVIDER, REAPER
+from trainplan.providers.aws.setup_steps import packed
+from trainplan.providers.base import LaunchRequest, RunId
 
 MOST_LINES = 60
 
@@ -138,7 +138,7 @@ def test_it_is_short_and_stands_alone(double: Double, api: SdkApi, tmp_path: Pat
     """What Lambda gets is one file that needs nothing of ours, and ends a machine just so."""
     source = (ROOT / "providers" / "aws" / "deadline.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) <= MOST_LINES
-    assert "providers." not in source.partition('"""\n')[2].replace("providers.aws.setup_steps", "")
+    assert "providers." not in source.partition('"""\n')[2].replace("trainplan.providers.aws.setup_steps", "")
     with zipfile.ZipFile(io.BytesIO(packed())) as archive:
         assert archive.namelist() == ["reaper.py"]
         archive.extractall(tmp_path)

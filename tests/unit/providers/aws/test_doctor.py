@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from providers.aws.api import SdkApi
-from providers.aws.doctor import examine
-from providers.aws.settings import AwsSettings
-from providers.base import Check, PreflightState
-from providers.stores.settings import StoreSettings
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import BUCKET, HOME, Desk, signed_in
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.doctor import examine
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.stores.settings import StoreSettings
 
 OK, REFUSED, UNKNOWN = PreflightState
 LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer", "alarm"]

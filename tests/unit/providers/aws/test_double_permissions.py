@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from providers.aws.api import SdkApi
-from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.contract.aws import TimedAws
 from tests.contract.aws import sdk as sdk_of
 from tests.contract.harness import request
 from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import signed_in
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.errors import IncompleteListingError, PermissionDeniedError
 
 CLIENT = ["client"]
 

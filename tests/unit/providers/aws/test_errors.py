@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from providers.aws.errors import CODES, error_of
-from providers.errors import (
+from trainplan.providers.aws.errors import CODES, error_of
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 _CODE = """
 import sys
 sys.modules["boto3"] = sys.modules["botocore"] = None
-from planner.cli.main import main
+from trainplan.planner.cli.main import main
 main()
 """
 _WORDS = ("--model", "vgg16", "--dataset", "cifar10", "--epochs", "1", "--provider", "aws", "--json")

@@ -11,12 +11,12 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 
-from providers.aws.account import AwsAccount
-from providers.aws.invoice import AwsInvoice, part_of
-from providers.aws.settings import AwsSettings
-from providers.cloud.invoice import Part
-from providers.errors import BadRequestError, UnrecognizedError
 from tests.doubles.clock import NOON
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.invoice import AwsInvoice, part_of
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.cloud.invoice import Part
+from trainplan.providers.errors import BadRequestError, UnrecognizedError
 
 BEGIN, END = date(2026, 11, 20), date(2026, 11, 22)
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from providers.aws.errors import error_of
-from providers.aws.reply import instance, owned
-from providers.errors import (
+from tests.conftest import ROOT
+from trainplan.providers.aws.errors import error_of
+from trainplan.providers.aws.reply import instance, owned
+from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
     PermissionDeniedError,
     ProviderError,
     UnrecognizedError,
 )
-from tests.conftest import ROOT
 
 POLICIES = sorted((ROOT / "docs" / "permissions" / "aws").glob("*.json"))
 _OF_EVERY_ACTION = ("aws:PrincipalArn", "aws:SourceAccount")

@@ -7,15 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from planner.cli.main import run as plan
-from providers import registry
-from providers.aws import deadline, store
-from providers.aws.api import SdkApi
-from providers.aws.permissions import Identity, policy, trust
-from providers.aws.settings import REAPER_LOG
-from providers.base import InstanceRef, OwnedResource, ProviderSettings, RunId
-from providers.errors import PermissionDeniedError
-from providers.stores.bucket import ObjectPart
 from tests.builders import an_offer
 from tests.conftest import ROOT
 from tests.contract.aws import Client, TimedAws
@@ -24,6 +15,15 @@ from tests.doubles.aws.remote import Double
 from tests.doubles.iam_policy import Policy
 from tests.doubles.needs import Need, needs
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
+from trainplan.planner.cli.main import run as plan
+from trainplan.providers import registry
+from trainplan.providers.aws import deadline, store
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.permissions import Identity, policy, trust
+from trainplan.providers.aws.settings import REAPER_LOG
+from trainplan.providers.base import InstanceRef, OwnedResource, ProviderSettings, RunId
+from trainplan.providers.errors import PermissionDeniedError
+from trainplan.providers.stores.bucket import ObjectPart
 
 DOCS = ROOT / "docs" / "permissions" / "aws"
 JOB = """\

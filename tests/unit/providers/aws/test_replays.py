@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from botocore import exceptions as sdk
 
-from providers.aws.errors import translated
-from providers.base import InstanceState
-from providers.errors import InstanceNotFoundError, UnrecognizedError
 from tests.contract.aws import Client, TimedAws
 from tests.contract.harness import Ask, request
 from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import signed_in
+from trainplan.providers.aws.errors import translated
+from trainplan.providers.base import InstanceState
+from trainplan.providers.errors import InstanceNotFoundError, UnrecognizedError
 
 
 @pytest.fixture

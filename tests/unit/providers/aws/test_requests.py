@@ -16,20 +16,20 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import validate_parameters
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
-from providers.aws import reply
-from providers.aws import request as ec2_request
-from providers.aws.account import AwsAccount
-from providers.aws.provider import AwsProvider
-from providers.aws.resolution import AwsResolution, Reaper
-from providers.aws.settings import AwsSettings
-from providers.base import LaunchRequest, RunId, VendorRequest
-from providers.cloud.launch import Rented
-from providers.errors import BadRequestError
 from tests.builders import TODAY, a_job
 from tests.conftest import Golden
 from tests.doubles.clock import NOON
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.aws import reply
+from trainplan.providers.aws import request as ec2_request
+from trainplan.providers.aws.account import AwsAccount
+from trainplan.providers.aws.provider import AwsProvider
+from trainplan.providers.aws.resolution import AwsResolution, Reaper
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.base import LaunchRequest, RunId, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.errors import BadRequestError
 
 RESOLUTION = AwsResolution(
     image_digest=f"sha256:{'5' * 64}",

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from providers.abilities import ServerTime
-from providers.aws.api import SdkApi
-from providers.aws.provider import make
-from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock
-from providers.errors import ProviderError
 from tests.doubles.aws.remote import Double
 from tests.doubles.clock import NOON
 from tests.unit.providers.aws.account_side import HOME, signed_in
+from trainplan.providers.abilities import ServerTime
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.provider import make
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import ProviderError
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

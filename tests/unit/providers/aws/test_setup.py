@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from providers.aws.api import SdkApi
-from providers.aws.permissions import Identity, trust
-from providers.aws.settings import AwsSettings
-from providers.aws.setup import SETTLES_SECONDS
-from providers.aws.setup_steps import packed
-from providers.errors import BadRequestError, PermissionDeniedError
-from providers.stores.settings import StoreSettings
 from tests.conftest import Golden
 from tests.doubles.aws.remote import Double
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
+from trainplan.providers.aws.api import SdkApi
+from trainplan.providers.aws.permissions import Identity, trust
+from trainplan.providers.aws.settings import AwsSettings
+from trainplan.providers.aws.setup import SETTLES_SECONDS
+from trainplan.providers.aws.setup_steps import packed
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
+from trainplan.providers.stores.settings import StoreSettings
 
 ALL = ["bucket", "machine role", "spot role", "schedule role", "schedule group", "reaper"]
 OTHER = '{"Version": "2012-10-17", "Statement": {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}}'
@@ -94,9 +94,9 @@ def test_a_default_network_is_made_where_launches_go(desk: Callable[..., Desk], 
 
 def test_the_bucket_is_what_the_store_would_have_made(ready: Callable[..., Desk]) -> None:
     """The store that finds it has nothing to add."""
-    from providers.aws.store import make
-    from providers.base import ProviderSettings
     from tests.doubles.clock import NOON
+    from trainplan.providers.aws.store import make
+    from trainplan.providers.base import ProviderSettings
 
     desk = ready()
     settings = ProviderSettings(

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pricing.offers import Market
 from tests.contract.azure import AzureInItsTime, a_provider
 from tests.contract.harness import Ask, request
 from tests.doubles.azure.client import Double
 from tests.faults.azure import an_offer
+from trainplan.pricing.offers import Market
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
+    from trainplan.providers.base import LaunchRequest
 
 
 @dataclass

@@ -11,13 +11,19 @@ from typing import Any, NoReturn
 
 import pytest
 
-from pricing.offers import Lifecycle, LifecycleState, Market
-from providers.azure import doctor, preflight
-from providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
-from providers.azure.provider import make
-from providers.azure.settings import AzureSettings
-from providers.base import Check, PreflightState, ProviderSettings
-from providers.errors import (
+from tests.contract.harness import Ask, request
+from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
+from tests.doubles.clock import NOON
+from tests.doubles.limit import limit_after
+from tests.faults.azure import an_offer
+from tests.unit.providers.azure.conftest import Client
+from trainplan.pricing.offers import Lifecycle, LifecycleState, Market
+from trainplan.providers.azure import doctor, preflight
+from trainplan.providers.azure.api import ArmClient, Call, claims, kind_of, namespace_of
+from trainplan.providers.azure.provider import make
+from trainplan.providers.azure.settings import AzureSettings
+from trainplan.providers.base import Check, PreflightState, ProviderSettings
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -26,12 +32,6 @@ from providers.errors import (
     PermissionDeniedError,
     TransientError,
 )
-from tests.contract.harness import Ask, request
-from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
-from tests.doubles.clock import NOON
-from tests.doubles.limit import limit_after
-from tests.faults.azure import an_offer
-from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from providers.azure.alarm import AzureAlarm
-from providers.azure.provider import AzureProvider
-from providers.cloud.alarm import Alarms, wanted
-from providers.errors import BadRequestError, PermissionDeniedError, ProviderError
 from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
+from trainplan.providers.azure.alarm import AzureAlarm
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.cloud.alarm import Alarms, wanted
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
-    from providers.azure.account import AzureAccount
+    from trainplan.providers.azure.account import AzureAccount
 
 MakeWorld = Callable[..., "Client"]
 ME = "me@example.com"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from providers.azure.bill import make
-from providers.base import ProviderSettings
-from providers.cloud.bill import Bill
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.unit.providers.azure.conftest import Client
+from trainplan.providers.azure.bill import make
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.cloud.bill import Bill
 
 
 def row(type_name: str, name: str, sku: str, **properties: Any) -> dict[str, Any]:

@@ -8,15 +8,22 @@ from typing import Any
 
 import pytest
 
-from providers.azure.account import GRANTS
-from providers.azure.api import Call
-from providers.azure.names import API, BLOB_DATA_CONTRIBUTOR, group_path, machine_role, role_path, subscription_path
-from providers.azure.permissions import CLIENT_ACTIONS, client_condition
-from providers.base import InstanceState, PreflightState
 from tests.conftest import ROOT
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
+from trainplan.providers.azure.account import GRANTS
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import (
+    API,
+    BLOB_DATA_CONTRIBUTOR,
+    group_path,
+    machine_role,
+    role_path,
+    subscription_path,
+)
+from trainplan.providers.azure.permissions import CLIENT_ACTIONS, client_condition
+from trainplan.providers.base import InstanceState, PreflightState
 
 MakeWorld = Callable[..., "Client"]
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"

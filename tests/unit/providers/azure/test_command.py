@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from providers import registry
-from providers.azure.provider import AzureProvider
-from providers.base import ProviderSettings
 from tests.conftest import ROOT
 from tests.contract.azure import a_provider
 from tests.desk import TINY, signed_out
@@ -18,6 +15,9 @@ from tests.doubles.azure.rules import SIZES
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import set_up
+from trainplan.providers import registry
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.base import ProviderSettings
 
 JOB = f"{TINY}checkpoint_every: 10s\n"
 REGIONS = ("--region", "eastus", "--region", "westeurope")

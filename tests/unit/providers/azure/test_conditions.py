@@ -6,15 +6,20 @@ from collections.abc import Callable
 
 import pytest
 
-from providers.azure.api import Call
-from providers.azure.names import (
+from tests.conftest import ROOT
+from tests.doubles.azure.permissions import ASSIGNMENTS, holds
+from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
+from tests.unit.providers.azure.conftest import Client
+from tests.unit.providers.azure.test_setup import bare, set_up
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.names import (
     API,
     BLOB_DATA_CONTRIBUTOR,
     data_role,
     group_path,
     machine_role,
 )
-from providers.azure.permissions import (
+from trainplan.providers.azure.permissions import (
     CHANGES_RUNS_ALONE,
     CLIENT_ACTIONS,
     DATA_ACTIONS,
@@ -22,12 +27,7 @@ from providers.azure.permissions import (
     client_condition,
     setup_condition,
 )
-from providers.base import PreflightState
-from tests.conftest import ROOT
-from tests.doubles.azure.permissions import ASSIGNMENTS, holds
-from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
-from tests.unit.providers.azure.conftest import Client
-from tests.unit.providers.azure.test_setup import bare, set_up
+from trainplan.providers.base import PreflightState
 
 MakeWorld = Callable[..., "Client"]
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from providers.azure.deadline import TIMER_GRACE
-from providers.base import EndKind, InstanceState, LaunchRequest
-from providers.errors import InstanceNotFoundError
 from tests.contract.harness import Ask, request
 from tests.unit.providers.azure.conftest import Client
+from trainplan.providers.azure.deadline import TIMER_GRACE
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest
+from trainplan.providers.errors import InstanceNotFoundError
 
 MakeWorld = Callable[..., "Client"]
 LASTING = timedelta(minutes=20)

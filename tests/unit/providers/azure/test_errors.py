@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from providers.azure.errors import CODES, refusal, telling
-from providers.errors import (
+from trainplan.providers.azure.errors import CODES, refusal, telling
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

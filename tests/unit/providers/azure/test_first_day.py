@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 
-from pricing.offers import Market
-from providers.azure.api import replayed
-from providers.azure.names import NAMESPACES
-from providers.base import Check, InstanceState, PreflightState
-from providers.errors import PermissionDeniedError
 from tests.contract.harness import Ask, request
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import offer_of
 from tests.unit.providers.azure.test_setup import set_up
+from trainplan.pricing.offers import Market
+from trainplan.providers.azure.api import replayed
+from trainplan.providers.azure.names import NAMESPACES
+from trainplan.providers.base import Check, InstanceState, PreflightState
+from trainplan.providers.errors import PermissionDeniedError
 
 MakeWorld = Callable[..., "Client"]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market
-from providers.azure.account import Size
-from providers.azure.resolution import image_for
-from providers.base import InstanceState
-from providers.cloud.images import table
-from providers.errors import BadRequestError, CapacityError
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of, offer_of
+from trainplan.pricing.offers import Market
+from trainplan.providers.azure.account import Size
+from trainplan.providers.azure.resolution import image_for
+from trainplan.providers.base import InstanceState
+from trainplan.providers.cloud.images import table
+from trainplan.providers.errors import BadRequestError, CapacityError
 
 MakeWorld = Callable[..., "Client"]
 HPC, UBUNTU = ("microsoft-dsvm", "ubuntu-hpc", "2204"), ("Canonical", "ubuntu-24_04-lts", "server")

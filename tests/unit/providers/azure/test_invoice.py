@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 
-from providers.cloud.invoice import Invoices, Part
 from tests.unit.providers.azure.conftest import Client
+from trainplan.providers.cloud.invoice import Invoices, Part
 
 MakeWorld = Callable[..., "Client"]
 COSTS = [

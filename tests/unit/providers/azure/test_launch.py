@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pricing.offers import Market
-from providers.azure.launch import Pace
-from providers.base import EndKind, InstanceState, RunId
-from providers.errors import (
+from tests.contract.harness import state_of, wait_until_it_trains
+from tests.unit.providers.azure.conftest import Client
+from trainplan.pricing.offers import Market
+from trainplan.providers.azure.launch import Pace
+from trainplan.providers.base import EndKind, InstanceState, RunId
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -22,8 +24,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from tests.contract.harness import state_of, wait_until_it_trains
-from tests.unit.providers.azure.conftest import Client
 
 MakeWorld = Callable[..., "Client"]
 KINDS = ["address", "disk", "interface", "machine", "network", "resource_group", "role_assignment", "security_group"]
@@ -293,6 +293,6 @@ def test_stop_and_logs_of_what_is_gone_are_no_errors(world: Client) -> None:
 
 
 def _ref(run_id: str):  # type: ignore[no-untyped-def]
-    from providers.azure.reply import ref_of
+    from trainplan.providers.azure.reply import ref_of
 
     return ref_of(f"trainplan-{run_id}-1", "eastus")

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from pricing.obtainability import MachinePlacement
-from pricing.offers import Market
-from providers.abilities import ObtainabilityTeller
-from providers.errors import PermissionDeniedError
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.pricing.offers import Market
+from trainplan.providers.abilities import ObtainabilityTeller
+from trainplan.providers.errors import PermissionDeniedError
 
 MakeWorld = Callable[..., "Client"]
 T4 = "Standard_NC4as_T4_v3"

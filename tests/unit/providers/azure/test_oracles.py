@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market
-from providers.azure.api import Call
-from providers.azure.errors import not_scheduled, refusal
-from providers.azure.names import API, OURS, OURS_VALUE, group_path, machine_path, subscription_path
-from providers.azure.reply import KINDS, instance, owned, power_of
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, InstanceState
-from providers.errors import BadRequestError
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.azure.wire import SdkModels
 from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of
+from trainplan.pricing.offers import Market
+from trainplan.providers.azure.api import Call
+from trainplan.providers.azure.errors import not_scheduled, refusal
+from trainplan.providers.azure.names import API, OURS, OURS_VALUE, group_path, machine_path, subscription_path
+from trainplan.providers.azure.reply import KINDS, instance, owned, power_of
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, InstanceState
+from trainplan.providers.errors import BadRequestError
 
 OURS_TAGS = {
     OURS: OURS_VALUE, LABEL_RUN: "r1", LABEL_ATTEMPT: "1", LABEL_CLIENT: "c1",

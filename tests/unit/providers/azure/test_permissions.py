@@ -12,20 +12,6 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market
-from providers.agent.end import End
-from providers.azure.account import GRANTS
-from providers.azure.names import group_path
-from providers.azure.permissions import (
-    ALARM_ACTIONS,
-    CLIENT_ACTIONS,
-    DATA_ACTIONS,
-    LINKED_ACTIONS,
-    MACHINE_ACTIONS,
-    SETUP_ACTIONS,
-)  # fmt: skip
-from providers.azure.preflight import LAUNCH_ACTIONS
-from providers.errors import CapacityError, ProviderError
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
 from tests.doubles.azure.client import Double
@@ -35,6 +21,20 @@ from tests.doubles.needs import rows
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_setup import bare, set_up
+from trainplan.pricing.offers import Market
+from trainplan.providers.agent.end import End
+from trainplan.providers.azure.account import GRANTS
+from trainplan.providers.azure.names import group_path
+from trainplan.providers.azure.permissions import (
+    ALARM_ACTIONS,
+    CLIENT_ACTIONS,
+    DATA_ACTIONS,
+    LINKED_ACTIONS,
+    MACHINE_ACTIONS,
+    SETUP_ACTIONS,
+)  # fmt: skip
+from trainplan.providers.azure.preflight import LAUNCH_ACTIONS
+from trainplan.providers.errors import CapacityError, ProviderError
 
 pytestmark = pytest.mark.slow
 

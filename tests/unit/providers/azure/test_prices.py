@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pricing.offers import Market, PriceGrade
-from providers.abilities import Refiner
-from providers.azure.provider import AzureProvider, make
-from providers.base import ProviderSettings
-from providers.errors import ProviderError
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.clock import NOON
 from tests.doubles.price_lists import World, retail, serving
 from tests.faults.azure import an_offer
+from trainplan.pricing.offers import Market, PriceGrade
+from trainplan.providers.abilities import Refiner
+from trainplan.providers.azure.provider import AzureProvider, make
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.errors import ProviderError
 
 T4 = "Standard_NC4as_T4_v3"
 SPOT = {"skuName": "NC4as T4 v3 Spot", "meterName": "NC4as T4 v3 Spot"}

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from pricing.offers import Market
-from providers.base import Check, PreflightState
-from providers.errors import CapacityError
 from tests.doubles.azure.rules import REGIONS
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.errors import CapacityError
 
 MakeWorld = Callable[..., "Client"]
 FIVE = ["eastus", "westus3", "northeurope", "westeurope", "australiacentral"]

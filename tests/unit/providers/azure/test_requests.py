@@ -13,14 +13,6 @@ from typing import Any
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
-from providers.agent.spec import File, read_spec
-from providers.azure.deadline import timer_of
-from providers.azure.provider import AzureProvider
-from providers.azure.resolution import AzureResolution, TrustedLaunch
-from providers.base import LABEL_DEADLINE, LaunchRequest, RunId, VendorRequest
-from providers.errors import BadRequestError
 from tests.builders import TODAY, a_job
 from tests.conftest import ROOT, Golden
 from tests.contract.azure import DIGEST, PUBLIC_KEY, a_provider
@@ -29,6 +21,14 @@ from tests.doubles.azure.life import start_up_of
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
 from tests.doubles.azure.wire import SdkModels, Types, WireError
 from tests.doubles.clock import NOON
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.agent.spec import File, read_spec
+from trainplan.providers.azure.deadline import timer_of
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.azure.resolution import AzureResolution, TrustedLaunch
+from trainplan.providers.base import LABEL_DEADLINE, LaunchRequest, RunId, VendorRequest
+from trainplan.providers.errors import BadRequestError
 
 HPC = "microsoft-dsvm:ubuntu-hpc:2204:22.04.2026102101"
 RESOLUTION = AzureResolution(
@@ -251,8 +251,8 @@ def test_estimates_import_no_sdk() -> None:
     import sys
 
     code = (
-        "import sys; from planner.cli.commands import estimate; import providers.azure.provider; "
-        "import providers.azure.doctor, providers.azure.setup; "
+        "import sys; from trainplan.planner.cli.commands import estimate; import trainplan.providers.azure.provider; "
+        "import trainplan.providers.azure.doctor, trainplan.providers.azure.setup; "
         "sys.exit(any(name.partition('.')[0] in ('azure', 'msal', 'requests', 'cryptography') for name in sys.modules))"
     )
     ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=300, check=False)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pricing.offers import Market
-from providers.base import InstanceState, PreflightState
-from providers.errors import BadRequestError
 from tests.conftest import ROOT
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_requests import create_of, offer_of
 from tests.unit.providers.cloud.booted import HERE, files
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import InstanceState, PreflightState
+from trainplan.providers.errors import BadRequestError
 
 HPC_V100 = ("microsoft-dsvm", "ubuntu-hpc", "2204-v100")
 JAMMY = ("Canonical", "0001-com-ubuntu-server-jammy", "22_04-lts")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from providers.abilities import ServerTime
-from providers.azure.api import ArmClient, Call
-from providers.azure.provider import make
-from providers.azure.settings import AzureSettings
-from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock
 from tests.doubles.clock import NOON
 from tests.unit.providers.azure.conftest import Client
+from trainplan.providers.abilities import ServerTime
+from trainplan.providers.azure.api import ArmClient, Call
+from trainplan.providers.azure.provider import make
+from trainplan.providers.azure.settings import AzureSettings
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.cloud.server_time import ServerClock
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from providers.azure.names import NAMESPACES, account_of
-from providers.azure.provider import AzureProvider
-from providers.base import InstanceState
-from providers.errors import BadRequestError, PermissionDeniedError, TransientError
 from tests.doubles.azure.rules import PERSON, PRINCIPAL, SUBSCRIPTION
 from tests.unit.providers.azure.conftest import Client
 from tests.unit.providers.azure.test_account import CONTRIBUTOR
+from trainplan.providers.azure.names import NAMESPACES, account_of
+from trainplan.providers.azure.provider import AzureProvider
+from trainplan.providers.base import InstanceState
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, TransientError
 
 MakeWorld = Callable[..., "Client"]
 ALL = ["resource providers", "group", "identity", "storage", "role", "data role", "machines' data", "your data"]

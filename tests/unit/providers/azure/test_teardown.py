@@ -8,16 +8,16 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import TeardownUnverifiedError
-from planner.runs.execution.teardown import Teardown
-from planner.runs.run import Attempt, Phase, Run
-from pricing.catalog import Catalog
-from pricing.money import HOURS_PER_MONTH
-from providers.base import InstanceRef, LaunchRequest, RunId
-from providers.errors import IncompleteListingError, PermissionDeniedError
 from tests.builders import a_job
 from tests.contract.harness import launched
 from tests.unit.providers.azure.conftest import Client
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.execution.teardown import Teardown
+from trainplan.planner.runs.run import Attempt, Phase, Run
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.providers.base import InstanceRef, LaunchRequest, RunId
+from trainplan.providers.errors import IncompleteListingError, PermissionDeniedError
 
 MakeWorld = Callable[..., "Client"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from providers.cloud.bootstrap import Boot
+from trainplan.providers.cloud.bootstrap import Boot
 
 NVIDIAS_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 HERE = "/usr/local/lib/trainplan"

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from providers.cloud.alarm import Alarm, wanted
-from providers.errors import BadRequestError
+from trainplan.providers.cloud.alarm import Alarm, wanted
+from trainplan.providers.errors import BadRequestError
 
 ME = "me@example.com"
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from providers.cloud.answers import Answers
-from providers.errors import (
+from trainplan.providers.cloud.answers import Answers
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pricing.catalog import REFRESHED
-from providers.cloud.bill import NO_PRICE, MonthlyPrice, Tariff
-from providers.gcp.reply import region_in
+from trainplan.pricing.catalog import REFRESHED
+from trainplan.providers.cloud.bill import NO_PRICE, MonthlyPrice, Tariff
+from trainplan.providers.gcp.reply import region_in
 
 
 @pytest.mark.parametrize(

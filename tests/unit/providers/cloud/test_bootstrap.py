@@ -17,9 +17,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from providers.cloud.agent_archive import reading_source
-from providers.cloud.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
 from tests.unit.providers.cloud.booted import CLOUDS, HERE, Machine, boot, files, hours_from_now
+from trainplan.providers.cloud.agent_archive import reading_source
+from trainplan.providers.cloud.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
 
 HOSTILE = [
     "'; rm -rf / #",

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from planner.cli.commands.doctor import by_cause
-from providers.base import Check, PreflightState
-from providers.cloud.checks import check_lines, failed, ok
-from providers.errors import CredentialsError, ProviderError, TransientError
 from tests.doubles.limit import limit_after
+from trainplan.planner.cli.commands.doctor import by_cause
+from trainplan.providers.base import Check, PreflightState
+from trainplan.providers.cloud.checks import check_lines, failed, ok
+from trainplan.providers.errors import CredentialsError, ProviderError, TransientError
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from providers.cloud.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
+from trainplan.providers.cloud.bootstrap import MOST_BYTES, Boot, shell_parts, start_up
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GIB = 157

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from providers.base import EndKind
-from providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.base import EndKind
+from trainplan.providers.cloud.exit_codes import how_it_ended
 
 
 @pytest.mark.parametrize(

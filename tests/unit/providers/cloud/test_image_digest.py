@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from providers.cloud.image_digest import digest_of, mirrored
-from providers.errors import BadRequestError, TransientError
+from trainplan.providers.cloud.image_digest import digest_of, mirrored
+from trainplan.providers.errors import BadRequestError, TransientError
 
 MANIFEST = b'{"schemaVersion": 2}'
 DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from planner.clock import SystemClock
-from pricing.catalog import Catalog
-from pricing.offers import OfferQuery
-from providers.cloud.images import Hardware, host_image, launchable, table
-from providers.cloud.trainer_wheel import requirements
-from providers.errors import BadRequestError
-from providers.registry import CLOUDS
 from tests.builders import a_job
-from workloads.job import Framework
-from workloads.runtimes import RUNTIMES, runtimes_for, why_not
+from trainplan.planner.clock import SystemClock
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.cloud.images import Hardware, host_image, launchable, table
+from trainplan.providers.cloud.trainer_wheel import requirements
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.registry import CLOUDS
+from trainplan.workloads.job import Framework
+from trainplan.workloads.runtimes import RUNTIMES, runtimes_for, why_not
 
 PAGE = (Path(__file__).parents[4] / "docs" / "what-runs-where.md").read_text(encoding="utf-8")
 OWN = "registry.example/mine@sha256:" + "c" * 64

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from providers.cloud.labels import instant, number
+from trainplan.providers.cloud.labels import instant, number
 
 AT = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from planner.runs.journal.records import request_from_record, request_record
-from pricing.offers import Offer
-from providers.agent.spec import File, read_spec
-from providers.base import LaunchRequest, ProviderSettings, RunId
-from providers.cloud.agent_archive import AGENT, agent_bytes
-from providers.cloud.data_files import folder_of
-from providers.cloud.launch import STOP, MachineResolution, Rented, hardware, known_options, mirrors_of
-from providers.errors import BadRequestError
 from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider
-from workloads.job import DataSpec, job_from_json
+from trainplan.planner.runs.journal.records import request_from_record, request_record
+from trainplan.pricing.offers import Offer
+from trainplan.providers.agent.spec import File, read_spec
+from trainplan.providers.base import LaunchRequest, ProviderSettings, RunId
+from trainplan.providers.cloud.agent_archive import AGENT, agent_bytes
+from trainplan.providers.cloud.data_files import folder_of
+from trainplan.providers.cloud.launch import STOP, MachineResolution, Rented, hardware, known_options, mirrors_of
+from trainplan.providers.errors import BadRequestError
+from trainplan.workloads.job import DataSpec, job_from_json
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "d" * 64

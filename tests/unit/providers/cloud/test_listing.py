@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from providers.base import OwnedResource, RunId
-from providers.cloud.listing import ListedResources, look_at_all, whole
-from providers.errors import IncompleteListingError, TransientError
+from trainplan.providers.base import OwnedResource, RunId
+from trainplan.providers.cloud.listing import ListedResources, look_at_all, whole
+from trainplan.providers.errors import IncompleteListingError, TransientError
 
 
 def disk(name: str) -> OwnedResource:

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from providers.agent.container import create_arguments
-from providers.agent.gate import program
-from providers.agent.spec import File, Paths, Spec, read_spec
-from providers.base import LaunchRequest
-from providers.cloud.agent_archive import agent_sha256
-from providers.cloud.bootstrap import MOST_BYTES
-from providers.cloud.images import Hardware, launchable
-from providers.cloud.launch import job_on_the_machine
-from providers.cloud.machine import CloudContext, MachinePart, images_by_digest, machine_part
-from providers.cloud.trainer_wheel import WHEEL, pinned, requirements, wheel_bytes
-from providers.errors import BadRequestError
 from tests.builders import RUN_ID, a_job, a_script, an_offer
-from workloads.job import TrainingJob, job_from_json
+from trainplan.providers.agent.container import create_arguments
+from trainplan.providers.agent.gate import program
+from trainplan.providers.agent.spec import File, Paths, Spec, read_spec
+from trainplan.providers.base import LaunchRequest
+from trainplan.providers.cloud.agent_archive import agent_sha256
+from trainplan.providers.cloud.bootstrap import MOST_BYTES
+from trainplan.providers.cloud.images import Hardware, launchable
+from trainplan.providers.cloud.launch import job_on_the_machine
+from trainplan.providers.cloud.machine import CloudContext, MachinePart, images_by_digest, machine_part
+from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, requirements, wheel_bytes
+from trainplan.providers.errors import BadRequestError
+from trainplan.workloads.job import TrainingJob, job_from_json
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DIGEST = "sha256:" + "d" * 64
@@ -82,7 +82,7 @@ def test_the_agent_reads_what_it_is_sent(hardware: Hardware, kind: str, framewor
     assert (spec.run_id, spec.attempt, spec.framework, spec.privileged) == (RUN_ID, 2, framework, privileged)
     assert (spec.device.kind, spec.device.name, spec.device.count) == (kind, hardware.device, 4)
     assert (spec.deadline, spec.boot_deadline) == (NOON.timestamp() + 8 * 3600, NOON.timestamp() + 1800)
-    assert spec.command[:3] == ("python", "-m", "workloads.trainer")
+    assert spec.command[:3] == ("python", "-m", "trainplan.workloads.trainer")
     assert spec.command[-2:] == ("--max-steps", "7")
     assert program(spec.device, spec.framework, spec.precision)
     assert ("LD_LIBRARY_PATH" in spec.environment) is (kind == "gpu")
@@ -210,7 +210,7 @@ def test_a_script_goes_as_its_text_and_without_where_it_lies() -> None:
     read = job_from_json(sent)
     assert (read.script, read.framework) == ("train.py", "tensorflow")
     assert read.read_script == script.read_script
-    assert "workloads.trainer" in spec_of(part(job=launched)).command
+    assert "trainplan.workloads.trainer" in spec_of(part(job=launched)).command
 
 
 def test_what_the_agent_would_refuse_is_refused_here() -> None:
@@ -252,7 +252,7 @@ def test_the_trainer_runs_out_of_the_wheel_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     with zipfile.ZipFile(io.BytesIO(wheel_bytes())) as wheel:
         wheel.extractall(site)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from workloads.trainer.__main__ import main; main(['--help'])"
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from trainplan.workloads.trainer.__main__ import main; main(['--help'])"
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, str(site)], capture_output=True, text=True, check=False, cwd=tmp_path
     )

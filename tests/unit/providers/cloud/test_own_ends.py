@@ -6,14 +6,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from planner.runs.journal.records import request_from_record, request_record
-from providers.base import LABEL_DEADLINE, LaunchRequest
-from providers.sim.translate import SimResolution, run_instance
-from providers.values import OwnEnds
 from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.providers.cloud.test_machine import NOON, part, spec_of
+from trainplan.planner.runs.journal.records import request_from_record, request_record
+from trainplan.providers.base import LABEL_DEADLINE, LaunchRequest
+from trainplan.providers.sim.translate import SimResolution, run_instance
+from trainplan.providers.values import OwnEnds
 
 ENDS = OwnEnds(trainer=NOON + timedelta(hours=2), timer=NOON + timedelta(minutes=20))
 SIM = SimResolution(image="img-1")

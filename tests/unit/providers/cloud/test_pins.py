@@ -10,8 +10,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from providers.cloud.images import Software, table
-from providers.cloud.trainer_wheel import PINNED, pinned, requirements
 from scripts.device_code import DeviceCode, DeviceCodeError, spelled, tenfold
 from scripts.pins import (
     NOT_CALLED,
@@ -26,7 +24,9 @@ from scripts.pins import (
     with_capabilities,
 )
 from tests.conftest import Golden
-from workloads.runtimes import RUNTIMES
+from trainplan.providers.cloud.images import Software, table
+from trainplan.providers.cloud.trainer_wheel import PINNED, pinned, requirements
+from trainplan.workloads.runtimes import RUNTIMES
 
 SOFTWARE = sorted(table().software)
 GPU_SOFTWARE = [name for name in SOFTWARE if table().software[name].kind == "gpu"]

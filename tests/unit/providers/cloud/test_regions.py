@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from providers.cloud.regions import check_region, regions_of
-from providers.errors import BadRequestError, CapacityError
+from trainplan.providers.cloud.regions import check_region, regions_of
+from trainplan.providers.errors import BadRequestError, CapacityError
 
 
 @pytest.mark.parametrize("text", ["us-east-1,eu-west-1", "us-east-1 eu-west-1", " eu-west-1 , us-east-1 "])

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.images import Hardware, launchable
-from providers.cloud.launch import job_on_the_machine
-from providers.cloud.trainer_wheel import wheel_bytes
 from tests.builders import a_script
 from tests.unit.providers.cloud.test_machine import part, spec_of
+from trainplan.providers.cloud.images import Hardware, launchable
+from trainplan.providers.cloud.launch import job_on_the_machine
+from trainplan.providers.cloud.trainer_wheel import wheel_bytes
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name != "posix", reason="rented machines run Linux")]
 COUNTS = """\

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from providers.base import VendorRequest
-from providers.cloud.propagation import Pair, pair_of
-from providers.cloud.setup_steps import StepEngine
-from providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError
+from trainplan.providers.base import VendorRequest
+from trainplan.providers.cloud.propagation import Pair, pair_of
+from trainplan.providers.cloud.setup_steps import StepEngine
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, ProviderError, TransientError
 
 CALL = VendorRequest(service="iam", operation="PutRolePolicy", parameters={"RoleName": "r"})
 TOO_NEW = "NoSuchEntity"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.bootstrap import shell_parts
-from providers.cloud.propagation import machine_patience_seconds
 from tests.conftest import ROOT
 from tests.unit.providers.cloud.booted import CLOUDS, HERE, NVIDIAS_KEY, Machine, boot, hours_from_now
+from trainplan.providers.cloud.bootstrap import shell_parts
+from trainplan.providers.cloud.propagation import machine_patience_seconds
 
 PYTHON = """case "$1" in
 *fetch.py) if [ -e "{root}/fetch-$(cat "{root}/tries")" ]; then code=$(cat "{root}/fetch-$(cat "{root}/tries")"); fi

@@ -7,15 +7,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.abilities import SetupStep
-from providers.base import Check, ProviderSettings
-from providers.gcp.provider import GcpProvider, make
-from providers.gcp.setup import GcpSetUp
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import iam
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import GoogleServer
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.base import Check, ProviderSettings
+from trainplan.providers.gcp.provider import GcpProvider, make
+from trainplan.providers.gcp.setup import GcpSetUp
 
 if TYPE_CHECKING:
     from tests.doubles.google.world import World

@@ -17,7 +17,7 @@ from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
+    from trainplan.providers.base import LaunchRequest
 
 
 @dataclass

@@ -9,10 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pricing.offers import Market
-from providers.base import InstanceRef, InstanceState
-from providers.errors import PermissionDeniedError
-from providers.gcp.permissions import CLIENT_ROLES
 from tests.builders import LARGE_DATA
 from tests.contract.gcp import Client
 from tests.contract.harness import Ask, request, wait_for
@@ -20,6 +16,10 @@ from tests.contract.tpu import DiskClient, TpuClient, make_ready
 from tests.doubles.google.iam import Iam
 from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import InstanceRef, InstanceState
+from trainplan.providers.errors import PermissionDeniedError
+from trainplan.providers.gcp.permissions import CLIENT_ROLES
 
 if TYPE_CHECKING:
     from tests.doubles.google.server import GoogleServer

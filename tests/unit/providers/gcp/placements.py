@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
 from tests.builders import TODAY
 from tests.contract.gcp import OFFER
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest
     from tests.unit.providers.gcp.conftest import World
+    from trainplan.providers.base import LaunchRequest
 ZONE = "us-central1-a"
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from providers.abilities import SetupStep
-from providers.cloud.alarm import Alarms, wanted
-from providers.errors import BadRequestError, PermissionDeniedError
 from tests.contract.gcp import PROJECT
 from tests.doubles.google import budgets
 from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.providers.abilities import SetupStep
+from trainplan.providers.cloud.alarm import Alarms, wanted
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
 
 ME, BOSS = "me@example.com", "boss@example.com"
 

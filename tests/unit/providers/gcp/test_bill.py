@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from providers.cloud.bill import Bill
-from providers.gcp.bill import make
 from tests.contract.gcp import Client
 from tests.unit.providers.gcp.conftest import World
+from trainplan.providers.cloud.bill import Bill
+from trainplan.providers.gcp.bill import make
 
 ZONE = "us-central1-a"
 LINK = "https://www.googleapis.com/compute/v1/projects/a-project"

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, LaunchRequest, ProviderSettings, RunId
-from providers.errors import (
+from tests.contract.gcp import OFFER, PROJECT, Client
+from tests.unit.providers.gcp.conftest import World
+from tests.unit.providers.gcp.placements import ZONE, an_offer, in_zone, spot
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind, InstanceRef, InstanceState, LaunchRequest, ProviderSettings, RunId
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     IncompleteListingError,
@@ -20,13 +23,10 @@ from providers.errors import (
     QuotaError,
     TransientError,
 )
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import GoogleApi
-from providers.gcp.provider import make
-from providers.gcp.settings import GcpSettings
-from tests.contract.gcp import OFFER, PROJECT, Client
-from tests.unit.providers.gcp.conftest import World
-from tests.unit.providers.gcp.placements import ZONE, an_offer, in_zone, spot
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import GoogleApi
+from trainplan.providers.gcp.provider import make
+from trainplan.providers.gcp.settings import GcpSettings
 
 INSERT, LIST = "compute.instances.insert", "compute.instances.aggregatedList"
 

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from providers.gcp.permissions import (
+from tests.conftest import ROOT
+from tests.doubles.google.conditions import Evaluator, Resource, extracted
+from tests.doubles.google.server import GoogleServer
+from tests.doubles.google.world import Call
+from tests.unit.providers.gcp.launched import KINDS, launched
+from trainplan.providers.gcp.permissions import (
     CALLS,
     CLIENT_OWN,
     ROLES,
@@ -17,11 +22,6 @@ from providers.gcp.permissions import (
     read_runs_and_data,
     write_runs,
 )
-from tests.conftest import ROOT
-from tests.doubles.google.conditions import Evaluator, Resource, extracted
-from tests.doubles.google.server import GoogleServer
-from tests.doubles.google.world import Call
-from tests.unit.providers.gcp.launched import KINDS, launched
 
 BUCKET = "trainplan-p-us-central1"
 DOCS = ROOT / "docs" / "permissions" / "gcp"

@@ -8,12 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pricing.offers import Market, OfferQuery
-from providers.abilities import Doctor
-from providers.base import PreflightState
-from providers.errors import QuotaError
-from providers.gcp.permissions import ACT_AS
-from providers.gcp.provider import make
 from tests.contract.gcp import PROJECT, Client
 from tests.contract.harness import request
 from tests.doubles.google import tasks
@@ -22,6 +16,12 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule
 from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.abilities import Doctor
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import QuotaError
+from trainplan.providers.gcp.permissions import ACT_AS
+from trainplan.providers.gcp.provider import make
 
 OK, REFUSED, UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightState.UNKNOWN
 LINES = [

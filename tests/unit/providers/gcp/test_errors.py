@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from providers.base import PreflightState
-from providers.errors import (
+from tests.unit.providers.gcp.conftest import World
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -20,8 +21,7 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.errors import CODES, ErrorDetail, error_of, error_of_operation, error_of_reply, in_short
-from tests.unit.providers.gcp.conftest import World
+from trainplan.providers.gcp.errors import CODES, ErrorDetail, error_of, error_of_operation, error_of_reply, in_short
 
 REPLIES: list[tuple[int, str, str, type[ProviderError]]] = [
     (401, "authError", "Invalid Credentials", CredentialsError),

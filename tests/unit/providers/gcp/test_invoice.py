@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from providers.cloud.invoice import Invoices, Part
-from providers.errors import BadRequestError
-from providers.gcp.provider import make
 from tests.doubles.google import budgets
 from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.providers.cloud.invoice import Invoices, Part
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.provider import make
 
 TABLE = "my-billing.costs.gcp_billing_export_v1_000000_111111_222222"
 

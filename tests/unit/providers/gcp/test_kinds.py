@@ -7,10 +7,10 @@ from functools import cache
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
-from providers.gcp.kinds import TPU_API, counted_elsewhere, instance_type_of, kind_of, needs
 from tests.builders import TODAY
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.gcp.kinds import TPU_API, counted_elsewhere, instance_type_of, kind_of, needs
 
 
 @cache

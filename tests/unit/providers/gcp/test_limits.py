@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.base import PreflightState
-from providers.errors import TransientError
-from providers.gcp import doctor, preflight
-from providers.gcp.provider import GcpProvider, make
 from tests.doubles.google.server import GoogleServer
 from tests.doubles.limit import limit_after
 from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import TransientError
+from trainplan.providers.gcp import doctor, preflight
+from trainplan.providers.gcp.provider import GcpProvider, make
 
 OK, UNKNOWN = PreflightState.OK, PreflightState.UNKNOWN
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from pricing.obtainability import MachinePlacement
-from pricing.offers import Market
-from providers.abilities import ObtainabilityTeller
-from providers.errors import PermissionDeniedError
 from tests.contract.gcp import OFFER
 from tests.unit.providers.gcp.conftest import World
 from tests.unit.providers.gcp.placements import an_offer
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.pricing.offers import Market
+from trainplan.providers.abilities import ObtainabilityTeller
+from trainplan.providers.errors import PermissionDeniedError
 
 L4 = "g2-standard-4"
 METHOD = "compute.advice.capacity"

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from google.cloud import compute_v1
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_RUN, ProviderSettings
-from providers.errors import InstanceNotFoundError
-from providers.gcp import api
-from providers.gcp.errors import error_of_operation, error_of_reply
-from providers.gcp.listing import Lists
-from providers.gcp.permissions import FILES
-from providers.gcp.preflight import _table
-from providers.gcp.provider import make
-from providers.gcp.reply import _STATES, KINDS, instance_of, is_done, last_of, parts_of, why_ended
-from providers.gcp.request import LABEL_OURS, OURS
 from tests.doubles import needs
 from tests.doubles.clock import NOON
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_RUN, ProviderSettings
+from trainplan.providers.errors import InstanceNotFoundError
+from trainplan.providers.gcp import api
+from trainplan.providers.gcp.errors import error_of_operation, error_of_reply
+from trainplan.providers.gcp.listing import Lists
+from trainplan.providers.gcp.permissions import FILES
+from trainplan.providers.gcp.preflight import _table
+from trainplan.providers.gcp.provider import make
+from trainplan.providers.gcp.reply import _STATES, KINDS, instance_of, is_done, last_of, parts_of, why_ended
+from trainplan.providers.gcp.request import LABEL_OURS, OURS
 
 LABELS = {LABEL_OURS: OURS, LABEL_RUN: "r1", LABEL_ATTEMPT: "1", LABEL_CLIENT: "c1"}
 NOT_OURS = {

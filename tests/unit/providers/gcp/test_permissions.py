@@ -8,9 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.errors import BadRequestError
-from providers.gcp.permissions import (
+from tests.conftest import ROOT
+from tests.contract.gcp import PROJECT
+from tests.doubles.google.discovery import description
+from tests.doubles.google.iam import Iam, refuse_forbidden
+from tests.doubles.google.machine_side import machine_calls
+from tests.doubles.google.permissions import all_names
+from tests.doubles.google.permissions import permissions_for as needed_by
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import Scenario
+from tests.doubles.google.server import DOCUMENTS, GoogleServer
+from tests.doubles.google.world import Call, RefusedError
+from tests.unit.providers.gcp.account_side import Project, reset
+from tests.unit.providers.gcp.launched import GRANTED, KINDS, launched
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.permissions import (
     ACT_AS,
     CALLS,
     CLIENT,
@@ -26,19 +39,6 @@ from providers.gcp.permissions import (
     WRITES,
     permissions_for,
 )
-from tests.conftest import ROOT
-from tests.contract.gcp import PROJECT
-from tests.doubles.google.discovery import description
-from tests.doubles.google.iam import Iam, refuse_forbidden
-from tests.doubles.google.machine_side import machine_calls
-from tests.doubles.google.permissions import all_names
-from tests.doubles.google.permissions import permissions_for as needed_by
-from tests.doubles.google.process import Google
-from tests.doubles.google.scenario import Scenario
-from tests.doubles.google.server import DOCUMENTS, GoogleServer
-from tests.doubles.google.world import Call, RefusedError
-from tests.unit.providers.gcp.account_side import Project, reset
-from tests.unit.providers.gcp.launched import GRANTED, KINDS, launched
 
 _G2 = OfferQuery(instance_types=frozenset({"g2-standard-4"}), regions=frozenset({"us-central1"}))
 SETTING_UP = {"cloudtasks.projects.locations.queues.create", "iam.projects.serviceAccounts.create"}

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import LifecycleState, Market, Offer
-from providers.base import PreflightState
-from providers.errors import (
+from tests.contract.gcp import OFFER
+from tests.unit.providers.gcp.conftest import World
+from tests.unit.providers.gcp.placements import ZONE, an_offer, spot
+from trainplan.pricing.offers import LifecycleState, Market, Offer
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import (
     CredentialsError,
     QuotaError,
     TransientError,
 )
-from providers.gcp import quotas
-from tests.contract.gcp import OFFER
-from tests.unit.providers.gcp.conftest import World
-from tests.unit.providers.gcp.placements import ZONE, an_offer, spot
+from trainplan.providers.gcp import quotas
 
 
 def checks(world: World, offer: Offer | None = None) -> dict[str, PreflightState]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from providers.base import LABEL_DEADLINE, LABEL_RUN, EndKind
-from providers.gcp.reply import instance_of
+from trainplan.providers.base import LABEL_DEADLINE, LABEL_RUN, EndKind
+from trainplan.providers.gcp.reply import instance_of
 
 DEADLINE = "20261121t120000z"
 

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 import yaml
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
-from providers.base import LaunchRequest, RunId, VendorRequest
-from providers.cloud.launch import Rented
-from providers.errors import BadRequestError
-from providers.gcp.account import GcpAccount
-from providers.gcp.compute import Machines
-from providers.gcp.request import ComputeResolution, attempt_of, instant_of, name_of, token_of
-from providers.gcp.settings import GcpSettings
 from tests.builders import TODAY, a_job
 from tests.conftest import Golden
 from tests.doubles.clock import NOON
 from tests.doubles.google.discovery import description
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.base import LaunchRequest, RunId, VendorRequest
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.compute import Machines
+from trainplan.providers.gcp.request import ComputeResolution, attempt_of, instant_of, name_of, token_of
+from trainplan.providers.gcp.settings import GcpSettings
 
 RESOLUTION = ComputeResolution(
     image_digest=f"sha256:{'5' * 64}",

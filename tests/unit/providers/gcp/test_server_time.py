@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from providers.abilities import ServerTime
-from providers.base import ProviderSettings
-from providers.cloud.server_time import ServerClock
-from providers.errors import ProviderError
-from providers.gcp.account import GcpAccount
-from providers.gcp.api import GoogleApi
-from providers.gcp.provider import make
-from providers.gcp.settings import GcpSettings
-from providers.gcp.tpu.api import TpuCalls
 from tests.contract.gcp import PROJECT
 from tests.doubles.clock import NOON
 from tests.unit.providers.gcp.conftest import World
+from trainplan.providers.abilities import ServerTime
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.cloud.server_time import ServerClock
+from trainplan.providers.errors import ProviderError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.api import GoogleApi
+from trainplan.providers.gcp.provider import make
+from trainplan.providers.gcp.settings import GcpSettings
+from trainplan.providers.gcp.tpu.api import TpuCalls
 
 LONG_AGO = NOON - timedelta(days=3650)
 """What this computer's clock says: the double's server sends today's date."""

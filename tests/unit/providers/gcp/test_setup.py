@@ -9,10 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from providers.abilities import SetUp
-from providers.base import PreflightState
-from providers.errors import BadRequestError, PermissionDeniedError
-from providers.gcp.permissions import (
+from tests.contract.gcp import PROJECT
+from tests.doubles.google import iam, tasks
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import FaultRule
+from tests.doubles.google.server import HANDLERS, GoogleServer
+from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.providers.abilities import SetUp
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
+from trainplan.providers.gcp.permissions import (
     ADVICE,
     CLIENT,
     CLIENT_OWN,
@@ -23,13 +29,7 @@ from providers.gcp.permissions import (
     read_runs_and_data,
     write_runs,
 )
-from providers.gcp.provider import make
-from tests.contract.gcp import PROJECT
-from tests.doubles.google import iam, tasks
-from tests.doubles.google.process import Google
-from tests.doubles.google.scenario import FaultRule
-from tests.doubles.google.server import HANDLERS, GoogleServer
-from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.providers.gcp.provider import make
 
 EMAIL = f"trainplan-machine@{PROJECT}.iam.gserviceaccount.com"
 EVERYTHING = [

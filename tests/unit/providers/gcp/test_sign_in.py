@@ -10,15 +10,15 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from providers.base import PreflightState
-from providers.errors import CredentialsError, PermissionDeniedError
-from providers.gcp.account import GcpAccount, signed_in
-from providers.gcp.errors import OFF, error_of_reply, in_short
-from providers.gcp.settings import GcpSettings
-from providers.gcp.tpu.api import Refused
-from providers.gcp.tpu.errors import error_of, is_off
 from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import CredentialsError, PermissionDeniedError
+from trainplan.providers.gcp.account import GcpAccount, signed_in
+from trainplan.providers.gcp.errors import OFF, error_of_reply, in_short
+from trainplan.providers.gcp.settings import GcpSettings
+from trainplan.providers.gcp.tpu.api import Refused
+from trainplan.providers.gcp.tpu.errors import error_of, is_off
 
 PERSON = {"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"}
 # As recorded in GoogleCloudPlatform/cloud-foundation-fabric issue 2622 (read 2026-11-25).

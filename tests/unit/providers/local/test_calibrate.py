@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from providers.hardware import MeasuredSpeed
-from providers.local.provider import Stopwatch, measure_speed
 from tests.builders import a_job
-from workloads.job import job_from_json
+from trainplan.providers.hardware import MeasuredSpeed
+from trainplan.providers.local.provider import Stopwatch, measure_speed
+from trainplan.workloads.job import job_from_json
 
 TRAINER = """
 import argparse, json, os, pathlib

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from providers.errors import MachineError, TransientError
-from providers.local.api import BuildSpec, ContainerSpec, ContainerStatus, EngineName, Mount
-from providers.local.command import Completed, SystemRunner
-from providers.local.engine import CliEngine, EngineInfo, probe
+from trainplan.providers.errors import MachineError, TransientError
+from trainplan.providers.local.api import BuildSpec, ContainerSpec, ContainerStatus, EngineName, Mount
+from trainplan.providers.local.command import Completed, SystemRunner
+from trainplan.providers.local.engine import CliEngine, EngineInfo, probe
 
 SPEC = ContainerSpec(name="trainplan-r1-1", image="img:1", command=("sh", "-c", "true"), labels={"trainplan-run": "r1"})
 DOCKER = EngineInfo(name=EngineName.DOCKER, version="27", rootless=False, owner="1000:1000")

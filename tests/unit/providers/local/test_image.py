@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from providers.errors import MachineError
-from providers.local import image
-from providers.local.api import BuildSpec
-from providers.local.image import Accelerator, TrainerImage, choose_base, ensure, pip_settings, requirements
-from providers.local.settings import LocalSettings
 from tests.doubles.engine import FakeEngine
-from workloads.job import Framework
+from trainplan.providers.errors import MachineError
+from trainplan.providers.local import image
+from trainplan.providers.local.api import BuildSpec
+from trainplan.providers.local.image import Accelerator, TrainerImage, choose_base, ensure, pip_settings, requirements
+from trainplan.providers.local.settings import LocalSettings
+from trainplan.workloads.job import Framework
 
 
 class KeepingEngine(FakeEngine):

@@ -7,12 +7,12 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.catalog import find_device
-from pricing.devices import UnknownDeviceError
-from pricing.grades import Market, PriceGrade
-from pricing.offers import OfferQuery
-from providers.hardware import Gpu, HostHardware, canonical_device
-from providers.local.offers import OwnPrice, gpu_indices, offers
+from trainplan.pricing.catalog import find_device
+from trainplan.pricing.devices import UnknownDeviceError
+from trainplan.pricing.grades import Market, PriceGrade
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.hardware import Gpu, HostHardware, canonical_device
+from trainplan.providers.local.offers import OwnPrice, gpu_indices, offers
 
 PRICE = OwnPrice(usd_per_hour=Decimal("0.12"), as_of=date(2026, 11, 21))
 

@@ -10,17 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from providers.hardware import installed_memory_bytes, memory_bytes
-from providers.local import pids
-from providers.local.pids import created_at, process, this_process
 from tests.doubles.waiting import until
+from trainplan.providers.hardware import installed_memory_bytes, memory_bytes
+from trainplan.providers.local import pids
+from trainplan.providers.local.pids import created_at, process, this_process
 
 PROGRAM = [sys.executable, "-c", "input()"]
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a system that is not Linux, as far as providers.local.pids can see."""
+    """On a system that is not Linux, as far as trainplan.providers.local.pids can see."""
     monkeypatch.setattr(pids, "birth", created_at)
 
 
@@ -53,7 +53,7 @@ def test_memory_is_that_of_the_whole_machine() -> None:
 def test_linux_asks_nobody_for_it() -> None:
     """psutil is installed outside Linux alone."""
     code = (
-        "import sys; from providers.local.pids import this_process; from providers.hardware import memory_bytes; "
+        "import sys; from trainplan.providers.local.pids import this_process; from trainplan.providers.hardware import memory_bytes; "
         "assert this_process().alive and memory_bytes(); assert 'psutil' not in sys.modules"
     )
     if sys.platform == "linux":

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import EndKind, InstanceState, LaunchRequest
-from providers.errors import BadRequestError, MachineError
-from providers.local.pids import Process, birth, process, this_process
-from providers.local.provider import LocalProvider
-from providers.local.records import AttemptKey
 from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.local import ProcessHarness
 from tests.doubles.waiting import until
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.local.pids import Process, birth, process, this_process
+from trainplan.providers.local.provider import LocalProvider
+from trainplan.providers.local.records import AttemptKey
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
@@ -134,7 +134,7 @@ def test_a_trainer_whose_record_goes_away_is_killed(provider: LocalProvider) -> 
 
 
 def test_a_supervisor_that_comes_after_the_delete_starts_nothing(provider: LocalProvider, tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "providers.local.supervise", "watch", str(tmp_path / "gone")]
+    command = [sys.executable, "-P", "-m", "trainplan.providers.local.supervise", "watch", str(tmp_path / "gone")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (0, "taken")
 

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.base import EndKind, InstanceState, LaunchRequest, PreflightState
-from providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
-from providers.hardware import Gpu
-from providers.local.api import Engine, EngineName
-from providers.local.process import ProcessHost
-from providers.local.provider import LocalProvider
-from providers.local.settings import EngineChoice, LocalSettings
 from tests.builders import a_job
 from tests.contract.harness import Ask, request
 from tests.contract.local import MACHINE, EngineDoubleHarness, here, now
-from workloads.job import TrainingJob
-from workloads.terms import Framework
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, PreflightState
+from trainplan.providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
+from trainplan.providers.hardware import Gpu
+from trainplan.providers.local.api import Engine, EngineName
+from trainplan.providers.local.process import ProcessHost
+from trainplan.providers.local.provider import LocalProvider
+from trainplan.providers.local.settings import EngineChoice, LocalSettings
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.terms import Framework
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def test_nothing_of_unix_is_needed_to_import_it() -> None:
     blocked = ("fcntl", "resource", "pwd", "grp", "termios")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({blocked!r}))\n"
-        "import providers.local.provider, providers.local.supervise\n"
+        "import trainplan.providers.local.provider, trainplan.providers.local.supervise\n"
         "assert not {'tensorflow', 'numpy', 'rich', 'typer'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from providers import registry
-from providers.abilities import Preparer
-from providers.base import ProviderSettings
-from providers.errors import BadRequestError
-from providers.local.settings import EngineChoice, LocalSettings, parse_settings
+from trainplan.providers import registry
+from trainplan.providers.abilities import Preparer
+from trainplan.providers.base import ProviderSettings
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.local.settings import EngineChoice, LocalSettings, parse_settings
 
 
 def settings(home: Path, **options: str) -> ProviderSettings:

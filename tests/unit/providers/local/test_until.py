@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import providers.local
+import trainplan.providers.local
 
-SCRIPT = (Path(providers.local.__path__[0]) / "data" / "until.sh").read_text(encoding="utf-8")
+SCRIPT = (Path(trainplan.providers.local.__path__[0]) / "data" / "until.sh").read_text(encoding="utf-8")
 WAITS = """
 import signal, sys, threading
 stop = threading.Event()

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from providers.azure.names import BLOB_DATA_CONTRIBUTOR, data_role, machine_role
-from providers.azure.permissions import CHANGES_RUNS_ALONE, client_condition, setup_condition
 from tests.doubles.azure.permissions import attributes_of, holds
 from tests.doubles.azure.rules import PRINCIPAL, SUBSCRIPTION
+from trainplan.providers.azure.names import BLOB_DATA_CONTRIBUTOR, data_role, machine_role
+from trainplan.providers.azure.permissions import CHANGES_RUNS_ALONE, client_condition, setup_condition
 
 OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 """The built-in role, by Microsoft's list of built-in roles."""

@@ -6,7 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from providers.gcp.permissions import (
+from tests.doubles.google.conditions import Evaluator, Resource
+from trainplan.providers.gcp.permissions import (
     FILES,
     READS,
     WRITES,
@@ -16,7 +17,6 @@ from providers.gcp.permissions import (
     read_runs_and_data,
     write_runs,
 )
-from tests.doubles.google.conditions import Evaluator, Resource
 
 BUCKET = "trainplan-p-us-central1"
 _MACHINES = tuple(f"projects/p/roles/{role}" for role in ("trainplanMachine", "trainplanTpuEnd", READS.id, WRITES.id))

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from providers import registry
-from providers.base import InstanceState, ProviderSettings, RunId
-from providers.errors import MachineError
-from providers.sim.api import DisconnectedError, RefusedError
-from providers.sim.cloud import Setup, SimCloud
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario, Script
 from tests.conftest import ROOT
 from tests.contract.harness import Ask, request
 from tests.doubles.clock import NOON
 from tests.unit.providers.sim.worlds import JOB
+from trainplan.providers import registry
+from trainplan.providers.base import InstanceState, ProviderSettings, RunId
+from trainplan.providers.errors import MachineError
+from trainplan.providers.sim.api import DisconnectedError, RefusedError
+from trainplan.providers.sim.cloud import Setup, SimCloud
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario, Script
 
 CLIENT = """
 import os, signal, sys

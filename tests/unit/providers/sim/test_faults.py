@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from providers.sim.values import CloudError, Code, LostReplyError
 from tests.unit.providers.sim.worlds import Practice
+from trainplan.providers.sim.values import CloudError, Code, LostReplyError
 
 
 def outcomes(practice: Practice, operation: str, count: int, **parameters: Any) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from providers.sim.values import CloudError
 from tests.unit.providers.sim.worlds import Practice
+from trainplan.providers.sim.values import CloudError
 
 HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)

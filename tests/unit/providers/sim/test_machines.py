@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from providers.sim.catalogue import DISK_USD_PER_HOUR
-from providers.sim.ledger import most_at_once
-from providers.sim.values import CloudError, Code
 from tests.doubles.clock import NOON
 from tests.unit.providers.sim.worlds import Practice
+from trainplan.providers.sim.catalogue import DISK_USD_PER_HOUR
+from trainplan.providers.sim.ledger import most_at_once
+from trainplan.providers.sim.values import CloudError, Code
 
 
 def refused(practice: Practice, **changes: Any) -> CloudError:

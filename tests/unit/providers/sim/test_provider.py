@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from pricing.catalog import Catalog
-from pricing.devices import CPU_DEVICE
-from pricing.grades import PriceGrade
-from pricing.offers import OfferQuery
-from providers.abilities import Resolver, Timekeeper
-from providers.base import EndKind, InstanceState, PreflightState, RunId
-from providers.errors import (
+from tests.contract.harness import Ask, launched, request
+from tests.contract.sim import DirectApi, NamedTrainer
+from tests.doubles.clock import NOON
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.devices import CPU_DEVICE
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.abilities import Resolver, Timekeeper
+from trainplan.providers.base import EndKind, InstanceState, PreflightState, RunId
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -27,15 +30,12 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.sim.calls import call
-from providers.sim.catalogue import TYPES, ZONES
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario, Script
-from providers.sim.values import Code, Kind
-from providers.sim.world import World
-from tests.contract.harness import Ask, launched, request
-from tests.contract.sim import DirectApi, NamedTrainer
-from tests.doubles.clock import NOON
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.catalogue import TYPES, ZONES
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario, Script
+from trainplan.providers.sim.values import Code, Kind
+from trainplan.providers.sim.world import World
 
 ERRORS = {
     Code.BAD_PARAMETER: BadRequestError,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from providers.errors import BadRequestError
-from providers.sim.provider import parse_options
-from providers.sim.scenario import Scenario, read_scenario
-from providers.sim.values import Effect
 from tests.conftest import ROOT
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.sim.provider import parse_options
+from trainplan.providers.sim.scenario import Scenario, read_scenario
+from trainplan.providers.sim.values import Effect
 
 TEXT = """
 seed = 3

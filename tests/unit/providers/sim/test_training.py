@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from planner.runs.directory.progress import story_of
-from planner.runs.execution.collect import collect
-from providers.base import RunId
-from providers.sim.catalogue import TYPES
-from providers.sim.scenario import Scenario
-from providers.sim.store import SimStore
-from providers.sim.training import images_per_second
 from tests.conftest import ROOT
 from tests.contract.sim import DirectApi
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB, Practice
-from workloads.jobfile import read_job
+from trainplan.planner.runs.directory.progress import story_of
+from trainplan.planner.runs.execution.collect import collect
+from trainplan.providers.base import RunId
+from trainplan.providers.sim.catalogue import TYPES
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.store import SimStore
+from trainplan.providers.sim.training import images_per_second
+from trainplan.workloads.jobfile import read_job
 
 STEPS = 390 * 90
 

@@ -6,13 +6,13 @@ from base64 import b64decode, b64encode
 from datetime import datetime, timedelta
 from typing import Any
 
-from providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
-from providers.sim.calls import call
-from providers.sim.ledger import ledger
-from providers.sim.scenario import Scenario, Script
-from providers.sim.world import World
 from tests.doubles.clock import NOON
-from workloads.job import TrainingJob
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_DEADLINE, LABEL_RUN
+from trainplan.providers.sim.calls import call
+from trainplan.providers.sim.ledger import ledger
+from trainplan.providers.sim.scenario import Scenario, Script
+from trainplan.providers.sim.world import World
+from trainplan.workloads.job import TrainingJob
 
 REGION = "sim-east"
 JOB = TrainingJob.model_validate(

@@ -10,15 +10,21 @@ from typing import Any
 
 import pytest
 
-from providers.base import EndKind, InstanceState, RunId
-from providers.errors import BadRequestError, CredentialsError, PermissionDeniedError, TransientError, UnrecognizedError
-from providers.slurm.api import Completed, ShellOverSsh
-from providers.slurm.errors import error_of
-from providers.slurm.request import MOST_LOSSES, SlurmResolution
-from providers.slurm.settings import parse_settings
 from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.slurm import SlurmHarness
 from tests.doubles.waiting import until
+from trainplan.providers.base import EndKind, InstanceState, RunId
+from trainplan.providers.errors import (
+    BadRequestError,
+    CredentialsError,
+    PermissionDeniedError,
+    TransientError,
+    UnrecognizedError,
+)
+from trainplan.providers.slurm.api import Completed, ShellOverSsh
+from trainplan.providers.slurm.errors import error_of
+from trainplan.providers.slurm.request import MOST_LOSSES, SlurmResolution
+from trainplan.providers.slurm.settings import parse_settings
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.slurm.offers import gres_of, minutes, node_groups, offers
-from providers.slurm.settings import SlurmSettings
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.slurm.offers import gres_of, minutes, node_groups, offers
+from trainplan.providers.slurm.settings import SlurmSettings
 
 TODAY = date(2026, 11, 23)
 SINFO = """\

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pricing.offers import OfferQuery
-from providers.abilities import JobChecker, QueueQuestion, QueueTeller
-from providers.base import PreflightState
-from providers.errors import TransientError
 from tests.builders import a_job, a_rental
 from tests.contract.slurm import SlurmHarness
+from trainplan.pricing.offers import OfferQuery
+from trainplan.providers.abilities import JobChecker, QueueQuestion, QueueTeller
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import TransientError
 
 MINUTES = timedelta(minutes=1)
 

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 import pytest
 
-from planner.runs.directory.signs import Sign, silent_since
-from providers.base import EndKind, InstanceState, RunId
-from providers.slurm.reply import Traces, instance, owned, slurm_jobs
-from providers.slurm.request import AttemptName
 from tests.builders import an_attempt
+from trainplan.planner.runs.directory.signs import Sign, silent_since
+from trainplan.providers.base import EndKind, InstanceState, RunId
+from trainplan.providers.slurm.reply import Traces, instance, owned, slurm_jobs
+from trainplan.providers.slurm.request import AttemptName
 
 NAME = AttemptName(run_id=RunId("261123-ab"), attempt=2)
 COMMENT = (

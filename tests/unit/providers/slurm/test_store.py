@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.errors import MachineError
-from providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
-from providers.slurm.store import ShellStore
+from trainplan.providers.errors import MachineError
+from trainplan.providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
+from trainplan.providers.slurm.store import ShellStore
 
 GONE = "find: '/shared/runs/r/.trainer.1': No such file or directory"
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from providers.base import ProviderSettings, RunId
-from providers.errors import BadRequestError, PermissionDeniedError
-from providers.stores import registry
-from providers.stores.bucket import BucketMissingError, part_bytes
-from providers.stores.store import run_store
 from tests.doubles.proxy import Break, Fault
 from tests.unit.providers.stores.worlds import NOW, GcsWorld, World
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.bucket import BucketMissingError, part_bytes
+from trainplan.providers.stores.store import run_store
 
 
 def test_reading_makes_no_bucket_and_writing_does(away: World, tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from providers.errors import BadRequestError, MachineError
-from providers.stores.bucket import PART_BYTES, DamagedError
-from providers.stores.files import FileStore, fetch, stored_bytes
 from tests.unit.providers.stores.worlds import FolderWorld, World
+from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.stores.bucket import PART_BYTES, DamagedError
+from trainplan.providers.stores.files import FileStore, fetch, stored_bytes
 
 STRANGE = ("a b.txt", "ü/ø.bin", "x+y=z&q.txt", "100%.txt", "h#sh?.txt", "q'uo\"te.txt", "deep/er/and/deeper/f")
 

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from planner.datasets.pack import read, scan
-from planner.datasets.store import planned, upload
-from providers.agent.spec import File
-from providers.cloud import data_files as module
-from providers.cloud.data_files import data_files, data_on_the_machine, index_files, is_ours
-from providers.cloud.secrets import KINDS, references
-from providers.errors import BadRequestError
-from providers.stores.bucket import DATA
-from providers.stores.patience import Patience
-from providers.stores.urls import size_bytes
 from tests.unit.providers.stores.worlds import World
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.job import DataSpec
+from trainplan.planner.datasets.pack import read, scan
+from trainplan.planner.datasets.store import planned, upload
+from trainplan.providers.agent.spec import File
+from trainplan.providers.cloud import data_files as module
+from trainplan.providers.cloud.data_files import data_files, data_on_the_machine, index_files, is_ours
+from trainplan.providers.cloud.secrets import KINDS, references
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.stores.bucket import DATA
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.urls import size_bytes
+from trainplan.workloads.job import DataSpec
 
 
 def root_of(world: World, *, machine: bool = False) -> str:

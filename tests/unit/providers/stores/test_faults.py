@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from providers.errors import (
+from tests.doubles.proxy import Break, Fault
+from tests.unit.providers.stores.test_contract import content
+from tests.unit.providers.stores.worlds import World
+from trainplan.providers.errors import (
     CredentialsError,
     PermissionDeniedError,
     ThrottledError,
     TransientError,
 )
-from providers.stores.bucket import PART_BYTES, DamagedError
-from providers.stores.patience import Patience
-from tests.doubles.proxy import Break, Fault
-from tests.unit.providers.stores.test_contract import content
-from tests.unit.providers.stores.worlds import World
+from trainplan.providers.stores.bucket import PART_BYTES, DamagedError
+from trainplan.providers.stores.patience import Patience
 
 pytestmark = pytest.mark.slow
 

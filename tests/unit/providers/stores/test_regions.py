@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.stores.regions import bucket_region
+from trainplan.providers.stores.regions import bucket_region
 
 CONFIG = "[default]\nregion = eu-west-1\n[profile work]\nregion = eu-central-1\n[profile bare]\noutput = json\n"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.errors import BadRequestError, PermissionDeniedError, TransientError
-from providers.stores.patience import Patience
-from providers.stores.urls import BucketAddress, bucket_address, size_bytes
 from tests.doubles.proxy import Break, Fault, Proxy
 from tests.unit.providers.stores.worlds import World
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, TransientError
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.urls import BucketAddress, bucket_address, size_bytes
 
 
 @pytest.mark.parametrize(

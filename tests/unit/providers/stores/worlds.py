@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from providers.base import ProviderSettings, RunId
-from providers.local.store import FolderStore
-from providers.stores import registry
-from providers.stores.patience import Patience
-from providers.stores.pending_uploads import Unfinished
-from providers.stores.store import ObjectStore, run_store
 from tests.doubles.azurite import ACCOUNT, ACCOUNT_KEY
 from tests.doubles.proxy import Break, Fault, Proxy
+from trainplan.providers.base import ProviderSettings, RunId
+from trainplan.providers.local.store import FolderStore
+from trainplan.providers.stores import registry
+from trainplan.providers.stores.patience import Patience
+from trainplan.providers.stores.pending_uploads import Unfinished
+from trainplan.providers.stores.store import ObjectStore, run_store
 
 if TYPE_CHECKING:
     from moto.server import ThreadedMotoServer
 
-    from providers.stores.bucket import Bucket
     from tests.doubles.gcs import GcsDouble
+    from trainplan.providers.stores.bucket import Bucket
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.workloads.data_folder.builders import example, frames
 from tests.unit.workloads.data_folder.test_published import cifar10, mnist_idx
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.data_folder.check import check_folder
-from workloads.data_folder.problems import problems_of_job
-from workloads.data_folder.sheet import write_sheet
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.check import check_folder
+from trainplan.workloads.data_folder.problems import problems_of_job
+from trainplan.workloads.data_folder.sheet import write_sheet
+from trainplan.workloads.data_folder.values import DataFolderError
 
 Image: Any = pytest.importorskip("PIL.Image")
 

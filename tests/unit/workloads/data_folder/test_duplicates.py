@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.workloads.data_folder.test_check import png
-from workloads.data_folder.check import check_folder
-from workloads.data_folder.duplicates import Contents, Duplicates
-from workloads.data_folder.problems import duplicate_texts
-from workloads.data_folder.samples import Sample
+from trainplan.workloads.data_folder.check import check_folder
+from trainplan.workloads.data_folder.duplicates import Contents, Duplicates
+from trainplan.workloads.data_folder.problems import duplicate_texts
+from trainplan.workloads.data_folder.samples import Sample
 
 ROWS = st.lists(st.tuples(st.binary(max_size=2), st.integers(0, 2), st.booleans()), max_size=12)
 

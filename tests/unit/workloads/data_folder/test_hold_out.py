@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.data_folder.hold_out import chosen_by_content, chosen_by_name, rank
+from trainplan.workloads.data_folder.hold_out import chosen_by_content, chosen_by_name, rank
 
 ROWS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 4)), max_size=80)
 

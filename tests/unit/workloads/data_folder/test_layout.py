@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workloads.data_folder.builders import files, records
-from workloads.data_folder.layout import image_layout, read_layout
-from workloads.data_folder.records import count_records
-from workloads.data_folder.shards import record_layout
-from workloads.data_folder.unwrapped import unwrapped
-from workloads.data_folder.values import DataFolderError, RecordLayout, left_out_text
+from trainplan.workloads.data_folder.layout import image_layout, read_layout
+from trainplan.workloads.data_folder.records import count_records
+from trainplan.workloads.data_folder.shards import record_layout
+from trainplan.workloads.data_folder.unwrapped import unwrapped
+from trainplan.workloads.data_folder.values import DataFolderError, RecordLayout, left_out_text
 
 
 def counted(folder: Path) -> tuple[int, int]:

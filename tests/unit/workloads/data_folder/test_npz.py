@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.data_folder.check import check_folder
-from workloads.data_folder.counts import count_images
-from workloads.data_folder.layout import read_layout
-from workloads.data_folder.values import DataFolderError
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import ArrayImages
+from trainplan.workloads.data_folder.check import check_folder
+from trainplan.workloads.data_folder.counts import count_images
+from trainplan.workloads.data_folder.layout import read_layout
+from trainplan.workloads.data_folder.values import DataFolderError
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import ArrayImages
 
 QUERY = FolderQuery(size=8, channels=3, classes=3)
 PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), np.uint8)

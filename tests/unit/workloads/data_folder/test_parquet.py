@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from planner.datasets.converted import convert, images_of_parquet
-from planner.errors import BadInputError
 from tests.unit.workloads.data_folder.builders import files
-from workloads.data_folder.check import check_folder
-from workloads.data_folder.counts import count_images
-from workloads.data_folder.entries import Tally
-from workloads.data_folder.layout import image_layout, read_layout
-from workloads.data_folder.parquet import parquet_layout, rows_of
-from workloads.data_folder.values import DataFolderError
-from workloads.trainer.errors import BadInputError as TrainerError
-from workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.planner.datasets.converted import convert, images_of_parquet
+from trainplan.planner.errors import BadInputError
+from trainplan.workloads.data_folder.check import check_folder
+from trainplan.workloads.data_folder.counts import count_images
+from trainplan.workloads.data_folder.entries import Tally
+from trainplan.workloads.data_folder.layout import image_layout, read_layout
+from trainplan.workloads.data_folder.parquet import parquet_layout, rows_of
+from trainplan.workloads.data_folder.values import DataFolderError
+from trainplan.workloads.trainer.errors import BadInputError as TrainerError
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
 
 arrow: Any = pytest.importorskip("pyarrow")
 parquet: Any = pytest.importorskip("pyarrow.parquet")

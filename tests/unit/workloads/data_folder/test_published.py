@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.data_folder.published import published_set
-from workloads.data_folder.values import DataFolderError
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import ArrayImages
+from trainplan.workloads.data_folder.published import published_set
+from trainplan.workloads.data_folder.values import DataFolderError
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import ArrayImages
 
 RANDOM = np.random.default_rng(0)
 GREY, GREY_LABELS = RANDOM.integers(0, 256, (9, 28, 28), np.uint8), np.arange(9, dtype=np.uint8) % 3

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.unit.workloads.data_folder.builders import example, frames, records
-from workloads.data_folder.records import KEYS, bytes_of, count_records, damaged_record, keys_of, read_records
-from workloads.data_folder.values import DataFolderError
+from trainplan.workloads.data_folder.records import KEYS, bytes_of, count_records, damaged_record, keys_of, read_records
+from trainplan.workloads.data_folder.values import DataFolderError
 
 
 def test_labels_and_images_are_found(tmp_path: Path) -> None:

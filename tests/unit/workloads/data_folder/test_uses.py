@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workloads.data_folder.uses import Use, named_use
+from trainplan.workloads.data_folder.uses import Use, named_use
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from workloads.exported.edge_tpu import edge_tpu, refusals
-from workloads.exported.record import (
+from trainplan.workloads.exported.edge_tpu import edge_tpu, refusals
+from trainplan.workloads.exported.record import (
     FILES,
     RECORD,
     Check,
@@ -21,7 +21,7 @@ from workloads.exported.record import (
     read_record,
     record_folder,
 )
-from workloads.terms import ExportFormat
+from trainplan.workloads.terms import ExportFormat
 
 RECORDED = ExportRecord(
     format=ExportFormat.ONNX,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from workloads.graph import Graph, Kind
-from workloads.graph_file import graph_from_json
-from workloads.network_reader.errors import UnreadableError
-from workloads.network_reader.keras_graph import read_keras
+from trainplan.workloads.graph import Graph, Kind
+from trainplan.workloads.graph_file import graph_from_json
+from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.keras_graph import read_keras
 
 pytestmark = [
     *(pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.unit.workloads.network_reader.onnx_files import OnnxFile, residual
-from workloads.graph import Graph, Kind
-from workloads.graph_file import graph_from_json
-from workloads.network_reader.errors import UnreadableError
-from workloads.network_reader.onnx_graph import read_onnx
+from trainplan.workloads.graph import Graph, Kind
+from trainplan.workloads.graph_file import graph_from_json
+from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.onnx_graph import read_onnx
 
 if TYPE_CHECKING:
     from pathlib import Path

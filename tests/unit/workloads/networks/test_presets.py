@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import pytest
 
-from workloads.graph import ImageTooSmallError, Kind
-from workloads.graph_shapes import check
-from workloads.job import TrainingJob
-from workloads.layers import macs, parameters
-from workloads.networks.presets import NETWORKS, preset_graph
-from workloads.terms import LAYER_LISTS, Preset
+from trainplan.workloads.graph import ImageTooSmallError, Kind
+from trainplan.workloads.graph_shapes import check
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.layers import macs, parameters
+from trainplan.workloads.networks.presets import NETWORKS, preset_graph
+from trainplan.workloads.terms import LAYER_LISTS, Preset
 
 
 class Published(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from workloads.sessions.kept import Keeper, restore, whole_checkpoints
+from trainplan.workloads.sessions.kept import Keeper, restore, whole_checkpoints
 
 
 def checkpoint(run_dir: Path, step: int, *, whole: bool = True) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.sessions.needed import STOP_BEFORE_SECONDS, SessionRules, further_sessions, sessions_needed
+from trainplan.workloads.sessions.needed import STOP_BEFORE_SECONDS, SessionRules, further_sessions, sessions_needed
 
 HOUR = 3600.0
 LONGEST = 12 * HOUR

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from workloads.sessions import kaggle
-from workloads.sessions.records import Progress, write_record
-from workloads.sessions.session import DONE, FAILED, Place, SessionError, train, write_result
-from workloads.sessions.telling import progress_text, sessions_left_text
+from trainplan.workloads.sessions import kaggle
+from trainplan.workloads.sessions.records import Progress, write_record
+from trainplan.workloads.sessions.session import DONE, FAILED, Place, SessionError, train, write_result
+from trainplan.workloads.sessions.telling import progress_text, sessions_left_text
 
 PLAN: dict[str, Any] = {
     "run_id": "261126-0badcafe", "place": "colab", "name": "cats", "framework": "jax", "packages": ["json"],

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from workloads.job import TrainingJob
-from workloads.trainer.devices import DeviceKind, Devices, find_devices, mirrored
-from workloads.trainer.errors import TrainingStopped
-from workloads.trainer.images import ArrayImages, Split, in_memory
-from workloads.trainer.loop import train
-from workloads.trainer.prepare import Setting
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.devices import DeviceKind, Devices, find_devices, mirrored
+from trainplan.workloads.trainer.errors import TrainingStopped
+from trainplan.workloads.trainer.images import ArrayImages, Split, in_memory
+from trainplan.workloads.trainer.loop import train
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 if TYPE_CHECKING:
-    from workloads.trainer.backend import Toolkit
+    from trainplan.workloads.trainer.backend import Toolkit
 
 
 def a_job(**changes: Any) -> TrainingJob:

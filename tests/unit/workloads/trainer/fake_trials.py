@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from workloads.job import TrainingJob, job_from_json
-from workloads.trainer.checkpoint import Checkpoints, Position
-from workloads.trainer.errors import EXIT_STOPPED
-from workloads.trainer.output import MANIFEST, MODEL
-from workloads.trainer.progress import Clock, Progress, State
-from workloads.trainer.rung_result import RungResult, write_result
+from trainplan.workloads.job import TrainingJob, job_from_json
+from trainplan.workloads.trainer.checkpoint import Checkpoints, Position
+from trainplan.workloads.trainer.errors import EXIT_STOPPED
+from trainplan.workloads.trainer.output import MANIFEST, MODEL
+from trainplan.workloads.trainer.progress import Clock, Progress, State
+from trainplan.workloads.trainer.rung_result import RungResult, write_result
 
 IMAGES = 128
 

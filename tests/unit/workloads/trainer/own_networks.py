@@ -6,8 +6,8 @@ import hashlib
 from typing import Any
 
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.network_reader.keras_graph import read_keras
-from workloads.read_network import ReadNetwork, packed
+from trainplan.workloads.network_reader.keras_graph import read_keras
+from trainplan.workloads.read_network import ReadNetwork, packed
 
 RESIDUAL = """\
 import keras

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, quick_jax, stopped_in_epoch_2
-from workloads.job import OptimizerSpec, TrainingJob
-from workloads.trainer.devices import DeviceKind, Devices
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, training_batches
-from workloads.trainer.images import in_memory
-from workloads.trainer.optimizer import make_optimizer
+from trainplan.workloads.job import OptimizerSpec, TrainingJob
+from trainplan.workloads.trainer.devices import DeviceKind, Devices
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, training_batches
+from trainplan.workloads.trainer.images import in_memory
+from trainplan.workloads.trainer.optimizer import make_optimizer
 
 STEPS_PER_EPOCH = 1437 // 64
 # No batch norm, which sees the part and not the batch, and no dropout, which draws for each part.

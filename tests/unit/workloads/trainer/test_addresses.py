@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from workloads.trainer.errors import TrainerError
-from workloads.trainer.process_group import ProcessGroup
-from workloads.trainer.workers import exchanged_addresses
+from trainplan.workloads.trainer.errors import TrainerError
+from trainplan.workloads.trainer.process_group import ProcessGroup
+from trainplan.workloads.trainer.workers import exchanged_addresses
 
 SECONDS = 60.0
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, stopped_in_epoch_2
-from workloads.layers import Dense, Flatten, Net
-from workloads.recipe import AugmentSpec
-from workloads.trainer.augment import make_loss
-from workloads.trainer.model import Models, Preprocessing, build, compile_for_training
+from trainplan.workloads.layers import Dense, Flatten, Net
+from trainplan.workloads.recipe import AugmentSpec
+from trainplan.workloads.trainer.augment import make_loss
+from trainplan.workloads.trainer.model import Models, Preprocessing, build, compile_for_training
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 
@@ -157,7 +157,7 @@ def test_a_run_with_augmentation_goes_on_bit_for_bit(tmp_path: Path, tensorflow:
     attempt(job, tmp_path / "cut", 2)
     for gone_on, undisturbed in zip(final_state(tmp_path / "cut"), final_state(tmp_path / "whole"), strict=True):
         np.testing.assert_array_equal(gone_on, undisturbed)
-    from workloads.trainer.data import digits
+    from trainplan.workloads.trainer.data import digits
 
     hold_out: Any = digits().hold_out
     model = tensorflow.keras.models.load_model(tmp_path / "whole/output/model.keras")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.checkpoint import Array, Checkpoints, Position, assign
+from trainplan.workloads.trainer.errors import BadInputError
 
 ARRAYS = (np.arange(6, dtype=np.float32).reshape(2, 3), np.array(41, np.int64), np.zeros((0, 2), np.float32))
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workloads.trainer.builders import NOT_OPTIMISED, a_job, events, quick_jax, status
-from workloads.job import TrainingJob
+from trainplan.workloads.job import TrainingJob
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ sys.meta_path.insert(0, Absent())
 import importlib.util
 known = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "tensorflow" else known(name, *rest)
-from workloads.trainer.__main__ import main
+from trainplan.workloads.trainer.__main__ import main
 sys.exit(main())
 """
 
@@ -50,7 +50,7 @@ def run(
     return subprocess.run(
         [
             sys.executable,
-            *(("-c", code) if code else ("-m", "workloads.trainer")),
+            *(("-c", code) if code else ("-m", "trainplan.workloads.trainer")),
             *("--job", str(run_dir / "job.json"), "--run-dir", str(run_dir), "--attempt", str(attempt), *options),
         ],
         capture_output=True,
@@ -125,8 +125,8 @@ def test_a_signal_ends_with_a_checkpoint_and_its_own_code(tmp_path: Path) -> Non
     """The command signals itself as soon as it tells of a first step, so that nothing has to be waited for."""
     signalling = f"""
 import os, sys
-from workloads.trainer.progress import Progress
-from workloads.trainer.__main__ import main
+from trainplan.workloads.trainer.progress import Progress
+from trainplan.workloads.trainer.__main__ import main
 told = Progress.event
 def event(self, name, /, **fields):
     told(self, name, **fields)
@@ -145,14 +145,14 @@ sys.exit(main())
 
 STOPS_IN_EPOCH_2 = """
 import os, signal
-from workloads.trainer.progress import Progress
+from trainplan.workloads.trainer.progress import Progress
 told = Progress.event
 def event(self, name, /, **fields):
     told(self, name, **fields)
     if name == "epoch":
         os.kill(os.getpid(), signal.SIGTERM)
 Progress.event = event
-from workloads.trainer.__main__"""
+from trainplan.workloads.trainer.__main__"""
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
@@ -163,7 +163,7 @@ def test_another_framework_trains_stops_and_goes_on_without_tensorflow(tmp_path:
         if importlib.util.find_spec(needed) is None:
             pytest.skip(f"{needed} is not installed")
     job = a_job(framework=framework)
-    stopping = WITHOUT_TENSORFLOW.replace("from workloads.trainer.__main__", STOPS_IN_EPOCH_2, 1)
+    stopping = WITHOUT_TENSORFLOW.replace("from trainplan.workloads.trainer.__main__", STOPS_IN_EPOCH_2, 1)
     assert run(tmp_path, job, code=stopping).returncode == 75
     stopped = events(tmp_path, 1, "end")[0]["step"]
     assert stopped % 22 != 0
@@ -185,8 +185,8 @@ SHARED_BY_TWO = """
 from pathlib import Path
 import sys
 from tests.unit.workloads.trainer.builders import a_job, attempt
-from workloads.trainer.devices import DeviceKind, data_parallel
-from workloads.trainer.watch import Limits
+from trainplan.workloads.trainer.devices import DeviceKind, data_parallel
+from trainplan.workloads.trainer.watch import Limits
 def two(toolkit):
     return data_parallel(toolkit, DeviceKind.CPU, toolkit.module.local_devices())
 run_dir = Path(sys.argv[sys.argv.index("--run-dir") + 1])

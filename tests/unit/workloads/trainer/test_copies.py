@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.data_folder.builders import example, files, frames
-from workloads.trainer.copies import count_copies
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import Split, in_memory
+from trainplan.workloads.trainer.copies import count_copies
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import Split, in_memory
 
 TWO = FolderQuery(size=8, channels=1, classes=2)
 

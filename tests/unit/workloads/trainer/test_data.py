@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, arrays
-from workloads.trainer.data import digits, open_data, synthetic
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.images import FileImages
+from trainplan.workloads.trainer.data import digits, open_data, synthetic
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.images import FileImages
 
 
 @pytest.fixture(scope="module")

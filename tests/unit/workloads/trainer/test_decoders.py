@@ -11,13 +11,13 @@ import pytest
 
 from tests.unit.workloads.data_folder.builders import example, frames
 from tests.unit.workloads.data_folder.corpus import SIDE, Encoded, corpus, refused
-from workloads.data_folder.check import check_folder
-from workloads.data_folder.decode import looked_at
-from workloads.trainer import tfdata
-from workloads.trainer.damage import naming_damaged
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, training_batches
-from workloads.trainer.images import FileImages, RecordImages
+from trainplan.workloads.data_folder.check import check_folder
+from trainplan.workloads.data_folder.decode import looked_at
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.damage import naming_damaged
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, training_batches
+from trainplan.workloads.trainer.images import FileImages, RecordImages
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

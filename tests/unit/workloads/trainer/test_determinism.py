@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, attempt, final_state, stopped_in_epoch_2, two_devices
-from workloads.job import TrainingJob
+from trainplan.workloads.job import TrainingJob
 
 trains = [pytest.mark.train, pytest.mark.check, pytest.mark.filterwarnings("default")]
 
@@ -98,13 +98,13 @@ class TestJax:
         assert by_jax(program, tmp_path) is True
 
     def test_jax_and_tensorflow_begin_with_other_weights(self, tmp_path: Path, tensorflow: Any) -> None:
-        from workloads.job import Framework
-        from workloads.trainer.backend import load
-        from workloads.trainer.model import build
+        from trainplan.workloads.job import Framework
+        from trainplan.workloads.trainer.backend import load
+        from trainplan.workloads.trainer.model import build
 
         program = (
-            "from workloads.trainer.backend import load; from workloads.trainer.model import build\n"
-            "from workloads.job import Framework; keras = load(Framework.JAX).keras\n"
+            "from trainplan.workloads.trainer.backend import load; from trainplan.workloads.trainer.model import build\n"
+            "from trainplan.workloads.job import Framework; keras = load(Framework.JAX).keras\n"
             "weights = build(keras, small().net(), 8, 0).training.get_weights()\n"
             "print(json.dumps([weight.tolist() for weight in weights if weight.ndim > 1]))\n"
         )

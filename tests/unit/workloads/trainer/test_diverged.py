@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events
-from workloads.job import TrainingJob
-from workloads.trainer.__main__ import main
-from workloads.trainer.errors import DivergedError
-from workloads.trainer.watch import Limits
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.__main__ import main
+from trainplan.workloads.trainer.errors import DivergedError
+from trainplan.workloads.trainer.watch import Limits
 
 pytestmark = [pytest.mark.train, pytest.mark.keras_3, pytest.mark.filterwarnings("default")]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import arrays
-from workloads.job import DataName
-from workloads.trainer.downloads import ARCHIVES, Archive, fetched
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.job import DataName
+from trainplan.workloads.trainer.downloads import ARCHIVES, Archive, fetched
+from trainplan.workloads.trainer.errors import BadInputError
 
 RANDOM = np.random.default_rng(0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from workloads.trainer.event_file import EVENT_FILE, event_file
-from workloads.trainer.history import Epoch
+from trainplan.workloads.trainer.event_file import EVENT_FILE, event_file
+from trainplan.workloads.trainer.history import Epoch
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 EPOCHS = [

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import numbered
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, epoch_order, epoch_orders, hold_out_batch, training_batches
-from workloads.trainer.images import ArrayImages, FileImages
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, epoch_order, epoch_orders, hold_out_batch, training_batches
+from trainplan.workloads.trainer.images import ArrayImages, FileImages
 
 COUNT = 23
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)

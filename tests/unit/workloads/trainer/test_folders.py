@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workloads.data_folder.builders import example, files, frames
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.folders import FolderQuery, check_records, open_folder
-from workloads.trainer.images import FileImages, RecordImages, Split
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.folders import FolderQuery, check_records, open_folder
+from trainplan.workloads.trainer.images import FileImages, RecordImages, Split
 
 THREE = FolderQuery(size=8, channels=1, classes=3)
 

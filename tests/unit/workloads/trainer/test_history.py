@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from workloads.recipe import ScheduleSpec, ValidationSpec
-from workloads.terms import Measure
-from workloads.trainer.history import Epoch, best_epoch, plateau_scale, stops
+from trainplan.workloads.recipe import ScheduleSpec, ValidationSpec
+from trainplan.workloads.terms import Measure
+from trainplan.workloads.trainer.history import Epoch, best_epoch, plateau_scale, stops
 
 
 def history(*accuracies: float | None, **losses: float) -> list[Epoch]:

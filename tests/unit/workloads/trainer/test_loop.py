@@ -20,9 +20,9 @@ from tests.unit.workloads.trainer.builders import (
     two_devices,
 )
 from tests.unit.workloads.trainer.test_tfdata import write_records
-from workloads.job import TrainingJob
-from workloads.trainer.errors import BadInputError, DeadlineReached, TrainingStopped
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.errors import BadInputError, DeadlineReached, TrainingStopped
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 
@@ -87,7 +87,7 @@ def test_the_output_is_vouched_for_and_classifies(run_directory: Path, tensorflo
         data = (run_directory / "output" / row["path"]).read_bytes()
         assert (len(data), hashlib.sha256(data).hexdigest()) == (row["size_bytes"], row["sha256"])
     metrics = json.loads((run_directory / "output/metrics.json").read_text(encoding="utf-8"))
-    from workloads.trainer.data import digits
+    from trainplan.workloads.trainer.data import digits
 
     hold_out: Any = digits().hold_out
     model = tensorflow.keras.models.load_model(run_directory / "output/model.keras")
@@ -239,7 +239,7 @@ def record_folder(tensorflow: Any, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """So little that records are read in each epoch, as those of ImageNet are."""
-    monkeypatch.setattr("workloads.trainer.prepare.available_bytes", lambda: 1_000)
+    monkeypatch.setattr("trainplan.workloads.trainer.prepare.available_bytes", lambda: 1_000)
 
 
 def test_data_that_is_not_what_the_job_says_ends_the_run_as_failed(

@@ -1,4 +1,4 @@
-"""The Keras model is the net that workloads.layers counts, and the one that is kept ends in a softmax."""
+"""The Keras model is the net that trainplan.workloads.layers counts, and the one that is kept ends in a softmax."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.job import Framework, OptimizerSpec, TrainingJob
-from workloads.layers import moving_statistics, parameters
-from workloads.terms import LAYER_LISTS
-from workloads.trainer.backend import load
-from workloads.trainer.model import Models, build, compile_for_training
-from workloads.trainer.optimizer import make_optimizer
+from trainplan.workloads.job import Framework, OptimizerSpec, TrainingJob
+from trainplan.workloads.layers import moving_statistics, parameters
+from trainplan.workloads.terms import LAYER_LISTS
+from trainplan.workloads.trainer.backend import load
+from trainplan.workloads.trainer.model import Models, build, compile_for_training
+from trainplan.workloads.trainer.optimizer import make_optimizer
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.workloads.trainer.builders import attempt, events, final_state, stopped_in_epoch_2, two_devices
 from tests.unit.workloads.trainer.own_networks import MOBILE, RESIDUAL, own_job
-from workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.errors import BadInputError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import ROOT
 from tests.doubles.own_script import command, environment, left, lines, run
 from tests.doubles.waiting import until
-from workloads.trainer.descendants import descendants
-from workloads.trainer.script_reports import Reports
+from trainplan.workloads.trainer.descendants import descendants
+from trainplan.workloads.trainer.script_reports import Reports
 
 pytestmark = pytest.mark.slow
 

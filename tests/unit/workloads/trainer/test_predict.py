@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workloads.trainer.predict import Question, answers
+from trainplan.workloads.trainer.predict import Question, answers
 
 
 def test_every_path_has_an_answer_in_its_place_and_batches_hold_what_can_be_read(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, final_state, stopped_in_epoch_2
-from workloads.networks.presets import NETWORKS, preset_graph
-from workloads.terms import Preset
-from workloads.trainer.model import build
+from trainplan.workloads.networks.presets import NETWORKS, preset_graph
+from trainplan.workloads.terms import Preset
+from trainplan.workloads.trainer.model import build
 
 if TYPE_CHECKING:
     from pathlib import Path

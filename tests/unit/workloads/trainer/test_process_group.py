@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from tests.unit.workloads.trainer.builders import numbered
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, epoch_order, training_batches
-from workloads.trainer.images import FileImages
-from workloads.trainer.process_group import ALONE, ProcessGroup, first_host, process_group
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, epoch_order, training_batches
+from trainplan.workloads.trainer.images import FileImages
+from trainplan.workloads.trainer.process_group import ALONE, ProcessGroup, first_host, process_group
 
 SCHEDULE = Schedule(batch_size=4, steps_per_epoch=5, epochs=3, seed=7)
 GENERIC = {"TRAINPLAN_RANK": "1", "TRAINPLAN_PROCESSES": "2", "TRAINPLAN_COORDINATOR": "127.0.0.1:29500"}

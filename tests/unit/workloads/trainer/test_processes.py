@@ -19,17 +19,17 @@ from _pytest.mark import ParameterSet
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, events, final_state, quick_jax
 from tests.unit.workloads.trainer.test_process_group import EveryProcessReadsTheFirstPart
-from workloads.job import Framework
-from workloads.trainer.__main__ import explained
-from workloads.trainer.agreement import Agreement
-from workloads.trainer.errors import BadInputError, DeadlineReached, TrainerError, TrainingStopped
-from workloads.trainer.feed import even_hold_out_batch
-from workloads.trainer.joining import join
-from workloads.trainer.loop import train
-from workloads.trainer.prepare import Setting, prepare
-from workloads.trainer.process_group import ALONE, ProcessGroup
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.__main__ import explained
+from trainplan.workloads.trainer.agreement import Agreement
+from trainplan.workloads.trainer.errors import BadInputError, DeadlineReached, TrainerError, TrainingStopped
+from trainplan.workloads.trainer.feed import even_hold_out_batch
+from trainplan.workloads.trainer.joining import join
+from trainplan.workloads.trainer.loop import train
+from trainplan.workloads.trainer.prepare import Setting, prepare
+from trainplan.workloads.trainer.process_group import ALONE, ProcessGroup
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 SECONDS = 400
 PORTS = itertools.count(20_000 + os.getpid() % 10_000)

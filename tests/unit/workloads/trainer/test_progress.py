@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.workloads.trainer.clocks import FakeClock
-from workloads.trainer.progress import Clock, Progress, State
+from trainplan.workloads.trainer.progress import Clock, Progress, State
 
 
 @pytest.fixture

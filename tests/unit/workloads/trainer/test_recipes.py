@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, stopped_in_epoch_2
-from workloads.recipe import OptimizerSpec
-from workloads.trainer.averages import Averages
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.optimizer import make_optimizer
-from workloads.trainer.rates import RunSteps
+from trainplan.workloads.recipe import OptimizerSpec
+from trainplan.workloads.trainer.averages import Averages
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.optimizer import make_optimizer
+from trainplan.workloads.trainer.rates import RunSteps
 
 TINY = {"layers": [4, "M"], "batch_norm": True, "dense": [], "dropout": 0.0}
 RUN = RunSteps(steps_per_epoch=10, epochs=6)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, two_devices
-from workloads.job import Framework, Precision, TrainingJob
-from workloads.trainer import tfdata
-from workloads.trainer.backend import _POLICIES, load
-from workloads.trainer.feed import Schedule
-from workloads.trainer.images import in_memory
-from workloads.trainer.replicas import Replicas, independent_dropout
+from trainplan.workloads.job import Framework, Precision, TrainingJob
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.backend import _POLICIES, load
+from trainplan.workloads.trainer.feed import Schedule
+from trainplan.workloads.trainer.images import in_memory
+from trainplan.workloads.trainer.replicas import Replicas, independent_dropout
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default"), pytest.mark.usefixtures("tensorflow")]
 
@@ -149,7 +149,7 @@ def test_a_model_trained_in_mixed_precision_is_kept_in_float32(tmp_path: Path, t
     assert {layer.compute_dtype for layer in model.layers} <= {"float32", "uint8"}
     assert {str(weight.dtype) for weight in model.weights} == {"float32"}
     metrics = json.loads((tmp_path / "output/metrics.json").read_text())
-    from workloads.trainer.data import digits
+    from trainplan.workloads.trainer.data import digits
 
     hold_out: Any = digits().hold_out
     right = model.predict(hold_out.pixels, verbose=0).argmax(axis=1) == hold_out.labels

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from workloads.trainer.history import Epoch
-from workloads.trainer.report import curves, report_files, scale_of
-from workloads.trainer.tester import HoldOutResult
+from trainplan.workloads.trainer.history import Epoch
+from trainplan.workloads.trainer.report import curves, report_files, scale_of
+from trainplan.workloads.trainer.tester import HoldOutResult
 
 EPOCHS = [
     Epoch(epoch=1, step=5, loss=2.0, accuracy=0.25, rate=0.1, seconds=1.5),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job
-from workloads.job import Framework
-from workloads.trainer.backend import load
-from workloads.trainer.model import build
-from workloads.trainer.seeds import derived_seed
+from trainplan.workloads.job import Framework
+from trainplan.workloads.trainer.backend import load
+from trainplan.workloads.trainer.model import build
+from trainplan.workloads.trainer.seeds import derived_seed
 
 
 def test_seeds_are_the_same_everywhere_and_differ_in_every_part() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.workloads.trainer.clocks import FakeClock
 from tests.unit.workloads.trainer.test_watch import Scene
-from workloads.trainer.steady import LEAST_STEPS, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
-from workloads.trainer.watch import StepsDone
+from trainplan.workloads.trainer.steady import LEAST_STEPS, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
+from trainplan.workloads.trainer.watch import StepsDone
 
 MANY = 1_000_000
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.unit.workloads.trainer.builders import a_job, events
 from tests.unit.workloads.trainer.fake_trials import IMAGES, FakeTrial, Killed, a_swept_job, killed_before, trials
-from workloads.job import TrainingJob
-from workloads.sweep import SweepTable, planned_images
-from workloads.trainer.errors import (
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sweep import SweepTable, planned_images
+from trainplan.workloads.trainer.errors import (
     EXIT_DEADLINE,
     BadInputError,
     DeadlineReached,
@@ -25,13 +25,13 @@ from workloads.trainer.errors import (
     TrainerError,
     TrainingStopped,
 )
-from workloads.trainer.output import MODEL
-from workloads.trainer.prepare import Setting
-from workloads.trainer.process_group import ProcessGroup
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.rung_result import RungResult
-from workloads.trainer.sweep import train_sweep
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.trainer.output import MODEL
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.process_group import ProcessGroup
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.rung_result import RungResult
+from trainplan.workloads.trainer.sweep import train_sweep
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 JOB = a_swept_job(a_job, global_batch_size=32)
 
@@ -225,7 +225,7 @@ def test_a_trial_that_cannot_be_trained_ends_the_sweep_with_its_reason(tmp_path:
 
 
 def progress_state() -> Any:
-    from workloads.trainer.progress import State
+    from trainplan.workloads.trainer.progress import State
 
     return State.FAILED
 

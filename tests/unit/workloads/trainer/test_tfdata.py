@@ -15,12 +15,12 @@ import pytest
 
 from tests.unit.workloads.data_folder.builders import example
 from tests.unit.workloads.trainer.builders import numbered
-from workloads.trainer import tfdata
-from workloads.trainer.damage import naming_damaged
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.feed import Schedule, training_batches
-from workloads.trainer.folders import FolderQuery, open_folder
-from workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages
+from trainplan.workloads.trainer import tfdata
+from trainplan.workloads.trainer.damage import naming_damaged
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.feed import Schedule, training_batches
+from trainplan.workloads.trainer.folders import FolderQuery, open_folder
+from trainplan.workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.unit.workloads.trainer.builders import a_job, events, status
-from workloads.trainer.errors import BadInputError, TrainerError, TrainingStopped
-from workloads.trainer.prepare import Setting
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.tries import FOLDER, is_out_of_memory, train_tries
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.trainer.errors import BadInputError, TrainerError, TrainingStopped
+from trainplan.workloads.trainer.prepare import Setting
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.tries import FOLDER, is_out_of_memory, train_tries
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 
@@ -101,7 +101,7 @@ def test_data_that_is_wrong_is_told_before_any_try(tmp_path: Path) -> None:
 
 def test_a_try_ends_with_the_process_that_began_it() -> None:
     waits = "print('up', flush=True); signal.pause()"
-    code = f"import signal; from workloads.trainer.tries import end_with; end_with(0); {waits}"
+    code = f"import signal; from trainplan.workloads.trainer.tries import end_with; end_with(0); {waits}"
     child = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
     assert child.stdout is not None
     assert child.stdin is not None

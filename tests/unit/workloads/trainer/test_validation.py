@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, events, final_state, stopped_in_epoch_2
-from workloads.job import TrainingJob
-from workloads.trainer.errors import TrainingStopped
-from workloads.trainer.watch import Limits, StopRequest
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.trainer.errors import TrainingStopped
+from trainplan.workloads.trainer.watch import Limits, StopRequest
 
 TINY = {"layers": [4, "M"], "batch_norm": True, "dense": [], "dropout": 0.0}
 # So small a rate that the accuracy does not move by a fifth: nothing is ever better than the first validation.
@@ -94,7 +94,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeyp
     job = validated(3, LEARNS, keep_best=True)
     attempt(job, tmp_path / "whole")
     stop = StopRequest()
-    from workloads.trainer.watch import TrainingWatch
+    from trainplan.workloads.trainer.watch import TrainingWatch
 
     class StopsInSecondTest(TrainingWatch):
         def test_begin(self) -> None:
@@ -102,7 +102,7 @@ def test_a_validation_that_was_broken_off_is_made_up_for(tmp_path: Path, monkeyp
             if self.step == 10:
                 stop.signal_name = "SIGTERM"
 
-    import workloads.trainer.loop as loop
+    import trainplan.workloads.trainer.loop as loop
 
     monkeypatch.setattr(loop, "TrainingWatch", StopsInSecondTest)
     cut = tmp_path / "cut"

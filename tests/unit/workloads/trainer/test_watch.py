@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from tests.unit.workloads.trainer.clocks import FakeClock
-from workloads.processor_time import ProcessorTime
-from workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
-from workloads.trainer.feed import Schedule
-from workloads.trainer.progress import Clock, Progress
-from workloads.trainer.watch import Limits, StepsDone, StopRequest, TrainingWatch, epoch_of
+from trainplan.workloads.processor_time import ProcessorTime
+from trainplan.workloads.trainer.errors import DeadlineReached, TrainerError, TrainingStopped
+from trainplan.workloads.trainer.feed import Schedule
+from trainplan.workloads.trainer.progress import Clock, Progress
+from trainplan.workloads.trainer.watch import Limits, StepsDone, StopRequest, TrainingWatch, epoch_of
 
 SCHEDULE = Schedule(batch_size=10, steps_per_epoch=50, epochs=4, seed=0)
 

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from tests.unit.workloads.trainer.builders import a_job, attempt, final_state, stopped_in_epoch_2
-from workloads.pretrained import WEIGHTS_FILE, PublishedWeights
-from workloads.terms import Preset
-from workloads.trainer.errors import BadInputError
-from workloads.trainer.model import IMAGENET_NORMALISATION, PLAIN_NORMALISATION, Normalisation
-from workloads.trainer.weights import BaseWeights, put_weights, read_weights
+from trainplan.workloads.pretrained import WEIGHTS_FILE, PublishedWeights
+from trainplan.workloads.terms import Preset
+from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.model import IMAGENET_NORMALISATION, PLAIN_NORMALISATION, Normalisation
+from trainplan.workloads.trainer.weights import BaseWeights, put_weights, read_weights
 
 pytestmark = [pytest.mark.train, pytest.mark.filterwarnings("default")]
 
@@ -190,7 +190,7 @@ def test_published_weights_are_fetched_once_checked_and_turned_to_the_runs_colou
 
 def test_the_net_computes_what_the_published_one_does(tensorflow: Any, tmp_path: Path) -> None:
     """Features of Keras' VGG16 on its own preprocessing, against those of the run's net on plain pixels."""
-    from workloads.trainer.model import Preprocessing, build
+    from trainplan.workloads.trainer.model import Preprocessing, build
 
     keras = tensorflow.keras
     model, file = a_published_file(keras, tmp_path)
@@ -222,7 +222,7 @@ def test_a_file_with_another_sum_is_refused(tensorflow: Any, tmp_path: Path) -> 
 
 
 def test_an_offset_for_each_colour_comes_back_from_a_saved_model(tensorflow: Any, tmp_path: Path) -> None:
-    from workloads.trainer.model import Preprocessing, build
+    from trainplan.workloads.trainer.model import Preprocessing, build
 
     preprocessing = Preprocessing(normalisation=IMAGENET_NORMALISATION)
     job = a_job(model={"layers": [4, "M"], "dense": []}, data={"name": "cifar10"})

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.market import SpotUp, Trained, chance_text, decide_market
-from planner.runs.decision.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
-from planner.runs.decision.spot_policy import Action
-from planner.runs.directory.signs import Sign
-from planner.runs.run import Phase, Run
-from planner.runs.targets import Target, no_capacity
-from pricing.offers import Market
-from providers.base import EndKind, InstanceState
 from tests.builders import a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.decision.market import SpotUp, Trained, chance_text, decide_market
+from trainplan.planner.runs.decision.next_action import AskToStop, Interrupt, Launch, Look, Move, Wait, next_action
+from trainplan.planner.runs.decision.spot_policy import Action
+from trainplan.planner.runs.directory.signs import Sign
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.targets import Target, no_capacity
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind, InstanceState
 
 HOUR = 3600.0
 SPOT = a_target(

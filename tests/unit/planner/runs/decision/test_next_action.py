@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.decision.next_action import (
+from tests.builders import a_run, a_target, an_attempt, an_instance
+from tests.doubles.clock import NOON
+from trainplan.planner.runs.decision.next_action import (
     LOOK_AGAIN,
     MOST_WITHOUT_PROGRESS,
     TIMER_GRACE,
@@ -31,15 +33,13 @@ from planner.runs.decision.next_action import (
     stuck,
     where_next,
 )
-from planner.runs.decision.search import MOST_CREATES
-from planner.runs.directory.signs import BOOT_LIMIT
-from planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase, Run
-from planner.runs.targets import Refusal, Target, no_capacity, refusal_of
-from providers.base import EndKind, InstanceState
-from providers.errors import QuotaError
-from tests.builders import a_run, a_target, an_attempt, an_instance
-from tests.doubles.clock import NOON
-from workloads.job import OnSlow
+from trainplan.planner.runs.decision.search import MOST_CREATES
+from trainplan.planner.runs.directory.signs import BOOT_LIMIT
+from trainplan.planner.runs.run import INTERRUPTIONS, Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.targets import Refusal, Target, no_capacity, refusal_of
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.providers.errors import QuotaError
+from trainplan.workloads.job import OnSlow
 
 HOUR = timedelta(hours=1)
 SOON = NOON + timedelta(minutes=5)

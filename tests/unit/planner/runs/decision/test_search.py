@@ -12,15 +12,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.runs.decision.next_action import ASK_SPOT_AGAIN, Action, End, Launch, Look, Wait, where_next
-from planner.runs.decision.search import FIRST_PAUSE, LONGEST_PAUSE, MOST_CREATES, pause_after, placement_of, search
-from planner.runs.run import Attempt, Outcome, Phase, Run
-from planner.runs.targets import LOST_MEMORY, Refusal, Target, no_capacity, refusal_of
-from pricing.offers import Market
-from providers.base import EndKind
-from providers.errors import CapacityError, QuotaError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.decision.next_action import ASK_SPOT_AGAIN, Action, End, Launch, Look, Wait, where_next
+from trainplan.planner.runs.decision.search import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    MOST_CREATES,
+    pause_after,
+    placement_of,
+    search,
+)
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.targets import LOST_MEMORY, Refusal, Target, no_capacity, refusal_of
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CapacityError, QuotaError
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 PLACEMENTS = tuple(a_target(region=f"region-{number}", zone=f"zone-{number}", provider="aws") for number in range(29))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.runs.decision.spot_policy import (
+from trainplan.planner.runs.decision.spot_policy import (
     TUNED,
     Action,
     Outages,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.spot_policy import TUNED, Outages, chance_to_hold
+from trainplan.planner.runs.decision.spot_policy import TUNED, Outages, chance_to_hold
 
 
 @pytest.fixture(scope="module")

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.forecast.pilots import LEFT_FACTOR
-from planner.runs.decision.market import STOP_SECONDS
-from planner.runs.decision.next_action import AskToStop, Compare, Decide, Interrupt, Look, Wait, next_action
-from planner.runs.decision.stay import compare, comparison_text, is_to_compare
-from planner.runs.run import Phase, Run, Speed
-from planner.runs.targets import no_capacity
-from providers.base import EndKind, InstanceState
 from tests.builders import a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
+from trainplan.planner.forecast.pilots import LEFT_FACTOR
+from trainplan.planner.runs.decision.market import STOP_SECONDS
+from trainplan.planner.runs.decision.next_action import AskToStop, Compare, Decide, Interrupt, Look, Wait, next_action
+from trainplan.planner.runs.decision.stay import compare, comparison_text, is_to_compare
+from trainplan.planner.runs.run import Phase, Run, Speed
+from trainplan.planner.runs.targets import no_capacity
+from trainplan.providers.base import EndKind, InstanceState
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
+    from trainplan.planner.runs.targets import Target
 
 HOUR = 3600.0
 STEPS = 1000

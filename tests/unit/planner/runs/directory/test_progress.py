@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.directory.progress import Line, ProgressReader, Story, story_of
 from tests.doubles.fake_machine import FakeStore
+from trainplan.planner.runs.directory.progress import Line, ProgressReader, Story, story_of
 
 PATH = "attempts/1/progress.jsonl"
 LINES: list[Line] = [

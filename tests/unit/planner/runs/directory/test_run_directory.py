@@ -9,7 +9,10 @@ from decimal import Decimal
 
 import pytest
 
-from planner.runs.directory.run_directory import (
+from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
+from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.fake_machine import FakeMachine, FakeStore, stubborn
+from trainplan.planner.runs.directory.run_directory import (
     LAST_WORDS,
     LEAST_HALF_WIDTH,
     STEADY_AFTER,
@@ -18,14 +21,11 @@ from planner.runs.directory.run_directory import (
     recorded_end,
     when_ended,
 )
-from planner.runs.events import Event, Message, Progressed, TrainerStarted
-from planner.runs.run import Phase, Run
-from planner.runs.runner import request_for
-from providers.base import EndKind, Instance, InstanceState
-from providers.errors import TransientError
-from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
-from tests.doubles.clock import NOON, FakeClock
-from tests.doubles.fake_machine import FakeMachine, FakeStore, stubborn
+from trainplan.planner.runs.events import Event, Message, Progressed, TrainerStarted
+from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.runner import request_for
+from trainplan.providers.base import EndKind, Instance, InstanceState
+from trainplan.providers.errors import TransientError
 
 
 def a_store(state: str | None = None, *, manifest: bool = False) -> FakeStore:

@@ -11,9 +11,9 @@ from threading import Barrier
 
 import pytest
 
-from planner.errors import StateError
-from planner.runs.directory.run_keys import FILE, RunKeys
 from tests.builders import a_run
+from trainplan.planner.errors import StateError
+from trainplan.planner.runs.directory.run_keys import FILE, RunKeys
 
 RUN = a_run()
 AT_ONCE = 8

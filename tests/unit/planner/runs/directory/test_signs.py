@@ -9,14 +9,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.next_action import Interrupt, Look, Wait, next_action
-from planner.runs.directory.progress import Story
-from planner.runs.directory.signs import BOOT_LIMIT, FRESH, SILENCE_LIMIT, Sign, newest_sign
-from planner.runs.events import Message, PhaseReached
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import EndKind, InstanceState
-from providers.errors import TransientError
 from tests.builders import a_job, a_run, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
@@ -30,6 +22,14 @@ from tests.doubles.fake_machine import (
     trains_well,
     until_asked,
 )
+from trainplan.planner.runs.decision.next_action import Interrupt, Look, Wait, next_action
+from trainplan.planner.runs.directory.progress import Story
+from trainplan.planner.runs.directory.signs import BOOT_LIMIT, FRESH, SILENCE_LIMIT, Sign, newest_sign
+from trainplan.planner.runs.events import Message, PhaseReached
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.providers.errors import TransientError
 
 HOUR = timedelta(hours=1)
 SECOND = timedelta(seconds=1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planner.runs.events import PhaseReached
-from planner.runs.run import Outcome, Phase, Run
 from tests.builders import a_target
+from trainplan.planner.runs.events import PhaseReached
+from trainplan.planner.runs.run import Outcome, Phase, Run
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
     from tests.doubles.desk import Desk
+    from trainplan.planner.runs.targets import Target
 
 
 HERE = ["local"]

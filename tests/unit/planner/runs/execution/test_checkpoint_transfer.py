@@ -6,10 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from planner.runs.events import TrainerStarted
-from planner.runs.execution.executor import Executor
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import EndKind
 from tests.builders import a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
@@ -24,6 +20,10 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.runs.events import TrainerStarted
+from trainplan.planner.runs.execution.executor import Executor
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import EndKind
 
 HERE, THERE = a_target("0.1"), a_target("0.2", provider="elsewhere")
 STEP = "checkpoints/step-00000100"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ThisMachineError, TrainingFailedError
-from planner.runs.execution.collect import collect
-from providers.local.store import FolderStore
+from trainplan.planner.errors import ThisMachineError, TrainingFailedError
+from trainplan.planner.runs.execution.collect import collect
+from trainplan.providers.local.store import FolderStore
 
 
 @pytest.fixture

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planner.errors import HungUp
-from planner.planning.own_measurements import load_measurements
-from planner.runs.events import Message
-from planner.runs.execution.executor import Detached
-from planner.runs.run import Outcome, Phase, Run
-from pricing.offers import Market
-from providers.base import Check, EndKind, PreflightState
 from tests.builders import a_job, a_target
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
+from trainplan.planner.errors import HungUp
+from trainplan.planner.planning.own_measurements import load_measurements
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import Check, EndKind, PreflightState
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
     from tests.doubles.desk import Desk
     from tests.doubles.fake_machine import Script
+    from trainplan.planner.runs.targets import Target
 
 JOB = a_job(epochs=40, constraints={"deadline": "20h"})  # 2 million images
 AWAY = {"market": Market.ON_DEMAND, "seconds": 2300.0, "overhead_seconds": 300.0, "images_per_second": 1000.0}

@@ -7,13 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from planner.errors import (
-    BadInputError,
-)
-from planner.runs.directory.run_directory import LAST_WORDS
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.runner import request_none
-from providers.base import EndKind
 from tests.builders import a_job
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
@@ -25,6 +18,13 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import Crash, Fuse, packed
+from trainplan.planner.errors import (
+    BadInputError,
+)
+from trainplan.planner.runs.directory.run_directory import LAST_WORDS
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.runner import request_none
+from trainplan.providers.base import EndKind
 
 
 def _steps_of_a_run(desk: Desk, script: Callable[[FakeMachine], Iterator[Sighting]]) -> int:

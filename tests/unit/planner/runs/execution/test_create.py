@@ -10,15 +10,20 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.runs.events import Message, PhaseReached
-from planner.runs.execution.create import MOST_THROTTLED, MOST_TRIES
-from planner.runs.journal.records import request_from_record
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.targets import Target
-from pricing.offers import Offer
-from providers.base import EndKind, LaunchRequest
-from providers.errors import (
+from tests.builders import a_job, a_target
+from tests.doubles.desk import Desk
+from tests.doubles.fake_machine import done_at_once, ended_at_once, ends_after, trains_well
+from tests.doubles.fake_provider import FakeProvider
+from tests.unit.planner.runs.execution.followed import placements
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.events import Message, PhaseReached
+from trainplan.planner.runs.execution.create import MOST_THROTTLED, MOST_TRIES
+from trainplan.planner.runs.journal.records import request_from_record
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.targets import Target
+from trainplan.pricing.offers import Offer
+from trainplan.providers.base import EndKind, LaunchRequest
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -27,12 +32,7 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from providers.values import Resolution
-from tests.builders import a_job, a_target
-from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import done_at_once, ended_at_once, ends_after, trains_well
-from tests.doubles.fake_provider import FakeProvider
-from tests.unit.planner.runs.execution.followed import placements
+from trainplan.providers.values import Resolution
 
 A, B, C = (a_target(zone=zone, family="g4") for zone in "abc")
 BUSY, UNCLEAR, FULL = ThrottledError("slow down"), TransientError("connection lost"), CapacityError("no room")

@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import TeardownUnverifiedError, ThisMachineError
-from planner.runs.events import Message
-from planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import EndKind, InstanceRef
-from providers.errors import CredentialsError, IncompleteListingError, TransientError
 from tests.builders import a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, ends, ends_after, trains_well
+from trainplan.planner.errors import TeardownUnverifiedError, ThisMachineError
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import EndKind, InstanceRef
+from trainplan.providers.errors import CredentialsError, IncompleteListingError, TransientError
 
 EXPIRED = CredentialsError("expired", hint="Sign in again")
 AWAY = IncompleteListingError("a region is away", resources=(), unanswered=("eu-west-1",))

@@ -9,31 +9,6 @@ from decimal import Decimal
 
 import pytest
 
-from planner.errors import (
-    BadInputError,
-    ExitCode,
-    PlanError,
-    RefusedError,
-    TeardownUnverifiedError,
-    ThisMachineError,
-)
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.events import Message, Progressed, TrainerStarted
-from planner.runs.execution.end import TEARDOWN_PATIENCE
-from planner.runs.execution.executor import ended_error
-from planner.runs.run import Outcome, Phase
-from providers.base import EndKind, InstanceState
-from providers.errors import (
-    BadRequestError,
-    CapacityError,
-    CredentialsError,
-    MachineError,
-    PermissionDeniedError,
-    ProviderError,
-    QuotaError,
-    TransientError,
-    UnrecognizedError,
-)
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
@@ -50,6 +25,31 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import packed, phases, recorded, two_placements
+from trainplan.planner.errors import (
+    BadInputError,
+    ExitCode,
+    PlanError,
+    RefusedError,
+    TeardownUnverifiedError,
+    ThisMachineError,
+)
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.events import Message, Progressed, TrainerStarted
+from trainplan.planner.runs.execution.end import TEARDOWN_PATIENCE
+from trainplan.planner.runs.execution.executor import ended_error
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.providers.errors import (
+    BadRequestError,
+    CapacityError,
+    CredentialsError,
+    MachineError,
+    PermissionDeniedError,
+    ProviderError,
+    QuotaError,
+    TransientError,
+    UnrecognizedError,
+)
 
 # --- a plain run -------------------------------------------------------------------------------------------------
 

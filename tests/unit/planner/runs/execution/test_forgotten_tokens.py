@@ -9,12 +9,12 @@ from datetime import timedelta
 
 import pytest
 
-from planner.runs.events import Message, PhaseReached
-from planner.runs.run import Outcome, Phase, Run
-from providers.errors import TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, stubborn, trains_well
+from trainplan.planner.runs.events import Message, PhaseReached
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.errors import TransientError
 
 JOB = a_job(constraints={"deadline": "120h"})
 A, B = (a_target(zone=zone) for zone in "ab")

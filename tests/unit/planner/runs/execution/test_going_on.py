@@ -7,9 +7,6 @@ from decimal import Decimal
 
 import pytest
 
-from planner.runs.events import Progressed, TrainerStarted
-from planner.runs.run import Outcome
-from providers.base import EndKind
 from tests.builders import a_job, a_target
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
@@ -19,6 +16,9 @@ from tests.doubles.fake_machine import (
     until_asked,
 )
 from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
+from trainplan.planner.runs.events import Progressed, TrainerStarted
+from trainplan.planner.runs.run import Outcome
+from trainplan.providers.base import EndKind
 
 
 def test_a_stopped_run_goes_on_as_its_second_attempt(desk: Desk) -> None:

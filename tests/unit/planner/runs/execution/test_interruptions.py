@@ -10,14 +10,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.directory.signs import BOOT_LIMIT
-from planner.runs.events import Message, PhaseReached, TrainerStarted
-from planner.runs.execution.executor import ended_error
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.targets import Target
-from providers.base import EndKind
-from providers.errors import CapacityError, CredentialsError, TransientError
 from tests.builders import a_job, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
@@ -37,7 +29,15 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import placements
-from workloads.job import OnSlow
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.directory.signs import BOOT_LIMIT
+from trainplan.planner.runs.events import Message, PhaseReached, TrainerStarted
+from trainplan.planner.runs.execution.executor import ended_error
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CapacityError, CredentialsError, TransientError
+from trainplan.workloads.job import OnSlow
 
 A, B, C = (a_target(zone=zone, instance_type="g4") for zone in "abc")
 INTERRUPTIONS = [EndKind.KILLED, EndKind.LOST, EndKind.RECLAIMED, EndKind.DEVICE_LOST]

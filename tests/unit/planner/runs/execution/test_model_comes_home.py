@@ -8,13 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from planner.errors import (
-    ExitCode,
-    ThisMachineError,
-    TrainingFailedError,
-)
-from planner.runs.events import PhaseReached
-from planner.runs.run import Outcome, Phase
 from tests.builders import a_job
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
@@ -24,6 +17,13 @@ from tests.doubles.fake_machine import (
     trains_well,
 )
 from tests.unit.planner.runs.execution.followed import HERE, Crash, Fuse, packed
+from trainplan.planner.errors import (
+    ExitCode,
+    ThisMachineError,
+    TrainingFailedError,
+)
+from trainplan.planner.runs.events import PhaseReached
+from trainplan.planner.runs.run import Outcome, Phase
 
 
 def _leaves(write: Callable[[FakeMachine], None]) -> Callable[[FakeMachine], Iterator[Sighting]]:

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.market import Trained
-from planner.runs.decision.next_action import Look, Move, Wait, next_action
-from planner.runs.directory.signs import Sign
-from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase, Run
-from pricing.offers import Market
-from providers.base import EndKind, InstanceState
 from tests.builders import a_job, a_run, a_target, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting, trains_well
-from workloads.job import OnSlow
+from trainplan.planner.runs.decision.market import Trained
+from trainplan.planner.runs.decision.next_action import Look, Move, Wait, next_action
+from trainplan.planner.runs.directory.signs import Sign
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.workloads.job import OnSlow
 
 HOUR = 3600.0
 SPOT = a_target(

@@ -7,20 +7,20 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from planner.runs.execution.executor import Detached, Executor
-from planner.runs.provider_clock import ProviderClock, disagreement, tells_time
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.sweeping.sweep import Fate, fate_of, look
-from providers.base import Instance, InstanceRef, OwnedResource
-from providers.cloud.server_time import TOLERANCE, ServerClock
-from providers.errors import TransientError
 from tests.builders import RUN_ID, a_job
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import FakeMachine, Sighting, stubborn
 from tests.doubles.fake_provider import FakeProvider
-from workloads.steady import anchored, steady_seconds
+from trainplan.planner.runs.execution.executor import Detached, Executor
+from trainplan.planner.runs.provider_clock import ProviderClock, disagreement, tells_time
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.sweeping.sweep import Fate, fate_of, look
+from trainplan.providers.base import Instance, InstanceRef, OwnedResource
+from trainplan.providers.cloud.server_time import TOLERANCE, ServerClock
+from trainplan.providers.errors import TransientError
+from trainplan.workloads.steady import anchored, steady_seconds
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)

@@ -9,17 +9,17 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.events import Message, PhaseReached
-from planner.runs.execution.recorder import Recorder
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.targets import no_capacity
-from providers.base import EndKind
-from providers.errors import CredentialsError, TransientError
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, ends_after, stubborn, trains_well, until_asked
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.events import Message, PhaseReached
+from trainplan.planner.runs.execution.recorder import Recorder
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.targets import no_capacity
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CredentialsError, TransientError
 
 
 def read_only(desk: Desk) -> None:

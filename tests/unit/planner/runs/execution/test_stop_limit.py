@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from planner.runs.decision.next_action import AskToStop, End, Look, next_action
-from planner.runs.directory.signs import FAREWELL_LIMIT, STOP_LIMIT, Sign
-from planner.runs.run import Outcome, Phase
-from planner.runs.runner import FOLLOWER_PATIENCE
-from pricing.offers import Market
-from providers.agent import container, watch
-from providers.base import EndKind, InstanceState
-from providers.errors import TransientError
 from tests.builders import a_run, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import PENDING, RATE, RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
 from tests.unit.planner.runs.directory.test_signs import LONG, alive, heartbeat, launched
-from workloads.job import OnSlow
+from trainplan.planner.runs.decision.next_action import AskToStop, End, Look, next_action
+from trainplan.planner.runs.directory.signs import FAREWELL_LIMIT, STOP_LIMIT, Sign
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.runner import FOLLOWER_PATIENCE
+from trainplan.pricing.offers import Market
+from trainplan.providers.agent import container, watch
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.providers.errors import TransientError
+from trainplan.workloads.job import OnSlow
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from planner.runs.events import Message, PhaseReached
-from planner.runs.run import Outcome, Phase
 from tests.builders import a_job
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
@@ -15,6 +13,8 @@ from tests.doubles.fake_machine import (
     until_asked,
 )
 from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
+from trainplan.planner.runs.events import Message, PhaseReached
+from trainplan.planner.runs.run import Outcome, Phase
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
 

@@ -7,13 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import TeardownUnverifiedError
-from planner.runs.execution.end import TEARDOWN_PATIENCE
-from planner.runs.execution.teardown import LONGEST_PAUSE_SECONDS, Teardown
-from planner.runs.run import Attempt, Phase
-from planner.runs.runner import request_for
-from providers.base import Instance, InstanceState, LaunchRequest, OwnedResource, RunId
-from providers.errors import (
+from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
+from tests.doubles.clock import NOON, FakeClock
+from tests.doubles.fake_machine import stubborn
+from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.execution.end import TEARDOWN_PATIENCE
+from trainplan.planner.runs.execution.teardown import LONGEST_PAUSE_SECONDS, Teardown
+from trainplan.planner.runs.run import Attempt, Phase
+from trainplan.planner.runs.runner import request_for
+from trainplan.providers.base import Instance, InstanceState, LaunchRequest, OwnedResource, RunId
+from trainplan.providers.errors import (
     CredentialsError,
     IncompleteListingError,
     PermissionDeniedError,
@@ -22,10 +26,6 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
-from tests.doubles.clock import NOON, FakeClock
-from tests.doubles.fake_machine import stubborn
-from tests.doubles.fake_provider import FakeProvider
 
 PATIENCE = timedelta(minutes=5)
 EXPIRED = CredentialsError("token expired", hint="Sign in again")

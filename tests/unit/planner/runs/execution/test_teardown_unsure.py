@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import TeardownUnverifiedError
-from planner.runs.execution.teardown import Teardown
-from planner.runs.run import Phase
-from planner.runs.runner import request_for
-from planner.runs.sweeping.sweep import end
-from providers.base import InstanceRef, InstanceState, OwnedResource
-from providers.errors import PermissionDeniedError
 from tests.builders import a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import stubborn
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.execution.teardown import Teardown
+from trainplan.planner.runs.run import Phase
+from trainplan.planner.runs.runner import request_for
+from trainplan.planner.runs.sweeping.sweep import end
+from trainplan.providers.base import InstanceRef, InstanceState, OwnedResource
+from trainplan.providers.errors import PermissionDeniedError
 
 PATIENCE = timedelta(minutes=5)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.visits import visits
 
 MOST_BETWEEN_MODULES = 21
-"""`python -P -m tests.visits` prints each; a larger figure wants a reason in the commit that raises it."""
+"""`python -m tests.visits` prints each; a larger figure wants a reason in the commit that raises it."""
 
 
 def test_a_launch_is_followed_through_few_modules(tmp_path: Path) -> None:

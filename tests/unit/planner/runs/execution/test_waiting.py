@@ -8,19 +8,19 @@ from decimal import Decimal
 
 import pytest
 
-from planner.runs.execution.executor import Detached, ended_error
-from planner.runs.execution.observe import Observer
-from planner.runs.execution.recorder import Recorder
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
-from providers.base import EndKind, InstanceState
-from providers.errors import TransientError
 from tests.builders import a_job, a_target, an_attempt, an_instance
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import disappears, ends_after, in_vain, silent, trains_well, waits
 from tests.unit.planner.runs.execution.followed import placements
-from workloads.durations import parse_duration
+from trainplan.planner.runs.execution.executor import Detached, ended_error
+from trainplan.planner.runs.execution.observe import Observer
+from trainplan.planner.runs.execution.recorder import Recorder
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import EndKind, InstanceState
+from trainplan.providers.errors import TransientError
+from trainplan.workloads.durations import parse_duration
 
 MINUTE = timedelta(minutes=1)
 A, B, C = (a_target("3.6", zone=zone, instance_type="v3") for zone in "abc")

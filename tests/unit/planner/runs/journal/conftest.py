@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.journal import Journal
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from planner.runs.run import Attempt, Phase, Run
-from providers.base import RunId
 from tests.builders import RUN_ID, a_job, a_run, a_target
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.run import Attempt, Phase, Run
+from trainplan.providers.base import RunId
 
 if TYPE_CHECKING:
-    from planner.runs.journal.journal import Journal
+    from trainplan.planner.runs.journal.journal import Journal
 
 LATER = NOON + timedelta(minutes=1)
 

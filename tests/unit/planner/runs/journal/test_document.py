@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase, Run
 from tests.builders import RUN_ID, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.test_whole import RUN
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase, Run
 
 LATER = NOON + timedelta(minutes=1)
 

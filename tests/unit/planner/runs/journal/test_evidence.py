@@ -6,16 +6,16 @@ import sqlite3
 from datetime import timedelta
 from pathlib import Path
 
-from planner.runs.journal.evidence import read_evidence
-from planner.runs.journal.journal import Journal
-from planner.runs.targets import DearerError, no_capacity, refusal_of
-from pricing.obtainability import Evidence, MachinePlacement
-from pricing.offers import Market
-from providers.base import EndKind
-from providers.errors import CapacityError, QuotaError, TransientError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import add
+from trainplan.planner.runs.journal.evidence import read_evidence
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.targets import DearerError, no_capacity, refusal_of
+from trainplan.pricing.obtainability import Evidence, MachinePlacement
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CapacityError, QuotaError, TransientError
 
 G4 = a_target(provider="aws", region="r1", zone="r1a", instance_type="g4", family="g4", market=Market.SPOT)
 PLACEMENT = MachinePlacement("aws", "r1", "g4", "spot")

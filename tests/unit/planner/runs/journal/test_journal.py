@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import BadInputError
-from planner.runs.journal.journal import Journal
-from planner.runs.run import Outcome, Phase
-from planner.runs.targets import no_capacity, refusal_of
-from pricing.offers import Market
-from providers.base import EndKind, RunId
-from providers.errors import QuotaError
 from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
-from workloads.job import OnSlow
+from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.targets import no_capacity, refusal_of
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import EndKind, RunId
+from trainplan.providers.errors import QuotaError
+from trainplan.workloads.job import OnSlow
 
 
 def test_a_run_is_found_as_it_was_put(journal: Journal, path: Path) -> None:

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.events import Message, Progressed
-from planner.runs.execution.executor import Detached
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.runner import request_none
-from planner.runs.targets import Target
-from providers.base import EndKind, RunId
 from tests.builders import RUN_ID, a_job, an_offer
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, trains_well, until_asked
 from tests.doubles.fresh_process import FRESH
 from tests.doubles.waiting import until
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.events import Message, Progressed
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.runner import request_none
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import EndKind, RunId
 
 
 def _hold(folder: Path, run_id: RunId, line: Connection) -> None:

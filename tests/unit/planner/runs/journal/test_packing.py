@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import StateError
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.reader import readable_runs
-from planner.runs.journal.schema import LAUNCHED, SCHEMA_VERSION
-from planner.runs.run import Outcome, Phase, Run
-from providers.base import RunId
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON
+from trainplan.planner.errors import StateError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.journal.schema import LAUNCHED, SCHEMA_VERSION
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import RunId
 
 MANY_TARGETS = tuple(a_target(region=f"region-{number}") for number in range(100))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.queue_waits import own_queue_waits
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import add
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.queue_waits import own_queue_waits
 
 MINUTE = timedelta(minutes=1)
 

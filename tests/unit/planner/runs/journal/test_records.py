@@ -12,15 +12,6 @@ from typing import Any, cast
 
 import pytest
 
-from planner.runs.journal.records import request_from_record, request_record
-from pricing.grades import PriceGrade
-from pricing.offers import Lifecycle, LifecycleState, Market, Offer
-from providers.base import LaunchRequest, Provider
-from providers.gcp.provider import GcpProvider
-from providers.sim.api import Api
-from providers.sim.provider import SimProvider
-from providers.sim.scenario import Scenario
-from providers.sim.translate import SimResolution
 from tests.builders import BILLING, RUN_ID, a_job, an_offer
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.fake_provider import FakeProvider
@@ -28,6 +19,15 @@ from tests.unit.providers.aws import test_requests as aws
 from tests.unit.providers.azure import test_requests as azure
 from tests.unit.providers.gcp import test_requests as gcp
 from tests.unit.providers.gcp.tpu import test_requests as gcp_tpu
+from trainplan.planner.runs.journal.records import request_from_record, request_record
+from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.offers import Lifecycle, LifecycleState, Market, Offer
+from trainplan.providers.base import LaunchRequest, Provider
+from trainplan.providers.gcp.provider import GcpProvider
+from trainplan.providers.sim.api import Api
+from trainplan.providers.sim.provider import SimProvider
+from trainplan.providers.sim.scenario import Scenario
+from trainplan.providers.sim.translate import SimResolution
 
 EVERYTHING = replace(
     an_offer(),

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import ThisMachineError
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.reader import readable_runs
-from planner.runs.journal.schema import SCHEMA_VERSION
-from planner.runs.run import Attempt, Outcome, Phase
-from planner.runs.targets import no_capacity
-from providers.base import RunId
 from tests.builders import RUN_ID, a_ref, a_run, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.fresh_process import FRESH
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
+from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.journal.schema import SCHEMA_VERSION
+from trainplan.planner.runs.run import Attempt, Outcome, Phase
+from trainplan.planner.runs.targets import no_capacity
+from trainplan.providers.base import RunId
 
 # --- files that are no journal, or cannot be one -----------------------------------------------------------------
 

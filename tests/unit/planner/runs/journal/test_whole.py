@@ -17,12 +17,12 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.rows import SET_BESIDE, SET_ONCE
-from planner.runs.run import Attempt, Run
-from pricing.offers import Market
 from tests.builders import RUN_ID
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.rows import SET_BESIDE, SET_ONCE
+from trainplan.planner.runs.run import Attempt, Run
+from trainplan.pricing.offers import Market
 
 
 class Maker:

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from planner.api.job_files import read_job_file
-from planner.errors import BadInputError, RefusedError
-from planner.runs.journal.journal import Journal
-from planner.runs.journal.locks import RunLocks
-from planner.runs.money.spending import MonthlyBudget, Spending, month_began, most_usd
-from planner.runs.run import Outcome, Phase, Run
-from planner.settings import load_settings
-from pricing.offers import Market
-from providers.base import RunId
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON, FakeClock
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.api.job_files import read_job_file
+from trainplan.planner.errors import BadInputError, RefusedError
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.money.spending import MonthlyBudget, Spending, month_began, most_usd
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.settings import load_settings
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import RunId
 
 T4 = a_target("1", provider="aws")
 DEARER = a_target("3", provider="aws", fixed_usd=Decimal("0.5"))

@@ -7,14 +7,14 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
-from planner.runs.journal.journal import Journal
-from planner.runs.money.own_use import UNREADABLE, hours_used, own_prices_now
-from planner.runs.run import Run
-from planner.settings import Settings
-from pricing.own_rates import parse_own_rates
-from providers.base import RunId
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.money.own_use import UNREADABLE, hours_used, own_prices_now
+from trainplan.planner.runs.run import Run
+from trainplan.planner.settings import Settings
+from trainplan.pricing.own_rates import parse_own_rates
+from trainplan.providers.base import RunId
 
 ENTRY = {"provider": "aws", "family": "g4dn", "region": "us-east-1", "usd_per_hour": 1, "hours_left": 5}
 (RATE,) = parse_own_rates({"override": [ENTRY | {"as_of": NOON.date()}]})

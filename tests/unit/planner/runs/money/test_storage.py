@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.datasets.storage_costs import rate_text, rates_of
-from planner.runs.money.storage import StoredFate, removable, stored_runs
-from planner.runs.run import Outcome, Phase, Run
-from pricing.side_rates import BUCKET
 from tests.builders import a_run, flat_provider_rates
+from trainplan.planner.datasets.storage_costs import rate_text, rates_of
+from trainplan.planner.runs.money.storage import StoredFate, removable, stored_runs
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.pricing.side_rates import BUCKET
 
 RATES = flat_provider_rates("aws", **{BUCKET: "0.02"})
 SIZES = {"r1/job.json": 10, "r1/output/model.keras": 5 * 10**9, "r2/job.json": 10, "r10/job.json": 10}

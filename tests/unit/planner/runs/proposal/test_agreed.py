@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.proposal.agreed import agreed_to, high_usd
-from planner.runs.proposal.proposal import Proposal
-from planner.runs.run import Run, attempt_deadline
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.proposal.agreed import agreed_to, high_usd
+from trainplan.planner.runs.proposal.proposal import Proposal
+from trainplan.planner.runs.run import Run, attempt_deadline
 
 if TYPE_CHECKING:
-    from planner.runs.targets import Target
+    from trainplan.planner.runs.targets import Target
 
 CENTS = st.integers(1, 3000).map(lambda cents: f"{cents / 100}")
 FEES = st.decimals("0", "0.5", places=3)

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import NothingLeftError
-from planner.forecast.plan import Plan
-from planner.runs.proposal.live_prices import FRESH, Watchful, dearer, refined
-from planner.runs.run import Outcome, Phase
-from planner.runs.targets import DearerError, agreed, refusal_of
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, PriceGrade
-from providers.base import EndKind, Provider
-from providers.errors import CapacityError, TransientError
 from tests.builders import a_job, a_plan, a_run, a_target, small_catalog
 from tests.doubles.clock import NOON, FakeClock
 from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import done_at_once, ended_at_once
 from tests.doubles.fake_provider import FakeProvider
-from workloads.job import Objective
+from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.runs.proposal.live_prices import FRESH, Watchful, dearer, refined
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.targets import DearerError, agreed, refusal_of
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, PriceGrade
+from trainplan.providers.base import EndKind, Provider
+from trainplan.providers.errors import CapacityError, TransientError
+from trainplan.workloads.job import Objective
 
 Prices = dict[str, str]
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.pilot import pilot_of
-from planner.runs.proposal.pilots import LEAST_LONGER, bounded, limit_within, most_usd
-from planner.runs.run import attempt_deadline
-from planner.runs.targets import MOST_ABOVE, Target, cost_of
-from pricing.grades import Market
-from pricing.money import Billing
 from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.builders_of_pilots import placement_at
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.pilot import pilot_of
+from trainplan.planner.runs.proposal.pilots import LEAST_LONGER, bounded, limit_within, most_usd
+from trainplan.planner.runs.run import attempt_deadline
+from trainplan.planner.runs.targets import MOST_ABOVE, Target, cost_of
+from trainplan.pricing.grades import Market
+from trainplan.pricing.money import Billing
 
 money = st.decimals("0.01", "20", places=2)
 

@@ -10,15 +10,23 @@ from pathlib import Path
 
 import pytest
 
-from planner.errors import NothingLeftError
-from planner.forecast.plan import Plan
-from planner.runs.proposal.proposal import MOST_TARGETS, further_text, here, limits_text, most_usd, rented, within
-from pricing.catalog import Catalog
-from pricing.money import format_usd
-from pricing.offers import Market
-from providers.base import Timers
 from tests.builders import a_machine_estimate, a_plan, a_run, a_run_time, a_target, an_offer, small_catalog
 from tests.doubles.clock import NOON
+from trainplan.planner.errors import NothingLeftError
+from trainplan.planner.forecast.plan import Plan
+from trainplan.planner.runs.proposal.proposal import (
+    MOST_TARGETS,
+    further_text,
+    here,
+    limits_text,
+    most_usd,
+    rented,
+    within,
+)
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.money import format_usd
+from trainplan.pricing.offers import Market
+from trainplan.providers.base import Timers
 
 HOUR = timedelta(hours=1)
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from planner.runs.directory.progress import Story
-from planner.runs.receipt.legs import estimate_of, legs_of
-from planner.runs.receipt.receipt import Ending, Receipt, receipt_record, receipt_text, write_receipt
-from planner.runs.run import Attempt, Outcome, Phase, Run
-from planner.runs.targets import Target
-from providers.base import EndKind
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
+from trainplan.planner.runs.directory.progress import Story
+from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
+from trainplan.planner.runs.receipt.receipt import Ending, Receipt, receipt_record, receipt_text, write_receipt
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.targets import Target
+from trainplan.providers.base import EndKind
 
 HOUR = timedelta(hours=1)
 T4 = a_target(

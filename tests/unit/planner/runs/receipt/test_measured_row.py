@@ -13,13 +13,6 @@ from typing import Any
 
 import pytest
 
-from planner.runs.receipt.measured_row import Measured, measured_row, row_text
-from planner.throughput.columns import COLUMNS, wrong_with
-from planner.throughput.compile import DEVICES
-from planner.throughput.names import finder
-from pricing.catalog import Catalog
-from pricing.device_text import read_devices
-from providers.hardware import Gpu, HostHardware, driver_version
 from tests.builders import a_job
 from tests.desk import TINY
 from tests.doubles import fake_provider
@@ -27,6 +20,13 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.runs.receipt.measured_row import Measured, measured_row, row_text
+from trainplan.planner.throughput.columns import COLUMNS, wrong_with
+from trainplan.planner.throughput.compile import DEVICES
+from trainplan.planner.throughput.names import finder
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.device_text import read_devices
+from trainplan.providers.hardware import Gpu, HostHardware, driver_version
 
 T4 = Gpu(index=0, name="Tesla T4", memory_gib=15.0)
 HOST = HostHardware(system="linux", architecture="x86_64", cpu_name="AMD EPYC", vcpus=8, memory_gib=32.0, gpus=(T4,))

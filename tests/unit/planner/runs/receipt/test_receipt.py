@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 
-from planner.datasets.storage_costs import Stays, stored_cost
-from planner.forecast.plan import MachineEstimate
-from planner.planning.own_measurements import OwnMeasurement, load_measurements
-from planner.planning.this_machine import quote_this_machine
-from planner.runs.directory.progress import Story
-from planner.runs.events import Message
-from planner.runs.receipt.receipt import (
+from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt, flat_provider_rates
+from tests.conftest import Golden
+from tests.doubles.clock import NOON, ctrl_c
+from tests.doubles.desk import Desk
+from tests.doubles.fake_machine import MODEL, PENDING, SIGHTING_OF_END, FakeMachine, Sighting, ends, until_asked
+from trainplan.planner.datasets.storage_costs import Stays, stored_cost
+from trainplan.planner.forecast.plan import MachineEstimate
+from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.planning.this_machine import quote_this_machine
+from trainplan.planner.runs.directory.progress import Story
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.receipt.receipt import (
     Ending,
     Receipt,
     estimate_record,
@@ -27,19 +32,14 @@ from planner.runs.receipt.receipt import (
     receipt_text,
     write_receipt,
 )
-from planner.runs.run import Outcome, Phase, Run
-from planner.throughput.values import Basis
-from pricing.devices import DeviceTable
-from pricing.side_rates import BUCKET
-from providers.base import EndKind, RunId
-from providers.errors import TransientError
-from providers.hardware import this_machine
-from tests.builders import a_job, a_machine_estimate, a_run, a_target, an_attempt, flat_provider_rates
-from tests.conftest import Golden
-from tests.doubles.clock import NOON, ctrl_c
-from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import MODEL, PENDING, SIGHTING_OF_END, FakeMachine, Sighting, ends, until_asked
-from workloads.job import TrainingJob
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.throughput.values import Basis
+from trainplan.pricing.devices import DeviceTable
+from trainplan.pricing.side_rates import BUCKET
+from trainplan.providers.base import EndKind, RunId
+from trainplan.providers.errors import TransientError
+from trainplan.providers.hardware import this_machine
+from trainplan.workloads.job import TrainingJob
 
 CLOUD = flat_provider_rates("aws", **{BUCKET: "0.02"})
 MINUTE = NOON + timedelta(seconds=60)

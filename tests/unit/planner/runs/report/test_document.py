@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from planner.runs.execution.executor import Detached
-from planner.runs.report.curves import MOST_EPOCHS, MOST_POINTS
-from planner.runs.report.document import Sources, run_document
-from planner.runs.report.dollars import dollars_over_time
-from planner.runs.run import Attempt, Run
-from providers.base import EndKind
-from providers.errors import CredentialsError
 from tests.builders import a_job, a_run, a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, RATE, FakeMachine, Sighting, disappears, ends_after, trains_well
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.report.curves import MOST_EPOCHS, MOST_POINTS
+from trainplan.planner.runs.report.document import Sources, run_document
+from trainplan.planner.runs.report.dollars import dollars_over_time
+from trainplan.planner.runs.run import Attempt, Run
+from trainplan.providers.base import EndKind
+from trainplan.providers.errors import CredentialsError
 
 TAKEN_AND_DONE = (ends_after(EndKind.RECLAIMED, 500), trains_well)
 """An epoch has 390 steps: the first is trained once, and 110 steps of the second are in the checkpoint."""

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.runs.report.curves import Thinned
-from planner.runs.report.held_out import CONFUSION, METRICS, classes_at_home, epochs_at_home
+from trainplan.planner.runs.report.curves import Thinned
+from trainplan.planner.runs.report.held_out import CONFUSION, METRICS, classes_at_home, epochs_at_home
 
 
 @pytest.mark.parametrize(

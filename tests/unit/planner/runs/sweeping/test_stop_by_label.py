@@ -11,21 +11,21 @@ from datetime import timedelta
 
 import pytest
 
-from planner.errors import ExitCode
-from planner.runs.directory.run_directory import stopped_path
-from planner.runs.execution.executor import Detached
-from planner.runs.journal.locks import RunLocks
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.runner import FOLLOWER_PATIENCE, request_none
-from planner.runs.sweeping.stop_by_label import CHECKPOINT_PATIENCE, stop_by_label
-from providers.base import RunId
-from providers.errors import IncompleteListingError, TransientError
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import stubborn, trains_well, until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.runs.directory.run_directory import stopped_path
+from trainplan.planner.runs.execution.executor import Detached
+from trainplan.planner.runs.journal.locks import RunLocks
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.runner import FOLLOWER_PATIENCE, request_none
+from trainplan.planner.runs.sweeping.stop_by_label import CHECKPOINT_PATIENCE, stop_by_label
+from trainplan.providers.base import RunId
+from trainplan.providers.errors import IncompleteListingError, TransientError
 
 OTHERS = ("sim", "aws", "azure", "gcp")
 

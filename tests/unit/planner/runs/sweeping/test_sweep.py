@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from planner.errors import ExitCode
-from planner.home.client import own_client
-from planner.runs.decision.next_action import TIMER_GRACE
-from planner.runs.journal.reader import readable_runs
-from planner.runs.proposal.dry_run import DryRun
-from planner.runs.run import Outcome, Phase, Run
-from planner.runs.sweeping.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
-from planner.runs.targets import no_capacity
-from providers.base import OwnedResource, RunId
-from providers.errors import IncompleteListingError, TransientError
 from tests.builders import a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.errors import ExitCode
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.proposal.dry_run import DryRun
+from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.planner.runs.sweeping.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
+from trainplan.planner.runs.targets import no_capacity
+from trainplan.providers.base import OwnedResource, RunId
+from trainplan.providers.errors import IncompleteListingError, TransientError
 
 ME, FORMER, SOMEBODY = "me", "formerly me", "somebody"
 

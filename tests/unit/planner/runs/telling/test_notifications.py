@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from planner.runs.events import Message
-from planner.runs.run import Outcome, Phase
-from planner.runs.runner import Runner
-from planner.runs.telling.delivery import Delivery
-from planner.runs.telling.notifications import Notifications
-from providers.base import EndKind
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once, ended_at_once, trains_well
+from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.planner.runs.runner import Runner
+from trainplan.planner.runs.telling.delivery import Delivery
+from trainplan.planner.runs.telling.notifications import Notifications
+from trainplan.providers.base import EndKind
 
 RECORD = {"event": "ended", "run_id": "261124-1"}
 NEVER_ENDS = "import time\nwhile True: time.sleep(60)"

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pricing.offers import Offer, OfferQuery
 from tests.contract.aws import Client, TimedAws
 from tests.contract.harness import Ask, request
+from trainplan.pricing.offers import Offer, OfferQuery
 
 if TYPE_CHECKING:
-    from providers.base import LaunchRequest, PreflightState
     from tests.doubles.aws import remote
+    from trainplan.providers.base import LaunchRequest, PreflightState
 
 
 def another(double: remote.Double, home: Path) -> TimedAws:

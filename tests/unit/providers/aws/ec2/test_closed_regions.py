@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from providers.base import PreflightState, RunId
-from providers.errors import (
-    CapacityError,
-    IncompleteListingError,
-)
 from tests.contract.aws import TimedAws
 from tests.contract.harness import launched, request
 from tests.doubles.aws import remote
 from tests.unit.providers.aws.ec2.placements import offer, the
+from trainplan.providers.base import PreflightState, RunId
+from trainplan.providers.errors import (
+    CapacityError,
+    IncompleteListingError,
+)
 
 
 def test_every_region_of_the_account_is_listed_and_no_other(provider: TimedAws, double: remote.Double) -> None:

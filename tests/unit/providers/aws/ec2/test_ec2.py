@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market
-from providers.aws.prices import usd_per_hour_of
-from providers.base import EndKind, Instance, InstanceState, LaunchRequest, PreflightState
-from providers.errors import (
+from tests.contract.aws import TimedAws, sdk
+from tests.contract.harness import Ask, eventually, launched, request, state_of
+from tests.doubles.aws import remote
+from tests.unit.providers.aws.ec2.placements import another, offer, on, the
+from trainplan.pricing.offers import Market
+from trainplan.providers.aws.prices import usd_per_hour_of
+from trainplan.providers.base import EndKind, Instance, InstanceState, LaunchRequest, PreflightState
+from trainplan.providers.errors import (
     CapacityError,
     CredentialsError,
     PermissionDeniedError,
@@ -21,10 +25,6 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from tests.contract.aws import TimedAws, sdk
-from tests.contract.harness import Ask, eventually, launched, request, state_of
-from tests.doubles.aws import remote
-from tests.unit.providers.aws.ec2.placements import another, offer, on, the
 
 # --- look-ups ----------------------------------------------------------------------------------------------------
 

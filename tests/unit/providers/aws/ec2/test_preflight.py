@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from pricing.obtainability import MachinePlacement
-from pricing.offers import PriceGrade
-from providers.aws.preflight import quota
-from providers.aws.request import create_security_group
-from providers.base import PreflightState
-from providers.errors import CredentialsError, PermissionDeniedError
 from tests.contract.aws import TimedAws, sdk
 from tests.contract.harness import request
 from tests.doubles.aws import remote
 from tests.unit.providers.aws.account_side import HOME
 from tests.unit.providers.aws.ec2.placements import another, offer, states, the
+from trainplan.pricing.obtainability import MachinePlacement
+from trainplan.pricing.offers import PriceGrade
+from trainplan.providers.aws.preflight import quota
+from trainplan.providers.aws.request import create_security_group
+from trainplan.providers.base import PreflightState
+from trainplan.providers.errors import CredentialsError, PermissionDeniedError
 
 
 def test_a_ready_account_is_let_in(provider: TimedAws) -> None:

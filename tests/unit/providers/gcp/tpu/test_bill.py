@@ -7,15 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from planner.api import build
-from planner.home.client import own_client
-from planner.runs.execution.nobody import Nobody
-from planner.runs.journal.journal import Journal
-from planner.runs.receipt.receipt import Receipt
-from planner.runs.run import Outcome, Run
-from planner.runs.runner import Runner, request_for
-from planner.settings import Settings
-from providers.base import EndKind, RunId
 from tests.builders import a_job
 from tests.contract.tpu import TpuClient, make_ready
 from tests.doubles.clock import NOON
@@ -24,6 +15,15 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.server import GoogleServer
 from tests.faults.tpu import SCENARIOS, USD_PER_HOUR, targets_of
+from trainplan.planner.api import build
+from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.receipt.receipt import Receipt
+from trainplan.planner.runs.run import Outcome, Run
+from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.settings import Settings
+from trainplan.providers.base import EndKind, RunId
 
 
 def trained(server: GoogleServer, home: Path, scenario: dict[str, Any], market: str) -> tuple[Run, Receipt]:

@@ -12,16 +12,16 @@ import pytest
 from google.cloud import compute_v1, tpu_v2
 from google.protobuf import json_format
 
-from planner.forecast.estimate import run_usage
-from pricing.devices import MOST_DATA_DISK_GIB
-from providers.agent.spec import File
-from providers.base import LaunchRequest
-from providers.errors import BadRequestError
-from providers.gcp.request import name_of, token_of
-from providers.gcp.tpu import data_disk, deadline
 from tests.builders import LARGE_DATA, a_job
 from tests.conftest import Golden
 from tests.unit.providers.gcp.tpu.test_requests import RESOLUTION, _readable, a_request, an_offer, calls_of, machines
+from trainplan.planner.forecast.estimate import run_usage
+from trainplan.pricing.devices import MOST_DATA_DISK_GIB
+from trainplan.providers.agent.spec import File
+from trainplan.providers.base import LaunchRequest
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.request import name_of, token_of
+from trainplan.providers.gcp.tpu import data_disk, deadline
 
 NET = {"preset": "vgg16", "image_size": 64, "classes": 10}
 

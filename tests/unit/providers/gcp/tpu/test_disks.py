@@ -9,16 +9,6 @@ from typing import Any
 
 import pytest
 
-from providers.base import EndKind, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
-from providers.errors import (
-    BadRequestError,
-    CapacityError,
-    PermissionDeniedError,
-    QuotaError,
-    TransientError,
-)
-from providers.gcp.bill import make as make_billed
-from providers.gcp.tpu import data_disk
 from tests.builders import LARGE_DATA
 from tests.contract.gcp import TimedGcp
 from tests.contract.harness import Ask, request
@@ -30,6 +20,16 @@ from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
 from tests.doubles.google.world import World
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
+from trainplan.providers.errors import (
+    BadRequestError,
+    CapacityError,
+    PermissionDeniedError,
+    QuotaError,
+    TransientError,
+)
+from trainplan.providers.gcp.bill import make as make_billed
+from trainplan.providers.gcp.tpu import data_disk
 
 INSERT, DELETE = "compute.disks.insert", "compute.disks.delete"
 ZONE = "europe-west4-a"

@@ -11,9 +11,25 @@ from typing import Any
 
 import pytest
 
-from pricing.offers import Market, OfferQuery
-from providers.base import EndKind, InstanceRef, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
-from providers.errors import (
+from tests.contract.gcp import PROJECT, TimedGcp
+from tests.contract.harness import Ask, request
+from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient, make_ready
+from tests.doubles.google import iam, tasks, tpu
+from tests.doubles.google.process import Google
+from tests.doubles.google.scenario import FaultRule, Scenario
+from tests.doubles.google.server import GoogleServer
+from tests.doubles.google.world import World
+from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.providers.base import (
+    EndKind,
+    InstanceRef,
+    InstanceState,
+    LaunchRequest,
+    OwnedResource,
+    PreflightState,
+    RunId,
+)
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -23,18 +39,10 @@ from providers.errors import (
     ThrottledError,
     TransientError,
 )
-from providers.gcp.account import GcpAccount
-from providers.gcp.settings import GcpSettings
-from providers.gcp.tpu import preflight
-from providers.gcp.tpu.api import Refused
-from tests.contract.gcp import PROJECT, TimedGcp
-from tests.contract.harness import Ask, request
-from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient, make_ready
-from tests.doubles.google import iam, tasks, tpu
-from tests.doubles.google.process import Google
-from tests.doubles.google.scenario import FaultRule, Scenario
-from tests.doubles.google.server import GoogleServer
-from tests.doubles.google.world import World
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.settings import GcpSettings
+from trainplan.providers.gcp.tpu import preflight
+from trainplan.providers.gcp.tpu.api import Refused
 
 QUEUE = "cloudtasks.projects.locations.queues"
 RUN = RunId("r1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from google.rpc import code_pb2
 
-from providers.gcp.tpu.errors import operation_error
+from trainplan.providers.gcp.tpu.errors import operation_error
 
 OK, DATA_LOSS = 0, 15
 """No error, and the one code that stays unknown: what was lost nobody can tell."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, EndKind, InstanceState
-from providers.errors import (
+from trainplan.providers.base import LABEL_ATTEMPT, LABEL_CLIENT, LABEL_DEADLINE, LABEL_RUN, EndKind, InstanceState
+from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
     CredentialsError,
@@ -20,9 +20,18 @@ from providers.errors import (
     TransientError,
     UnrecognizedError,
 )
-from providers.gcp.tpu.api import Refused, refusal_of
-from providers.gcp.tpu.errors import CODES, INFO, REACTIONS_BY_TEXT, error_of, is_off, operation_error
-from providers.gcp.tpu.reply import NODES, RESOURCES, instance, location_of, owned_node, owned_resource, ref_of, said_of
+from trainplan.providers.gcp.tpu.api import Refused, refusal_of
+from trainplan.providers.gcp.tpu.errors import CODES, INFO, REACTIONS_BY_TEXT, error_of, is_off, operation_error
+from trainplan.providers.gcp.tpu.reply import (
+    NODES,
+    RESOURCES,
+    instance,
+    location_of,
+    owned_node,
+    owned_resource,
+    ref_of,
+    said_of,
+)
 
 NAME = "projects/p/locations/us-central1-b/queuedResources/plan-r1-2"
 LABELS = {

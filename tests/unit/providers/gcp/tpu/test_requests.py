@@ -17,25 +17,25 @@ from typing import Any
 import pytest
 import yaml
 
-from pricing.catalog import Catalog
-from pricing.offers import Market, Offer, OfferQuery
-from providers.base import LaunchRequest, ProviderSettings, RunId, VendorRequest
-from providers.cloud.bootstrap import Boot, shell_parts, start_up
-from providers.cloud.checks import check_lines
-from providers.cloud.launch import Rented
-from providers.cloud.machine import BOOT_ALLOWANCE
-from providers.errors import BadRequestError
-from providers.gcp.account import GcpAccount
-from providers.gcp.provider import make
-from providers.gcp.request import name_of
-from providers.gcp.settings import GcpSettings
-from providers.gcp.tpu import deadline
-from providers.gcp.tpu.data_disk import DataDisks
-from providers.gcp.tpu.provider import TpuMachines
-from providers.gcp.tpu.request import as_shell, takes
-from providers.gcp.tpu.resolution import TpuResolution, choose_version
 from tests.builders import TODAY, a_job
 from tests.conftest import Golden
+from trainplan.pricing.catalog import Catalog
+from trainplan.pricing.offers import Market, Offer, OfferQuery
+from trainplan.providers.base import LaunchRequest, ProviderSettings, RunId, VendorRequest
+from trainplan.providers.cloud.bootstrap import Boot, shell_parts, start_up
+from trainplan.providers.cloud.checks import check_lines
+from trainplan.providers.cloud.launch import Rented
+from trainplan.providers.cloud.machine import BOOT_ALLOWANCE
+from trainplan.providers.errors import BadRequestError
+from trainplan.providers.gcp.account import GcpAccount
+from trainplan.providers.gcp.provider import make
+from trainplan.providers.gcp.request import name_of
+from trainplan.providers.gcp.settings import GcpSettings
+from trainplan.providers.gcp.tpu import deadline
+from trainplan.providers.gcp.tpu.data_disk import DataDisks
+from trainplan.providers.gcp.tpu.provider import TpuMachines
+from trainplan.providers.gcp.tpu.request import as_shell, takes
+from trainplan.providers.gcp.tpu.resolution import TpuResolution, choose_version
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 BOOT = Boot(

@@ -8,7 +8,7 @@ import pytest
 
 np = pytest.importorskip("numpy")
 
-from workloads.trainer.exports.compare import compared, float_faults, int8_faults  # noqa: E402
+from trainplan.workloads.trainer.exports.compare import compared, float_faults, int8_faults  # noqa: E402
 
 
 def rows(*leading: int, high: float = 0.9, classes: int = 3) -> Any:
