@@ -38,7 +38,7 @@ $(BIN)/python:
 	$(BIN)/pip install --quiet --upgrade pip
 
 # Byte code is compiled here since some machines are set not to write it, and then every start would compile again.
-PACKAGES := workloads pricing providers planner
+PACKAGES := src/trainplan $(addprefix src/trainplan/,workloads pricing providers planner)
 
 $(VENV)/.plan: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet -e .

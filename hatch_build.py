@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -23,6 +24,9 @@ class TablesBuildHook(BuildHookInterface[Any]):
         (`require-runtime-dependencies` in pyproject.toml)."""
         root = Path(self.root)
         sys.path.insert(0, str(root))
+        # The links of src/trainplan are not everywhere: an sdist has none, nor has a checkout on some Windows.
+        package = sys.modules["trainplan"] = ModuleType("trainplan")
+        package.__path__ = [str(root)]
         try:
             from scripts.man_page import man_page
             from trainplan.planner.throughput.compile import DATA, TARGET, compile_measurements

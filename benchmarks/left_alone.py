@@ -71,7 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def take_product_from(code: Path) -> None:
     """Import the product, and what its tests build things with, from a checkout, and the harness from this one."""
-    sys.path[:0] = [str(code.resolve())]
+    sys.path[:0] = [str(code.resolve() / "src"), str(code.resolve())]
     if code.resolve() == ROOT:
         return
     import tests.doubles

@@ -36,8 +36,8 @@ MOST_REPLAY_SPELLS = 100_000
 
 HEADER = f"""\
 Compared: the expectation of trainplan.planner.forecast.interruption.expected_run, and the P90 of
-trainplan.planner.forecast.simulate.simulate, with replays of the same job over the whole recorded trace: wrapped at its end,
-started at seeded random moments (up or down),
+trainplan.planner.forecast.simulate.simulate, with replays of the same job over the whole recorded trace:
+wrapped at its end, started at seeded random moments (up or down),
 waiting in the zone while it is down. The job checkpoints every {INTERVAL_SECONDS:.0f} s ({CHECKPOINT_SECONDS:.0f} s \
 each) and needs {RESTART_SECONDS:.0f} s to restart;
 nothing is done within the notice. Cost is up time used, at a constant price: its error is that of the billed seconds.

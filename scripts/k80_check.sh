@@ -26,7 +26,7 @@ if [ "$(cat "$folder/installed" 2>/dev/null)" != "$wanted" ]; then
     echo "$wanted" >"$folder/installed"
 fi
 
-export CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=2 PYTHONPATH=$PWD TRAINPLAN_KERAS_2=1
+export CUDA_VISIBLE_DEVICES=-1 TF_CPP_MIN_LOG_LEVEL=2 PYTHONPATH=$PWD/src:$PWD TRAINPLAN_KERAS_2=1
 run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
 "$folder/venv/bin/python" -P - "$run/job.json" <<'PYTHON'

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
 
-from tests.conftest import ROOT
 from tests.doubles.desk import Desk
 from tests.doubles.fake_provider import FakeProvider
+from trainplan import planner
 from trainplan.planner.runs.execution.executor import Executor
 
-PLANNER = f"{ROOT / 'planner'}/"
+PLANNER = f"{planner.__path__[0]}/"
 
 
 @dataclass

@@ -34,8 +34,10 @@ def reading_source() -> bytes:
 
 
 def _members() -> dict[str, bytes]:
-    files = {"__main__.py": _MAIN.encode(), "providers/__init__.py": _text(_home() / "__init__.py")}
-    return files | {f"providers/agent/{path.name}": _text(path) for path in (_home() / "agent").glob("*.py")}
+    # The package's own __init__.py is for a newer Python than a rented machine may have.
+    files = {"__main__.py": _MAIN.encode(), "trainplan/__init__.py": b""}
+    files |= {"trainplan/providers/__init__.py": _text(_home() / "__init__.py")}
+    return files | {f"trainplan/providers/agent/{path.name}": _text(path) for path in (_home() / "agent").glob("*.py")}
 
 
 def _text(path: Path) -> bytes:

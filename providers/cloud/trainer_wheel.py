@@ -29,7 +29,8 @@ def wheel_bytes() -> bytes:
     Nothing is built and nothing is asked of a registry. Stored, not compressed, and without dates: the same sources are
     the same bytes on every machine.
     """
-    members = {f"workloads/{path.relative_to(_root()).as_posix()}": _text(path) for path in _files()}
+    members = {f"trainplan/workloads/{path.relative_to(_root()).as_posix()}": _text(path) for path in _files()}
+    members["trainplan/__init__.py"] = _text(_root().parent / "__init__.py")
     members |= {f"{_INFO}/METADATA": _METADATA.encode(), f"{_INFO}/WHEEL": _FORMAT.encode()}
     record = "".join(f"{name},{_digest(data)},{len(data)}\n" for name, data in sorted(members.items()))
     members[f"{_INFO}/RECORD"] = f"{record}{_INFO}/RECORD,,\n".encode()
@@ -69,12 +70,13 @@ def _root() -> Path:
 
 
 def _files() -> list[Path]:
-    """But for the schemas, which editors of a person read."""
-    file_path = (path for path in _root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    file_path = (path for path in file_path if not path.name.endswith(".schema.json"))
-    return sorted(
-        path for path in file_path if not any(part.startswith(".") for part in path.relative_to(_root()).parts)
-    )
+    """But for what a person's computer alone uses: schemas for editors, and the reader of a network's file."""
+    file_path = (path for path in _root().rglob("*") if path.is_file() and not path.name.endswith(".schema.json"))
+    return sorted(path for path in file_path if not _is_left_out(path.relative_to(_root()).parts))
+
+
+def _is_left_out(parts: tuple[str, ...]) -> bool:
+    return parts[0] == "network_reader" or any(part.startswith(".") or part == "__pycache__" for part in parts)
 
 
 def _text(path: Path) -> bytes:

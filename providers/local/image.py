@@ -75,7 +75,7 @@ class TrainerImage:
         digest.update((_DATA / "Containerfile").read_bytes())
         digest.update(requirements(self).encode())
         for path in _trainer_files():
-            digest.update(f"{path.relative_to(_trainer_root())}\n".encode() + path.read_bytes())
+            digest.update(f"{path.relative_to(_trainer_root().parent)}\n".encode() + path.read_bytes())
         return f"{REPOSITORY}:{self.flavour}-{digest.hexdigest()[:12]}"
 
     @property
@@ -139,7 +139,7 @@ def _context(image: TrainerImage) -> Iterator[Path]:
         shutil.copyfile(_DATA / "Containerfile", folder / "Containerfile")
         (folder / "requirements.txt").write_text(requirements(image), encoding="utf-8", newline="\n")
         for path in _trainer_files():
-            target = folder / "workloads" / path.relative_to(_trainer_root())
+            target = folder / path.relative_to(_trainer_root().parents[1])
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
         yield folder
@@ -183,4 +183,4 @@ def _trainer_root() -> Path:
 
 def _trainer_files() -> list[Path]:
     file_path = (path for path in _trainer_root().rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-    return sorted(file_path)
+    return [_trainer_root().parent / "__init__.py", *sorted(file_path)]

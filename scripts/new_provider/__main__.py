@@ -46,8 +46,9 @@ python -m trainplan.pricing.compile refuses what is not filled in, with its line
 """
 _LAUNCHING = """\
 Write the methods of {folder}/provider.py; each says what it is to do when it is called. Then:
-  providers/registry.py           a row in VENDORS: Vendor(name="{name}", make="providers.{name}.provider:make")
-  pyproject.toml                  providers.{name} in the two import rules that name vendors' folders
+  providers/registry.py           a row in VENDORS:
+                                  Vendor(name="{name}", make="trainplan.providers.{name}.provider:make")
+  pyproject.toml                  trainplan.providers.{name} in the two import rules that name vendors' folders
   tests/contract/{name}.py        a harness (tests/contract/harness.py says what it needs), with a row in HARNESSES
   pytest tests/contract/test_provider.py tests/unit/test_vendors.py
 """
@@ -83,7 +84,9 @@ def _write(name: str, root: Path, package: Path | None, *, estimate_only: bool) 
         write_prices(name, root / PRICES)
         return _ESTIMATE_ONLY.format(name=name, prices=PRICES.as_posix())
     if package is None:
-        write_modules(root / "providers" / name, {"name": name, "package": f"providers.{name}"}, "__init__.py")
+        write_modules(
+            root / "providers" / name, {"name": name, "package": f"trainplan.providers.{name}"}, "__init__.py"
+        )
         return _LAUNCHING.format(name=name, folder=f"providers/{name}")
     values = {"name": name, "package": f"trainplan_{name}"}
     write_modules(package / f"trainplan_{name}", values, "package_init.py")

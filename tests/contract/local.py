@@ -218,16 +218,16 @@ def _sent_to_daemon(command: Sequence[str]) -> Sequence[str]:
 def build_tiny_image(engine: Engine, context: Path) -> None:
     """An image whose `python -m trainplan.workloads.trainer` is the fake trainer; nothing runs while it is built."""
     base = LOCAL_BASE if engine.has_image(LOCAL_BASE) else PUBLIC_BASE
-    package = context / "workloads" / "trainer"
+    package = context / "trainplan" / "workloads" / "trainer"
     package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
+    for folder in (package, *package.parents[:2]):
+        (folder / "__init__.py").touch()
     shutil.copyfile(TRAINER, package / "__main__.py")
     python = context / "python"
     python.write_text('#!/bin/sh\nexec python3 "$@"\n')
     python.chmod(0o755)
     (context / "Containerfile").write_text(
-        f"FROM {base}\nCOPY python /opt/tiny/bin/python\nCOPY workloads /opt/tiny/workloads\n"
+        f"FROM {base}\nCOPY python /opt/tiny/bin/python\nCOPY trainplan /opt/tiny/trainplan\n"
         "ENV PATH=/opt/tiny/bin:/usr/local/bin:/usr/bin:/bin PYTHONPATH=/opt/tiny\n"
     )
     engine.build(BuildSpec(tag=TINY_IMAGE, context=context, labels={"trainplan-image": "tests"}), lambda _: None)

@@ -19,7 +19,6 @@ from tests.faults.planted import defects_of
 if TYPE_CHECKING:
     from tests.faults.defects import Defect
 
-_PACKAGES = ("planner", "providers", "workloads", "pricing")
 _MISSING = object()
 _BY_NAME = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -70,7 +69,7 @@ def wrong_with(defect: Defect) -> list[str]:
 def _owners() -> Iterator[Any]:
     """The product's modules and classes."""
     for name, module in sorted(sys.modules.items()):
-        if name.partition(".")[0] in _PACKAGES:
+        if name.partition(".")[0] == "trainplan":
             yield module
             yield from (one for one in vars(module).values() if inspect.isclass(one) and one.__module__ == name)
 

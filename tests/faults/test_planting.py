@@ -133,8 +133,8 @@ def test_a_defect_uses_what_exists(path: Path) -> None:
     [
         "import trainplan.planner.runs.execution.executor as launch\nlaunch.adopted_before = None",
         "import trainplan.providers.azure.listing as listing\ndef _():\n    listing.no_such_name()",
-        "from trainplan.providers.gcp.compute import Machines\ndef _():\n    def send(self):\n        return self._made()\n"
-        "    Machines.launch = send",
+        "from trainplan.providers.gcp.compute import Machines\ndef _():\n    def send(self):\n"
+        "        return self._made()\n    Machines.launch = send",
     ],
 )
 def test_a_use_of_a_name_that_is_gone_is_noticed(source: str) -> None:

@@ -19,8 +19,12 @@ from trainplan.planner.cli.app import COMMANDS
 from trainplan.providers.registry import FACTORIES, PROVEN_CLOUDS
 from trainplan.providers.stores.registry import FACTORIES as STORES
 
+SOURCE = ROOT / "src"
 PACKAGES = ("workloads", "pricing", "providers", "planner")
-MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+MODULES = [
+    SOURCE / "trainplan" / "__init__.py",
+    *sorted(path for package in PACKAGES for path in (SOURCE / "trainplan" / package).rglob("*.py")),
+]
 MOST_LINES = 600
 MOST_LINES_OF_ONE_FILE = {"trainplan.workloads.reporting.trainplan_run": 700}
 """Scripts copy it: it is one file, and cannot be divided by its subjects."""
@@ -32,7 +36,7 @@ MOST_FUNCTION_LINES = 50
 
 
 def dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
 
 
 # The trainer runs in the container, where its framework is; `data` of the agent has programs of the machine's own.
@@ -89,7 +93,6 @@ import importlib, json, os, sys
 for name in "typer rich.live rich.progress pydantic yaml platformdirs sqlite3 importlib.metadata".split():
     importlib.import_module(name)
 
-OURS = {packages!r}
 done = []
 
 def hook(event, arguments):
@@ -101,7 +104,7 @@ def hook(event, arguments):
 def asks(read):
     def reads(*arguments):
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        if caller.partition(".")[0] in OURS:
+        if caller.partition(".")[0] == "trainplan":
             done.append(f"{{caller}} reads the environment")
         return read(*arguments)
     return reads
@@ -117,7 +120,7 @@ print(json.dumps([done, sorted(sys.modules)]))
 
 def test_importing_does_nothing(tmp_path: Path) -> None:
     """No network, no environment, no file, no process, no SDK, no framework."""
-    code = IMPORTS.format(packages=PACKAGES, modules=IMPORTABLE)
+    code = IMPORTS.format(modules=IMPORTABLE)
     there = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env=there, capture_output=True, text=True, timeout=300, check=False
@@ -159,13 +162,13 @@ def test_the_registry_and_the_folders_of_stores_agree() -> None:
     """Providers that rent nothing make their stores themselves."""
     folders = {path.parent.name for path in (ROOT / "providers").glob("*/store.py")}
     assert set(STORES) == folders - {"local", "sim", "slurm", "agent", "stores"}
-    assert all(path.partition(":")[0] == f"providers.{name}.store" for name, path in STORES.items())
+    assert all(path.partition(":")[0] == f"trainplan.providers.{name}.store" for name, path in STORES.items())
 
 
 @pytest.mark.parametrize("name", list(FACTORIES))
 def test_every_provider_can_be_made(name: str) -> None:
     module, _, factory = FACTORIES[name].partition(":")
-    assert module.startswith(f"providers.{name}.")
+    assert module.startswith(f"trainplan.providers.{name}.")
     assert callable(getattr(import_module(module), factory))
 
 
@@ -174,8 +177,18 @@ def test_every_command_is_built() -> None:
     assert set(COMMANDS) == files - {"__init__"}
 
 
-def test_packages_say_that_they_are_typed() -> None:
-    assert all((ROOT / package / "py.typed").is_file() for package in PACKAGES)
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (SOURCE / "trainplan" / "py.typed").is_file()
+
+
+def test_an_editable_installation_has_one_name() -> None:
+    """It puts `src` on the path, and nothing else of the checkout."""
+    assert [path.name for path in SOURCE.iterdir()] == ["trainplan"]
+    code = "import importlib.util as u; print([n for n in {names!r} if u.find_spec(n)])"
+    words = [sys.executable, "-P", "-c", code.format(names=("trainplan", *PACKAGES, "scripts"))]
+    there = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(words, env=there, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['trainplan']"
 
 
 SHARED = {"agent", "cloud", "stores"}
@@ -232,14 +245,7 @@ def circles(imports_of: Mapping[str, set[str]]) -> list[str]:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Not even within functions: a circle has no module that can be read first."""
-    packages = ("workloads", "pricing", "providers", "planner")
-    paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
-    trees = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
-            path.read_text("utf-8")
-        )
-        for path in paths
-    }
+    trees = {dotted(path): ast.parse(path.read_text("utf-8")) for path in MODULES}
     assert circles({name: set(imported_at_run_time(tree)) & set(trees) for name, tree in trees.items()}) == []
 
 
@@ -253,13 +259,13 @@ def test_the_import_rules_name_every_vendor_and_every_room() -> None:
     """A folder that is added and forgotten in pyproject.toml would be held to nothing."""
     rules = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
     by_name = {rule["name"]: rule for rule in rules}
-    vendors = {f"providers.{name}" for name in folders_in(ROOT / "providers") - SHARED}
+    vendors = {f"trainplan.providers.{name}" for name in folders_in(ROOT / "providers") - SHARED}
     assert set(by_name["Vendor folders never import each other"]["modules"]) == vendors
     known = by_name["What vendors share knows no vendor"]
     assert set(by_name["The planner knows no vendor: it asks the registry"]["forbidden_modules"]) == vendors
     assert vendors <= {*known["source_modules"], *known["forbidden_modules"]}
-    assert {f"providers.{name}" for name in SHARED - {"agent"}} <= set(known["source_modules"])
-    rooms = {f"planner.{name}" for name in folders_in(ROOT / "planner")}
+    assert {f"trainplan.providers.{name}" for name in SHARED - {"agent"}} <= set(known["source_modules"])
+    rooms = {f"trainplan.planner.{name}" for name in folders_in(ROOT / "planner")}
     layers = by_name["Rooms of the planner import downwards only"]["layers"]
     assert {name.strip() for layer in layers for name in layer.split("|")} == rooms
     assert rooms - {"trainplan.planner.cli"} <= set(by_name["typer and rich stay at the edge"]["source_modules"])
@@ -277,7 +283,7 @@ AT_THE_ROOT = {
         "LICENSE",
     ),
     *("Makefile", "README.md", "benchmarks", "docs", "examples", "hatch_build.py", "planner", "pricing", "providers"),
-    *("pyproject.toml", "requirements", "scripts", "tests", "workloads"),
+    *("pyproject.toml", "requirements", "scripts", "src", "tests", "workloads"),
 }
 
 

@@ -42,7 +42,7 @@ def contracts() -> dict[str, set[str]]:
 
 def test_every_folder_of_a_vendor_is_in_the_import_rules() -> None:
     """An import from a new folder to another vendor's is refused as soon as the folder is there."""
-    rules, folders = contracts(), {f"providers.{name}" for name in FOLDERS}
+    rules, folders = contracts(), {f"trainplan.providers.{name}" for name in FOLDERS}
     what = "pyproject.toml, [[tool.importlinter.contracts]]: add the new folder to"
     assert rules["Vendor folders never import each other"] == folders, (
         f"{what} 'Vendor folders never import each other'"
@@ -57,10 +57,10 @@ def test_every_folder_has_a_row_and_every_row_that_launches_a_folder() -> None:
 
 @pytest.mark.parametrize("row", [one for one in VENDORS if one.name in PROVEN_CLOUDS], ids=lambda one: one.name)
 def test_a_proven_cloud_has_everything_that_others_ask_of_its_row(row: Vendor) -> None:
-    assert row.bill.startswith(f"providers.{row.name}.")
+    assert row.bill.startswith(f"trainplan.providers.{row.name}.")
     assert row.traces is not None
     assert row.storage is not None
-    assert row.storage.make.startswith(f"providers.{row.name}.")
+    assert row.storage.make.startswith(f"trainplan.providers.{row.name}.")
     assert f"{row.storage.machine_scheme}://" in MACHINE_SCHEMES
     assert f"{row.secret_kind}:" in FORMS_HINT
 

@@ -122,7 +122,7 @@ def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
     setting = attempt.setting
     own = Path(trainplan.workloads.reporting.__path__[0])
     # The keeper is found where this module was, the script's packages before whatever is installed.
-    above = Path(workloads.__path__[0]).parent
+    above = own.parents[2]
     path = [str(own), *([str(packages)] if packages else []), os.environ.get("PYTHONPATH", str(above))]
     return {
         "KERAS_BACKEND": str(attempt.job.framework),

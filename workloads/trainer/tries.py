@@ -289,5 +289,5 @@ def _without(line: Line, names: tuple[str, ...]) -> Line:
 
 def _environment() -> dict[str, str]:
     """That of this process; its packages are found wherever this one's were."""
-    above = str(Path(workloads.__file__).parents[1])
+    above = str(Path(workloads.__path__[0]).parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (above, os.environ.get("PYTHONPATH"))))}

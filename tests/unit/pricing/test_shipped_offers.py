@@ -13,7 +13,6 @@ from tests.conftest import ROOT, Golden
 from tests.unit.pricing.conftest import TODAY
 from trainplan.planner.clock import SystemClock
 from trainplan.pricing.catalog import Catalog
-from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.devices import Architecture
 from trainplan.pricing.free_places import free_place
 from trainplan.pricing.grades import Market, PriceGrade
@@ -25,7 +24,7 @@ EVERYTHING = OfferQuery(include_retired=True)
 
 
 def _well_known_prices() -> list[list[str]]:
-    lines = (TEXT_DIR.parents[1] / "docs" / "prices.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "prices.md").read_text(encoding="utf-8").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     return [row for row in rows if row[0] in ("aws", "azure", "gcp") and len(row) == 11]
 

@@ -386,8 +386,8 @@ def test_a_launch_over_all_clouds_needs_one_that_somebody_is_signed_in_to(nobody
 def test_status_with_nothing_running_imports_no_sdk_and_no_cloud(home: Path) -> None:
     code = (
         "import sys; from trainplan.planner.cli.main import run; code = run(['status']); "
-        "print(code, [name for name in sys.modules if name.startswith(('boto', 'google.', 'azure', 'trainplan.providers.aws', "
-        "'trainplan.providers.gcp', 'trainplan.providers.azure'))])"
+        "print(code, [name for name in sys.modules if name.startswith(('boto', 'google.', 'azure', "
+        "'trainplan.providers.aws', 'trainplan.providers.gcp', 'trainplan.providers.azure'))])"
     )
     there = os.environ | {"PYTHONPATH": str(ROOT), "AWS_PROFILE": "work"}
     ran = subprocess.run([sys.executable, "-c", code], env=there, capture_output=True, text=True, check=True)

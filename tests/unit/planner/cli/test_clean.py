@@ -158,7 +158,8 @@ def test_a_reader_that_has_gone_is_no_error(
 def test_names_that_are_no_text_are_answered_in_a_narrow_locale(tmp_path: Path) -> None:
     """A file name in another encoding, on a terminal that shows ASCII alone."""
     name = b"caf\xe9.yaml"
-    code = f"import os, sys; sys.argv[1:] = ['init', os.fsdecode({name!r})]; from trainplan.planner.cli.main import main; main()"
+    arguments = f"['init', os.fsdecode({name!r})]"
+    code = f"import os, sys; sys.argv[1:] = {arguments}; from trainplan.planner.cli.main import main; main()"
     narrow = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     done = python(code, tmp_path, **narrow)
     assert "Traceback" not in done.stderr, done.stderr

@@ -35,8 +35,8 @@ def test_it_is_small() -> None:
 
 def test_it_holds_the_agent_and_nothing_else() -> None:
     names = set(zipfile.ZipFile(io.BytesIO(agent_bytes())).namelist())
-    expected = {f"providers/agent/{path.name}" for path in SOURCES}
-    assert names == expected | {"__main__.py", "providers/__init__.py"}
+    expected = {f"trainplan/providers/agent/{path.name}" for path in SOURCES}
+    assert names == expected | {"__main__.py", "trainplan/__init__.py", "trainplan/providers/__init__.py"}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
@@ -48,11 +48,11 @@ def test_old_pythons_can_read_it(path: Path) -> None:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
-    assert imported <= {*sys.stdlib_module_names, "providers"}
+    assert imported <= {*sys.stdlib_module_names, "trainplan"}
 
 
 def test_the_first_boots_part_stands_alone() -> None:
-    assert b"providers" not in reading_source()
+    assert b"trainplan.providers" not in reading_source()
 
 
 def _pythons() -> list[str]:

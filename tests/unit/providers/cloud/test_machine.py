@@ -228,11 +228,15 @@ def test_the_wheel_is_a_wheel() -> None:
     with zipfile.ZipFile(io.BytesIO(wheel_bytes())) as wheel:
         names = set(wheel.namelist())
         assert {
-            "workloads/trainer/__main__.py",
-            "workloads/job.py",
-            "workloads/data/recipes/vgg16-imagenet.yaml",
+            "trainplan/__init__.py",
+            "trainplan/workloads/trainer/__main__.py",
+            "trainplan/workloads/job.py",
+            "trainplan/workloads/data/recipes/vgg16-imagenet.yaml",
         } <= names
-        assert not any("__pycache__" in name or name.startswith(("planner", "providers", "pricing")) for name in names)
+        assert not any(
+            "__pycache__" in name or name.startswith(("trainplan/planner", "trainplan/prov", "trainplan/pric"))
+            for name in names
+        )
         record = wheel.read("trainplan_trainer-0.dist-info/RECORD").decode().splitlines()
         listed = {}
         for line in record:
@@ -252,11 +256,15 @@ def test_the_trainer_runs_out_of_the_wheel_alone(tmp_path: Path) -> None:
     site = tmp_path / "site"
     with zipfile.ZipFile(io.BytesIO(wheel_bytes())) as wheel:
         wheel.extractall(site)
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from trainplan.workloads.trainer.__main__ import main; main(['--help'])"
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from trainplan.workloads.trainer.__main__ import main; "
+        "print(sys.modules['trainplan'].__file__); main(['--help'])"
+    )
     done = subprocess.run(
         [sys.executable, "-P", "-c", code, str(site)], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert (done.returncode, "--run-dir" in done.stdout) == (0, True), done.stderr
+    assert done.stdout.startswith(str(site))
 
 
 def test_requirements_that_are_not_there_are_an_error() -> None:

@@ -66,9 +66,12 @@ def test_it_is_built_once_with_this_trainer(engine: KeepingEngine) -> None:
     assert ensure(wanted, engine, lines.append, environment={}) == wanted.tag
     assert ensure(wanted, engine, lines.append, environment={}) == wanted.tag
     assert len(engine.built) == 1
-    assert {"Containerfile", "requirements.txt", "workloads/trainer/__main__.py", "workloads/job.py"} <= set(
-        engine.files
-    )
+    assert {
+        "Containerfile",
+        "requirements.txt",
+        "trainplan/workloads/trainer/__main__.py",
+        "trainplan/workloads/job.py",
+    } <= set(engine.files)
     assert not any("__pycache__" in name for name in engine.files)
     assert any("building" in line for line in lines)
 

@@ -53,7 +53,8 @@ def test_memory_is_that_of_the_whole_machine() -> None:
 def test_linux_asks_nobody_for_it() -> None:
     """psutil is installed outside Linux alone."""
     code = (
-        "import sys; from trainplan.providers.local.pids import this_process; from trainplan.providers.hardware import memory_bytes; "
+        "import sys; from trainplan.providers.local.pids import this_process; "
+        "from trainplan.providers.hardware import memory_bytes; "
         "assert this_process().alive and memory_bytes(); assert 'psutil' not in sys.modules"
     )
     if sys.platform == "linux":

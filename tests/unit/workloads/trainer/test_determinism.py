@@ -103,7 +103,8 @@ class TestJax:
         from trainplan.workloads.trainer.model import build
 
         program = (
-            "from trainplan.workloads.trainer.backend import load; from trainplan.workloads.trainer.model import build\n"
+            "from trainplan.workloads.trainer.backend import load\n"
+            "from trainplan.workloads.trainer.model import build\n"
             "from trainplan.workloads.job import Framework; keras = load(Framework.JAX).keras\n"
             "weights = build(keras, small().net(), 8, 0).training.get_weights()\n"
             "print(json.dumps([weight.tolist() for weight in weights if weight.ndim > 1]))\n"
