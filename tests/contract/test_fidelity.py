@@ -29,9 +29,11 @@ class Row:
 def rows() -> list[Row]:
     text = (ROOT / "docs" / "maintainers" / "fidelity.md").read_text(encoding="utf-8")
     cells = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.partition("\n| double |")[2].partition("\n\n")[0].splitlines()
+        if line.startswith("| ")
     ]
-    return [Row(*row) for row in cells[1:]]
+    return [Row(*row) for row in cells]
 
 
 def stated(name: str) -> list[tuple[int, ...]]:
