@@ -221,13 +221,12 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         listed = _rentals(catalog, filters, query.devices or job.constraints.devices, now)
         rented = _comparable(listed, filters, settings)
         choice = _choose(job, rented, world, filters, query)
-        machine = _quoted_here(job, settings, predictor.plain, catalog.devices, before, now)
         lines = advice(
             Findings(
                 job=job,
                 macs=job.graph().macs,
                 choice=choice,
-                machine=machine,
+                machine=(machine := _quoted_here(job, settings, predictor.plain, catalog.devices, before, now)),
                 on_same=_again(predictor, world),
                 in_parts=_in_parts(job, rented, choice, world),
                 retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
