@@ -45,20 +45,21 @@ def test_from_launch_to_nothing_left(trial: Trial, plain_image: str, tmp_path: P
 
 
 def test_a_machine_whose_network_is_gone_ends_itself(
-    trial: Trial, plain_image: str, late: Callable[[str, float], None]
+    trial: Trial, yard: ComputerYard, plain_image: str, late: Callable[[str, float], None]
 ) -> None:
-    """In the middle of the training and for good: nobody hears of its end but by the power."""
-    seconds = 420.0
+    """For good, as soon as its agent has begun: nobody hears of its end but by the power."""
+    seconds = 600.0
+    yard.registries[OWN].stalls = threading.Event()
+    terms = {"boot_seconds": seconds}
+    client = trial.launch(a_job("quick"), plain_image, deadline_seconds=3600, terms=terms, detached=True, **CPU)
     began = time.time()
-    terms = {"hurry": {"end_reserve_seconds": 20}}
-    client = trial.launch(a_job("deaf"), plain_image, deadline_seconds=seconds, terms=terms, detached=True, **CPU)
     client.wait(PATIENCE)
     machine = rented(trial)
-    until(lambda: trial.status(client.run_id).get("state") == "running", "it trains", seconds=seconds)
+    until(lambda: trial.status(client.run_id).get("state") == "fetching", "its agent has begun", seconds=seconds)
     machine.computer.network(connected=False)
     off = machine.computer.off_at(began + seconds + 300 + 120)
     assert off is not None, machine.journal()[-5000:]
-    late("no network from the middle of the training on", off - began - seconds)
+    late("no network once the agent has begun", off - began - seconds)
 
 
 def test_a_restart_while_docker_pulls(trial: Trial, yard: ComputerYard, plain_image: str, tmp_path: Path) -> None:

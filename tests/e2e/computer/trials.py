@@ -154,7 +154,7 @@ DEFECTS = (
     ),
     Defect(
         "end.sh waits for services without a limit",
-        "sed -i '/^sleep 55$/,$d' /usr/local/lib/trainplan/end.sh; "
+        "sed -i 's/^sleep 55$/sleep 9999/' /usr/local/lib/trainplan/end.sh; "
         f"sed -i 's/^GRACE = .*/GRACE = 300/' {_SWITCH}; systemctl restart trainplan-switch",
         _DEAF_SERVICE,
     ),
