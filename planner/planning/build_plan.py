@@ -55,7 +55,7 @@ from trainplan.providers.registry import (
 from trainplan.workloads.nearest import nearest_names, other_word, same_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -211,7 +211,7 @@ def check_own_names(settings: Settings, catalog: Catalog) -> None:
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
     before = read_system()
-    filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog))
+    filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog, query.providers))
     _refuse_several_machines(query.nodes or (job.nodes,), filters)
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
     try:
@@ -441,15 +441,18 @@ def _filters(job: TrainingJob, query: PlanQuery, catalog: OfferSource) -> Filter
     )
 
 
-def _allowed(settings: Settings, catalog: OfferSource) -> dict[str, frozenset[str]]:
-    """The regions that the settings name, by provider. Raises BadInputError for a name that no offer has."""
+def _allowed(settings: Settings, catalog: OfferSource, asked: Collection[str]) -> dict[str, frozenset[str]]:
+    """The regions that the settings name, by provider that is asked for. Raises BadInputError for a name that no offer
+    has."""
     try:
         regions_by_cloud = {name: regions_of(options, name) for name, options in settings.clouds.items()}
     except BadRequestError as error:
         raise BadInputError(error.message, error.hint) from None
     what = "region (setting `regions`)"
     return {
-        name: _checked_names(what, regions, catalog.regions) for name, regions in regions_by_cloud.items() if regions
+        name: _checked_names(what, regions, catalog.regions)
+        for name, regions in regions_by_cloud.items()
+        if regions and (not asked or name in asked)
     }
 
 
