@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
+.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -25,7 +25,8 @@ help:
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
 	@echo "make fuzz    mutated price lists, commands, job files and run directories: none may end in an unhandled error"
 	@echo "make pins    pin what a rented machine installs anew, with hashes (needs the network)"
-	@echo "make build   the wheel, and lists of parts (CycloneDX) of what CI and rented machines install"
+	@echo "make build   sdist and wheel, and lists of parts (CycloneDX) of what CI and rented machines install"
+	@echo "make release  the same, checked and installed in empty environments (needs the network; REHEARSAL=rehearsal: without a tag)"
 	@echo "make audit   whether anything that CI installs has a known vulnerability (needs the index's data)"
 	@echo "make lock    pin what CI installs, with hashes; make pins: what rented machines install"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
@@ -221,6 +222,21 @@ sizes: $(VENV)/.dev $(VENV)/.installers
 
 build: $(VENV)/.dev tables
 	@scripts/build.sh $(BIN)
+
+# What checks a release, in an environment of its own. REHEARSAL=rehearsal asks for no tag.
+RELEASE := .build/release-env/.installed
+
+$(RELEASE): requirements/release.txt | $(BIN)/python
+	$(PYTHON) -m venv .build/release-env
+	@if [ -n "$(LOCK)" ] && $(FITS_LOCK); then \
+	    .build/release-env/bin/pip install --quiet --no-deps --require-hashes -r requirements/release.txt; \
+	else \
+	    .build/release-env/bin/pip install --quiet twine; \
+	fi
+	@touch $@
+
+release: $(VENV)/.dev tables $(RELEASE)
+	@scripts/release.sh $(BIN) .build/release-env/bin $(REHEARSAL)
 
 # Fits the throughput model anew (minutes) and writes what it can and cannot do; `accuracy` writes only the latter.
 fit: $(VENV)/.dev tables

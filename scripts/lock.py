@@ -2,7 +2,7 @@
 
 The libraries of trackers are pinned apart, in requirements/trackers.txt: they have an environment of their own. So have
 the programs of places that jobs are exported to (requirements/places.txt), and what builds the site
-(requirements/site.txt).
+(requirements/site.txt), and what checks a release (requirements/release.txt).
 
 What pyproject.toml asks for (the package itself, what builds it, and the extras of EXTRAS) is resolved by uv for each
 Python of PYTHONS on Linux, and written to requirements/ci.txt, which `make set-up` installs from where it fits. Commit
@@ -28,6 +28,9 @@ not ask for it."""
 SITE_LOCK = ROOT / "requirements" / "site.txt"
 SITE = "sphinx>=9\nfuro>=2025.12\nmyst-parser>=5\n"
 """What `make site` builds the documentation with."""
+RELEASE_LOCK = ROOT / "requirements" / "release.txt"
+RELEASE = "twine>=6\n"
+"""What `make release` checks a wheel and an sdist with."""
 TRACKERS = ("mlflow", "wandb", "trackio")
 """Extras that `make check` installs beside the others."""
 EXTRAS = ("dev", "train-cpu", "train-jax", "convert")
@@ -64,6 +67,7 @@ def main() -> int:
         ("trackers", TRACKERS_LOCK, of_trackers()),
         ("places", PLACES_LOCK, PLACES),
         ("site", SITE_LOCK, SITE),
+        ("release", RELEASE_LOCK, RELEASE),
     ):
         pins, environments = resolved(name, text, [Environment(python, "x86_64") for python in PYTHONS])
         path.parent.mkdir(exist_ok=True)
