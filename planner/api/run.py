@@ -25,6 +25,7 @@ from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineErr
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
 from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.predictions import Prediction, image_paths, kept_model, predictions
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import load_settings
@@ -182,6 +183,17 @@ class Run:
             store, why = build.store_of(run, settings)
             epochs = run_document(run, Sources(journal, store, build.clock().now(), why))["epochs"]
         return {name: [epoch.get(name) for epoch in epochs] for name in _HISTORY}
+
+    def predict(self, *images: str | os.PathLike[str]) -> list[Prediction]:
+        """What its model says of images, or of all images in folders, read as the run read its own.
+
+        Asked in a process of its own, which needs the framework (the extra train-cpu). Raises BadInputError where there
+        is no model yet or no image, ThisMachineError where the framework is missing.
+        """
+        folder = self.folder
+        with library_call():
+            paths = image_paths(Path(os.fspath(image)) for image in images)
+            return predictions(kept_model(folder), paths, lambda line: _tell([line]))
 
     def receipt(self) -> dict[str, Any] | None:
         """What it took and cost beside what was estimated (docs/output.md); None while it has not ended."""

@@ -3,47 +3,77 @@
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
+import json
+import subprocess
+import sys
 from typing import Any
 
+import pytest
+
+import trainplan
 from tests.conftest import Golden
-from trainplan.planner import errors
-from trainplan.planner.api import ERRORS, PUBLIC
+
+MOST_SECONDS = 0.15
+SDKS = {
+    "boto3",
+    "botocore",
+    "google",
+    "azure",
+    "tensorflow",
+    "keras",
+    "jax",
+    "torch",
+    "numpy",
+    "pandas",
+    "typer",
+    "rich",
+    "pydantic",
+}
+IMPORT = """
+import json, sys, time
+before, began = {*sys.modules}, time.process_time()
+import trainplan
+seconds = time.process_time() - began
+print(json.dumps([seconds, sorted({name.partition(".")[0] for name in {*sys.modules} - before})]))
+"""
 
 
 def test_names_and_signatures_are_frozen(golden: Golden) -> None:
-    lines = []
-    for name, module in PUBLIC.items():
-        lines += _lines(
-            name, getattr(import_module(f"{import_module('trainplan.planner.api').__name__}.{module}"), name)
-        )
-    for name in ERRORS:
-        kind = getattr(errors, name)
-        lines.append(f"{name}({', '.join(base.__name__ for base in kind.__bases__)})")
+    lines = [line for name in trainplan.__all__ for line in _lines(name, getattr(trainplan, name))]
     golden.check("api/names.txt", "\n".join(lines) + "\n")
+
+
+def test_the_import_is_quick_and_loads_no_sdk() -> None:
+    told = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True).stdout
+    seconds, modules = json.loads(told)
+    assert seconds < MOST_SECONDS
+    assert not SDKS & {*modules}
+    assert "trainplan" in modules
+
+
+def test_another_name_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'lunch'"):
+        trainplan.lunch  # noqa: B018
+    assert {*trainplan.__all__} <= {*dir(trainplan)}
 
 
 def _lines(name: str, value: Any) -> list[str]:
     if not inspect.isclass(value):
         return [f"{name}{inspect.signature(value)}"]
-    if issubclass(value, tuple) or hasattr(value, "__dataclass_fields__"):
-        fields = [f"  {field}: {kind}" for field, kind in value.__annotations__.items() if not field.startswith("_")]
-    else:
-        fields = []
-    members = [(key, member) for key, member in vars(value).items() if not key.startswith("_")]
-    return [f"{name}({', '.join(base.__name__ for base in value.__bases__)})", *fields, *_of_members(members, fields)]
+    head = f"{name}({', '.join(base.__name__ for base in value.__bases__)})"
+    if issubclass(value, Exception):
+        return [head]
+    is_record = issubclass(value, tuple) or hasattr(value, "__dataclass_fields__")
+    kinds = {key: kind for key, kind in value.__annotations__.items() if is_record and not key.startswith("_")}
+    fields = [f"  {key}: {getattr(kind, '__forward_arg__', kind)}" for key, kind in kinds.items()]
+    members = [(key, member) for key, member in vars(value).items() if not key.startswith("_") and key not in kinds]
+    return [head, *fields, *(line for key, member in members for line in _of_member(key, member))]
 
 
-def _of_members(members: list[tuple[str, Any]], fields: list[str]) -> list[str]:
-    lines = []
-    for name, member in members:
-        if any(line.startswith(f"  {name}:") for line in fields):
-            continue
-        if isinstance(member, property):
-            returned = member.fget.__annotations__["return"]
-            lines.append(f"  {name} -> {returned}")
-        elif isinstance(member, classmethod):
-            lines.append(f"  classmethod {name}{inspect.signature(member.__func__)}")
-        elif inspect.isfunction(member):
-            lines.append(f"  {name}{inspect.signature(member)}")
-    return lines
+def _of_member(name: str, member: Any) -> list[str]:
+    if isinstance(member, property):
+        returned = member.fget.__annotations__["return"]
+        return [f"  {name} -> {returned}"]
+    if isinstance(member, classmethod):
+        return [f"  classmethod {name}{inspect.signature(member.__func__)}"]
+    return [f"  {name}{inspect.signature(member)}"] if inspect.isfunction(member) else []

@@ -1,0 +1,1 @@
+"""What users write: the notebooks of examples/ and the programs of docs/api.md."""
