@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.computer.computer import ARMED, MOST_BOOT_SECONDS, Computer, Hardware, disc, power_on
 from tests.e2e.computer.conftest import GRACE_SECONDS, SHORT_GRACE
+from tests.e2e.computer.trials import FETCHED
 from tests.unit.providers.cloud.booted import boot
 from trainplan.providers.cloud.bootstrap import start_up
 
@@ -127,3 +128,18 @@ def test_a_machine_that_crashes_again_and_again(
     off = computer.off_at(cut_at + MOST_BOOT_SECONDS)
     assert off is not None, computer.text()[-3000:]
     late("power cut four times, seconds after the fourth", off - cut_at)
+
+
+@pytest.mark.e2e
+def test_a_machine_without_iptables_says_so_and_ends(
+    start: Callable[..., Computer], late: Callable[[str, float], None]
+) -> None:
+    """No container could be kept from the metadata: Docker does not even start."""
+    computer = start(boot_seconds=3600.0)
+    assert computer.says("attempts/1/machine/agent.pyz"), computer.text()[-3000:]
+    computer.run(f"rm -f /usr/sbin/*tables*; {FETCHED}")
+    assert computer.says("DOCKER_NOT_READY"), computer.text()[-3000:]
+    said_at = computer.clock()
+    off = computer.off_at(said_at + LATE_SECONDS)
+    assert off is not None, computer.text()[-3000:]
+    late("iptables missing, seconds after it said so", off - said_at)

@@ -85,18 +85,12 @@ _FEW_PROCESSES = "echo 2000 >/proc/sys/kernel/pid_max"
 _SWITCH = "/usr/local/lib/trainplan/switch.py"
 
 
-_FETCHED = "echo >/usr/local/lib/trainplan/fetch.py"
+FETCHED = "echo >/usr/local/lib/trainplan/fetch.py"
 """start.sh goes on as if it had its agent."""
 _LOCK = (
     "import fcntl, time; f = open('/var/lib/dpkg/lock-frontend', 'a'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(9999)"
 )
-_LOCKED = f'python3 -c "{_LOCK}" & mv /usr/bin/docker /usr/bin/docker.away; sleep 2; {_FETCHED}'
-
-
-def _without_iptables(computer: Computer) -> None:
-    assert computer.says("attempts/1/machine/agent.pyz"), computer.text()[-3000:]
-    computer.run(f"rm -f /usr/sbin/*tables*; {_FETCHED}")
-    assert computer.says("DOCKER_NOT_READY"), computer.text()[-3000:]
+_LOCKED = f'python3 -c "{_LOCK}" & mv /usr/bin/docker /usr/bin/docker.away; sleep 2; {FETCHED}'
 
 
 def _cut_and_dead(computer: Computer) -> None:
@@ -125,7 +119,6 @@ TRIALS = (
     Trial("/var a full file system", _script("mount -t tmpfs -o size=1M none /var; cat /dev/zero >/var/filler")),
     Trial("/run full", _script("cat /dev/zero >/run/filler; df /run")),
     Trial("apt locked by another installation", _script(_LOCKED)),
-    Trial("iptables missing", _without_iptables, early=True),
     Trial("systemd has crashed", _script("kill -SEGV 1"), by_switch=True),
     Trial("clock set five years back", _script("date -s 2021-11-26"), by_switch=True),
     Trial("clock set five years ahead", _script("date -s 2031-11-26")),
