@@ -12,6 +12,7 @@ from trainplan.planner.errors import BadInputError
 from trainplan.planner.runs.exports import FOLDER, Export, ExportQuery, doubt, export_model
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.predictions import kept_model
+from trainplan.planner.runs.sweep_table import best_trial
 from trainplan.providers.hardware import this_machine
 from trainplan.workloads.terms import ExportFormat
 
@@ -41,7 +42,8 @@ def export_run(run: Run, job: TrainingJob, choice: ExportChoice, settings: Setti
         raise BadInputError(f"run {run.run_id} measured this machine, and leaves no model", "plan history lists runs")
     if choice.data is None:
         _refuse_far_images(job, run.run_id)
-    return _exported(_query(Path(run.model_folder), choice, settings, job))
+    best = best_trial(Path(run.model_folder), job)  # its images may have another size than the job says
+    return _exported(_query(Path(run.model_folder), choice, settings, job if best is None else best.job))
 
 
 def export_named(name: str, choice: ExportChoice, settings: Settings) -> list[Export]:
