@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import median
 
 from trainplan.workloads.job import TrainingJob
-from trainplan.workloads.sweep import rungs_of
 
 SEEDS, EPOCHS = range(4), (9, 18, 27)
 HELD_OUT = 360
@@ -91,6 +90,13 @@ def with_ties(ranked: Sequence[tuple[float, int]], third: int) -> int:
     return min(near, third + max(1, 2 * third // 3))
 
 
+def one_near(ranked: Sequence[tuple[float, int]], third: int) -> int:
+    """A third, and one more where it is within two standard errors of the difference from the last of the third."""
+    last, one = ranked[third - 1][0], ranked[third][0] if third < len(ranked) else 0.0
+    error = math.sqrt(2 * max(last * (1 - last), 1 / HELD_OUT) / HELD_OUT)
+    return third + (one >= last - 2 * error)
+
+
 def more(ranked: Sequence[tuple[float, int]], third: int) -> int:
     """One more than a third, always."""
     del ranked
@@ -101,17 +107,17 @@ def played(curves: Curves, going: Going, smooth: int = 1) -> tuple[int, int]:
     """The trial that is brought home, and the epochs that were trained; `smooth`: the mean of so many tests ranks."""
     epochs = len(curves[0])
     left, trained, before = list(range(len(curves))), 0, 0
-    rungs = rungs_of(epochs, len(curves))
-    for number, rung in enumerate(rungs):
-        trained += len(left) * (rung.epochs - before)
-        before = rung.epochs
+    ends = [-(-epochs // 9), -(-epochs // 3), epochs]
+    for number, end in enumerate(ends):
+        trained += len(left) * (end - before)
+        before = end
 
-        def worth(trial: int, until: int = rung.epochs) -> float:
+        def worth(trial: int, until: int = end) -> float:
             tests = curves[trial][max(0, until - smooth) : until]
             return sum(tests) / len(tests)
 
         ranked = sorted(((worth(trial), -trial) for trial in left), reverse=True)
-        count = 1 if number + 1 == len(rungs) else min(len(left), going(ranked, rungs[number + 1].trials))
+        count = 1 if end == epochs else min(len(left), going(ranked, len(curves) // 3 ** (number + 1)))
         left = [-trial for _, trial in ranked[:count]]
     return left[0], trained
 
@@ -121,7 +127,8 @@ def show(folder: Path) -> None:
     sets = [json.loads(file.read_text()) for file in sorted(folder.glob("curves-*.json"))]
     schedules: list[tuple[str, Going, int]] = [
         ("a third", thirds, 1), ("a third, mean of 2 tests", thirds, 2), ("with near ties", with_ties, 1),
-        ("with near ties, mean of 2 tests", with_ties, 2), ("one more than a third", more, 1),
+        ("with near ties, mean of 2 tests", with_ties, 2), ("one more where it is near", one_near, 1),
+        ("one more than a third", more, 1),
     ]  # fmt: skip
     sys.stdout.write(f"{len(sets)} sets\n")
     for name, going, smooth in schedules:

@@ -46,17 +46,17 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_estimate_tells_the_sweep_and_the_full_grid(tmp_path: Path) -> None:
     said = plan("estimate", "job.yaml", *SIM)
     assert (
-        "sweep of optimizer.learning_rate, optimizer.momentum: 9 trials; 9 to epoch 1, 3 to epoch 3, 1 to epoch 9: 21 "
+        "sweep of optimizer.learning_rate, optimizer.momentum: 9 trials; 9 to epoch 1, 4 to epoch 3, 2 to epoch 9: 29 "
         "epochs of the 81 of all trials"
     ) in said.out
     assert "ranked by cost, for $8.00 at most" in said.out
     document = json.loads(plan("estimate", "job.yaml", *SIM, "--json").out)
     sweep, first = document["sweep"], document["candidates"][0]
-    assert (sweep["trials"], sweep["epochs"], sweep["grid_epochs"]) == (9, 21, 81)
+    assert (sweep["trials"], sweep["epochs"], sweep["grid_epochs"]) == (9, 29, 81)
     assert first["total_seconds"] < sweep["grid_seconds"]
     assert plan("estimate", "job.yaml", *SIM, "--html", "page.html", "--levers").code == 0
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "a sweep of 9 trials: 21 epochs of the 81 of all trials; all trials to their end would take $" in page
+    assert "a sweep of 9 trials: 29 epochs of the 81 of all trials; all trials to their end would take $" in page
     assert "for $8.00 at most" in page
     assert f"row 1 takes ${first['cost_usd']:.2f}; all trials to their end would take" in said.out
 
@@ -72,12 +72,12 @@ def test_a_budget_that_is_too_small_is_refused_before_anything_is_created(tmp_pa
 def test_a_run_of_it_has_its_table(tmp_path: Path) -> None:
     assert plan("launch", "job.yaml", *SIM, "--yes").code == 0
     (run,) = json.loads(plan("history", "--json").out)
-    assert run["receipt"]["total_steps"] == run["receipt"]["steps"] == 21 * (50_000 // 256)
+    assert run["receipt"]["total_steps"] == run["receipt"]["steps"] == 29 * (50_000 // 256)
     said = plan("history", "--sweep", run["run_id"])
     assert said.out.splitlines()[0] == f"flowers, run {run['run_id']}: succeeded"
     assert "best: trial 1, whose model is the run's" in said.out
     document = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
-    assert [len(row["results"]) for row in document["trials"]] == [3, 2, 2, 1, 1, 1, 1, 1, 1]
+    assert [len(row["results"]) for row in document["trials"]] == [3, 3, 2, 2, 1, 1, 1, 1, 1]
     file = tmp_path / f"flowers-{run['run_id']}" / "sweep.json"
     table = file.read_text()
     for spoiled in ("{}", "[" * 100_000, table.replace('"trial": 1', '"trial": 1e400'), table[:-9]):
@@ -141,14 +141,14 @@ def test_a_budget_that_ends_before_the_last_rung_brings_the_best_trial_so_far_ho
     assert "best so far: trial 1, whose model is the run's; it ended before its last rung" in shown.out
     table = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
     assert table["ended_early"]
-    assert sum(len(row["results"]) for row in table["trials"]) < 13
+    assert sum(len(row["results"]) for row in table["trials"]) < 15
     (tmp_path / "job.yaml").write_text(job.replace("budget_usd: 8", "budget_usd: 80"))
     said = plan("launch", "job.yaml", *SIM, "--yes")
     assert said.code == 0, said.err
     assert (folder / "model.keras").read_bytes() != first
     table = json.loads(plan("history", "--sweep", run["run_id"], "--json").out)
     assert not table["ended_early"]
-    assert sum(len(row["results"]) for row in table["trials"]) == 13
+    assert sum(len(row["results"]) for row in table["trials"]) == 15
 
 
 SCRIPT_JOB = """\

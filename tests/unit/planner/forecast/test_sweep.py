@@ -21,7 +21,7 @@ NINE = a_job(epochs=9, sweep=RATES)
 
 
 def test_images_are_those_of_all_rungs() -> None:
-    assert trained_images(NINE) == Workload(NINE).images == 21 * EPOCH
+    assert trained_images(NINE) == Workload(NINE).images == 29 * EPOCH
     assert Workload(NINE, is_grid=True).images == 81 * EPOCH
 
 
@@ -45,11 +45,11 @@ def test_every_trial_of_a_rung_starts_a_process() -> None:
     })  # fmt: skip
     sweep = rented_time(Workload(job), around, throughput)
     plain = rented_time(Workload(job.model_copy(update={"sweep": None})), around, throughput)
-    # 9, 3 and 1 trials, and the output of the best; the first start is in the set-up of either.
-    starts = timedelta(seconds=13 * around.start)
+    # 9, 4 and 2 trials, and the output of the best; the first start is in the set-up of either.
+    starts = timedelta(seconds=15 * around.start)
     assert around.start == START_SECONDS
     assert sweep.setup == plain.setup
-    assert sweep.train - starts > plain.train * 21 / 9
+    assert sweep.train - starts > plain.train * 29 / 9
     assert sweep.train_low - starts < sweep.train - starts < sweep.train_high - starts
 
 
@@ -80,5 +80,5 @@ def test_memory_is_that_of_the_largest_trial() -> None:
 def test_a_checkpoint_holds_the_states_of_those_that_may_go_on() -> None:
     alone = Workload(a_job(epochs=9))
     work = Workload(NINE)
-    assert work.checkpoint_bytes == 4 * alone.checkpoint_bytes  # three go on to the second rung, and one is trained
+    assert work.checkpoint_bytes == 5 * alone.checkpoint_bytes  # four go on to the second rung, and one is trained
     assert work.checkpoints == alone.checkpoints
