@@ -7,6 +7,7 @@ import hashlib
 import json
 import shlex
 import subprocess
+from functools import cache
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from scripts.jobset_fields import paths
 from tests.builders import a_job
 from tests.conftest import ROOT, Golden
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.planner.export.engine_files import Accelerators, Engine, EngineFiles, engine_files
 from trainplan.providers.cloud.trainer_wheel import wheel_bytes
 from trainplan.workloads.job import job_from_json
 
@@ -30,20 +31,25 @@ OF_TWO_CLASSES = {"preset": "vgg11", "image_size": 64, "classes": 2}
 FILES = {Engine.SBATCH: "job.sbatch", Engine.SKYPILOT: "task.yaml", Engine.JOBSET: "jobset.yaml"}
 
 
+@cache
+def made(engine: Engine) -> EngineFiles:
+    """The files of one job: a YAML file with a wheel in it takes a while to write."""
+    return engine_files(a_job(**TWO), engine, "/f", V100S, "me/it:1")
+
+
 @pytest.mark.parametrize("engine", Engine)
 def test_the_files_are_what_they_were(engine: Engine, golden: Golden) -> None:
-    made = engine_files(a_job(**TWO), engine, "/shared/me/a job", V100S, "me/it:1")
+    files = engine_files(a_job(**TWO), engine, "/shared/me/a job", V100S, "me/it:1")
     wheel = base64.b64encode(wheel_bytes()).decode()
-    text = made.files[FILES[engine]].decode().replace(wheel, "THE WHEEL")
+    text = files.files[FILES[engine]].decode().replace(wheel, "THE WHEEL")
     golden.check(f"export/{FILES[engine]}", text)
-    assert FILES[engine] in made.command
+    assert FILES[engine] in files.command
 
 
 @pytest.mark.parametrize("engine", Engine)
 def test_the_job_the_trainer_and_its_packages_are_beside_it(engine: Engine) -> None:
-    job = a_job(**TWO)
-    files = engine_files(job, engine, "/f", V100S, "me/it:1").files
-    assert job_from_json(files["job.json"].decode()) == job
+    files = made(engine).files
+    assert job_from_json(files["job.json"].decode()) == a_job(**TWO)
     assert hashlib.sha256(files["trainer.whl"]).digest() == hashlib.sha256(wheel_bytes()).digest()
     assert b"jax==" in files["requirements.txt"]
     assert b"--hash=sha256:" in files["requirements.txt"]
@@ -58,13 +64,13 @@ def test_the_shell_script_can_be_read_and_keeps_a_folder_with_a_space_whole() ->
 
 def test_the_command_of_a_pod_and_of_a_task_end_at_the_deadline() -> None:
     for engine in (Engine.SKYPILOT, Engine.JOBSET):
-        text = engine_files(a_job(**TWO), engine, "/f", V100S, "me/it:1").files[FILES[engine]].decode()
+        text = made(engine).files[FILES[engine]].decode()
         assert "timeout -k 120 -s TERM 28800 python" in text.replace("\n", " ").replace("  ", " ")
 
 
 def test_each_pod_has_its_index_as_its_rank_and_the_first_ones_name() -> None:
     text = engine_files(a_job(name="my.job", **TWO), Engine.JOBSET, "/f", V100S, "me/it:1").files["jobset.yaml"]
-    *_, jobset = yaml.safe_load_all(text)
+    *_, jobset = yaml.load_all(text, yaml.CSafeLoader)
     (replicated,) = jobset["spec"]["replicatedJobs"]
     work = replicated["template"]["spec"]
     assert (work["completions"], work["completionMode"]) == (2, "Indexed")
@@ -103,17 +109,17 @@ def test_a_pod_without_an_image_is_refused() -> None:
 
 def test_secrets_are_told_and_not_written() -> None:
     job = a_job(secrets={"TOKEN": "aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token"})
-    made = engine_files(job, Engine.SKYPILOT, "/f", None, None)
-    assert made.notes == (
+    told = engine_files(job, Engine.SKYPILOT, "/f", None, None)
+    assert told.notes == (
         "TOKEN is not in the files: give it to skypilot as aws-sm:arn:aws:secretsmanager:eu-west-1:1:secret:token",
     )
-    assert b"TOKEN" not in made.files["task.yaml"]
+    assert b"TOKEN" not in told.files["task.yaml"]
 
 
 def test_every_field_of_a_jobset_is_one_of_its_published_schema() -> None:
     """Names and types as JobSet's own definition states them (scripts/jobset_fields.py)."""
     fields = json.loads((ROOT / "tests" / "data" / "jobset" / "fields.json").read_text(encoding="utf-8"))["fields"]
     text = engine_files(a_job(**TWO), Engine.JOBSET, "/f", V100S, "me/it:1").files["jobset.yaml"]
-    *_, jobset = yaml.safe_load_all(text)
+    *_, jobset = yaml.load_all(text, yaml.CSafeLoader)
     for path, kind in paths(jobset["spec"], "spec").items():
         assert kind in fields[path], path

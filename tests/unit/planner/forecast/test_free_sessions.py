@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,15 +33,19 @@ def hours(count: float) -> timedelta:
     return timedelta(hours=count)
 
 
+@cache
+def of_a_machine() -> Estimate:
+    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], a_world(), Filters(), every_placement=True)
+    return choice.candidates[0].estimate
+
+
 def estimated(rental: Rental = FREE, *, train: float = 1.0, setup: float = 0.5, after: float = 0.0) -> Estimate:
     """An estimate of so many hours, as of a machine that can be kept as long as it takes."""
-    world = a_world()
-    choice = choose(a_job(precision="amp_fp16"), [rented(a_rental())], world, Filters(), every_placement=True)
     time = RunTime(
         setup=hours(setup), train=hours(train), train_low=hours(train / 2), train_high=hours(train * 2),
         after=hours(after),
     )  # fmt: skip
-    return replace(choice.candidates[0].estimate, rental=rental, time=time)
+    return replace(of_a_machine(), rental=rental, time=time)
 
 
 def of_sessions(train: float, setup: float = 0.5, after: float = 0.0) -> Estimate:
