@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ FOLDER = "checkpoints"
 MARK = "complete.json"
 MOST_CHECKPOINTS = 2
 _PREFIX = "step-"
+_NAME = re.compile(f"{_PREFIX}([0-9]{{1,12}})")
 _NO_KEY = Vouching("", "")
 
 
@@ -58,7 +60,7 @@ class Checkpoints:
     def restore(self) -> Steps[str]:
         """Bring the newest whole one to the disk; its name, "" where there is none."""
         counts = yield from patiently(partial(self._store.list, FOLDER))
-        for name in sorted(_whole(counts), reverse=True):
+        for name in sorted(_whole(counts), key=_step, reverse=True):
             before = self.stored
             self.stored = self.stored or name
             if (self._local / name / MARK).is_file():
@@ -77,8 +79,8 @@ class Checkpoints:
     def waiting(self) -> str:
         """The newest whole one on the disk that the store has not got; "" for none."""
         whole = [path.parent.name for path in self._local.glob(f"{_PREFIX}*/{MARK}") if _is_name(path.parent.name)]
-        newest = max((name for name in whole if name not in self.bad), default="")
-        return newest if newest > self.stored else ""
+        newest = max((name for name in whole if name not in self.bad), key=_step, default="")
+        return newest if _step(newest) > _step(self.stored) else ""
 
     def push(self, name: str) -> Steps[bool]:
         """Upload a checkpoint, its mark last, then delete those before the newest two. Return False for a checkpoint
@@ -136,8 +138,9 @@ class Checkpoints:
 
     def _prune(self) -> Steps[None]:
         counts = yield from patiently(partial(self._store.list, FOLDER))
-        names = sorted(_whole(counts), reverse=True)[:MOST_CHECKPOINTS]
-        old = [path for path in counts if (name := _name_of(path)) and name not in names and name < self.stored]
+        names = sorted(_whole(counts), key=_step, reverse=True)[:MOST_CHECKPOINTS]
+        stored = _step(self.stored)
+        old = [path for path in counts if (name := _name_of(path)) and name not in names and _step(name) < stored]
         # The mark goes first: what is half removed must not look whole.
         for path in sorted(old, key=lambda path: (not path.endswith("/" + MARK), path)):
             yield from patiently(partial(self._store.delete, path))
@@ -205,7 +208,12 @@ def _digests(mark: bytes) -> dict[str, str]:
 
 
 def _is_name(name: str) -> bool:
-    return name.startswith(_PREFIX) and name[len(_PREFIX) :].isdigit()
+    return _NAME.fullmatch(name) is not None
+
+
+def _step(name: str) -> int:
+    """-1 for no name. Those of more than eight digits are not in order as texts."""
+    return int(name[len(_PREFIX) :] or -1)
 
 
 def _name_of(path: str) -> str:

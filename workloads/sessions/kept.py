@@ -21,7 +21,8 @@ _UNFINISHED = ".new-"
 def whole_checkpoints(folder: Path) -> list[Path]:
     """The complete ones of a run's folder, newest first."""
     found = (folder / CHECKPOINTS).glob("step-*")
-    return sorted((path for path in found if (path / _MARK).is_file()), reverse=True)
+    whole = (path for path in found if (path / _MARK).is_file())
+    return sorted(whole, key=lambda path: (len(path.name), path.name), reverse=True)  # of more than eight digits too
 
 
 def restore(source: Path, run_dir: Path) -> int:
