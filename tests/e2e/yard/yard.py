@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.doubles.package_index import PackageIndex
 from tests.doubles.registry import Registry, RegistryServer
+from tests.doubles.serving import Listening
 from tests.doubles.waiting import until
 from tests.e2e.yard import certificate, machine
 from tests.e2e.yard.host_agent import HostAgent
@@ -25,6 +27,8 @@ from tests.e2e.yard.network import GATEWAY, METADATA, Network, Relay
 FIRST, SECOND, OWN = "registry-1.docker.io", "public.ecr.aws", "registry.example"
 BLOB = "blob.example"
 """The name of an object store that speaks TLS; `relay` leads there."""
+PACKAGES = "packages.example"
+"""The index of packages, of which pip knows in the images of the yard (`/etc/pip.conf`)."""
 _FOLDER = Path("/var/tmp")
 _OURS = "trainplan-yard-"
 
@@ -33,6 +37,7 @@ class Yard:
     """`with Yard(image)`: everything in it is gone afterwards; what a killed one left goes when the next is made.
 
     `registries` are the public ones of the product's table and a person's own, by the host they are asked under.
+    `wheels` is the folder of the index of packages, `packages` what it was asked for.
     """
 
     def __init__(self, image: str) -> None:
@@ -46,7 +51,9 @@ class Yard:
 
     def __enter__(self) -> Self:
         forget_the_dead()
-        self._folder.mkdir()
+        self.wheels = self._folder / "wheels"
+        self.wheels.mkdir(parents=True)
+        self.packages = PackageIndex(self.wheels)
         self._network.__enter__()
         hosts = [*self.registries, BLOB]
         self.authority, self.certificate = certificate.make(self._folder, hosts)
@@ -54,17 +61,22 @@ class Yard:
             network=self._network, image=self.image, folder=self._folder, authority=self.authority, owner=self._owner
         )
         self._metadata = Metadata(self._network)
-        self._names = Names(self._network, {"metadata.google.internal": METADATA, **{host: GATEWAY for host in hosts}})
+        names = {"metadata.google.internal": METADATA, **{host: GATEWAY for host in [*hosts, PACKAGES]}}
+        self._names = Names(self._network, names)
         self.host_agent = HostAgent(self._network)
         self._port = self._network.serve(lambda: socket.create_server((METADATA, 53)))
         threading.Thread(target=_take_and_close, args=(self._port,), daemon=True).start()
         self._served = RegistryServer(self.registries, self.certificate, (GATEWAY, 443), self._network.serve)
+        self._index = self._network.serve(lambda: Listening((GATEWAY, 80), self.packages.handler))
+        threading.Thread(target=self._index.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         machine.remove_all(self._owner)
         for relay in self._relays.values():
             relay.close()
+        self._index.shutdown()
+        self._index.server_close()
         closings: tuple[Any, ...] = (self._metadata, self._names, self.host_agent, self._port, self._served)
         for closing in closings:
             closing.close()
