@@ -58,3 +58,19 @@ def left(folder: Path) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def until_stopped(source: str, step: int) -> str:
+    """The script, which warns behind a step and waits there until it is asked to end, however late the signal is. It
+    does not where it goes on from a checkpoint, or `WHOLE` is set."""
+    return f"""\
+import os, time, trainplan_run
+def report(step, *figures, told=trainplan_run.report, **more):
+    told(step, *figures, **more)
+    if step != {step} or "WHOLE" in os.environ or trainplan_run._here().resumed_step:
+        return
+    trainplan_run._here().event("warning", message="waits")
+    while not trainplan_run.should_stop():
+        time.sleep(0.05)
+trainplan_run.report = report
+{source}"""

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.doubles.own_script import until_stopped
 from tests.doubles.waiting import until
+from tests.unit.providers.slurm.test_example_scripts import no_torch, weights
 from trainplan.pricing.offers import OfferQuery
 from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, RunId
 from trainplan.providers.slurm.api import ShellHere
@@ -251,6 +253,40 @@ def test_a_script_of_a_person_is_stopped_and_goes_on_to_the_same_result(clients:
     for step in range(1, 201):
         value = (value * 31 + step) % 1_000_003
     assert (clients.folder / "result" / "value.txt").read_text() == str(value)
+    assert clients.queue() == ""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("example", "resumed_from"),
+    [
+        pytest.param("keras_images", 8, marks=pytest.mark.keras_3),
+        pytest.param("torch_images", 12, marks=no_torch),
+    ],
+)
+def test_an_example_script_is_stopped_and_goes_on_to_the_same_weights(
+    clients: Clients, example: str, resumed_from: int
+) -> None:
+    source = until_stopped((ROOT / "examples" / "scripts" / f"{example}.py").read_text(encoding="utf-8"), 12)
+    (clients.folder / "train.py").write_text(source, encoding="utf-8")
+    job = {"name": "mine", "script": "train.py", "args": {"epochs": 4, "images": 256}}
+    stopped = clients.plan("launch", clients.job_file(job), "--provider", "slurm", "--yes", "--detach")
+    assert stopped.returncode == 0, stopped.stderr
+    (run,) = (path.name for path in (clients.shared / "runs").iterdir())
+    until(lambda: bool(clients.events(run, "warning")), "it trains", seconds=PATIENCE_SECONDS)
+    clients.plan("stop", run)
+    until(lambda: not clients.queue(), "the job has ended", seconds=PATIENCE_SECONDS)
+    clients.plan("attach", run)
+    again = clients.plan("launch", clients.job_file(job), "--provider", "slurm", "--yes", "--output", "result")
+    assert again.returncode == 0, again.stderr
+    lines = (clients.shared / "runs" / run / "attempts" / "2" / "progress.jsonl").read_text().splitlines()
+    start = next(event for event in map(json.loads, lines) if event["event"] == "start")
+    assert start["resumed_from_step"] == resumed_from
+    whole = [sys.executable, "../train.py", "--epochs", "4", "--images", "256"]
+    (clients.folder / "whole").mkdir()
+    places = {"PYTHONPATH": str(ROOT / "workloads" / "reporting"), "WHOLE": "1", "CUDA_VISIBLE_DEVICES": "-1"}
+    subprocess.run(whole, cwd=clients.folder / "whole", env={**os.environ, **places}, check=True, timeout=300)
+    assert weights(clients.folder / "result") == weights(clients.folder / "whole")
     assert clients.queue() == ""
 
 
