@@ -81,7 +81,7 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("device_kind", "device_name", "strategy", "framework", "framework_version"), _is_text),
     **dict.fromkeys(("name", "message", "state"), _is_text),
     **dict.fromkeys(("device_count", "images", "steps_per_epoch", "epochs", "total_steps"), _is_count),
-    **dict.fromkeys(("resumed_from_step", "epoch", "step", "best_epoch"), _is_count),
+    **dict.fromkeys(("protocol", "resumed_from_step", "epoch", "step", "best_epoch"), _is_count),
     **dict.fromkeys(("hold_out_images", "hold_out_trained_on"), _is_count),
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),

@@ -368,7 +368,7 @@ def _plain(value: Any) -> Any:
 
 
 def _start(images: float, total: int | None, resumed: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"resumed_from_step": resumed, **_framework()}
+    told: dict[str, Any] = {"protocol": PROTOCOL, "resumed_from_step": resumed, **_framework()}
     if total is None:
         return told
     return {**told, "total_steps": total, "steps_per_epoch": total, "images": round(images * total)}

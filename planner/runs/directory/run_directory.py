@@ -31,6 +31,8 @@ from trainplan.workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_S
 if TYPE_CHECKING:
     from trainplan.planner.runs.run import Attempt, Run
 
+PROTOCOL = 1
+"""The version of the run-directory protocol that is read (docs/container.md). A trainer that names none writes 1."""
 LEAST_HALF_WIDTH = 0.07
 """Of the interval of a script's rate: how far the next run of a measured configuration is off at four times of five
 (planner/throughput/own.py), which the rate of its first reports cannot know."""
@@ -145,6 +147,8 @@ class Watcher:
         match line["event"]:
             case "start":
                 self._listen(_started_event(line))
+                if line.get("protocol", PROTOCOL) > PROTOCOL:
+                    self._listen(Message(_newer_text(line["protocol"])))
             case "step":
                 self._listen(_progress_event(line, self.story, spent_usd()))
             case "try":
@@ -153,6 +157,13 @@ class Watcher:
                 self._listen(Message(line["message"]))
             case _:
                 pass
+
+
+def _newer_text(version: int) -> str:
+    return (
+        f"what trains writes version {version} of the run-directory protocol, and this plan reads version {PROTOCOL}: "
+        "what it does not know it leaves out; install a newer trainplan to see all of it"
+    )
 
 
 def stopped_path(attempt: int) -> str:

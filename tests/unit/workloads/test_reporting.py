@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from trainplan.planner.runs.directory.run_directory import LEAST_HALF_WIDTH
+from trainplan.planner.runs.directory.run_directory import LEAST_HALF_WIDTH, PROTOCOL
 from trainplan.providers.agent.schema import progress_line
 from trainplan.workloads.reporting import trainplan_run
 
@@ -96,6 +96,7 @@ def test_lines_are_those_of_the_protocol(run: Any, clock: Clock, tmp_path: Path)
     assert all(progress_line(line) is not None for line in raw)
     start, *steps = lines(tmp_path)
     assert (start["event"], start["total_steps"], start["images"]) == ("start", 60, 480)
+    assert start["protocol"] == trainplan_run.PROTOCOL == PROTOCOL
     assert steps[-1]["step"] == 60
     assert steps[-1]["loss"] is None
     assert steps[-1]["images_per_second"] == pytest.approx(16)

@@ -138,6 +138,16 @@ def test_each_word_is_told_once() -> None:
     assert watched.events[-1] == Message("loss is not a number")
 
 
+@pytest.mark.parametrize(("version", "warnings"), [(1, 0), (2, 1)])
+def test_a_trainer_of_a_later_protocol_is_told(version: int, warnings: int) -> None:
+    watched = Watched()
+    watched.machine.say("start", protocol=version, a_later_field=3)
+    watched.look()
+    texts = [event.text for event in watched.events if isinstance(event, Message)]
+    assert len(texts) == warnings
+    assert all(f"writes version {version} of the run-directory protocol" in text for text in texts)
+
+
 def test_what_is_kept_is_told_from_what_is_only_trained() -> None:
     watched = Watched()
     run = a_run(Phase.RUNNING, attempts=1)
