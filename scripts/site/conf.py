@@ -10,36 +10,22 @@ class SearchQuestions(SearchEnglish):  # type: ignore[misc]  # Sphinx is not whe
     """English, of which words that only make a question are left out as well: a page needs every word that remains."""
 
     stopwords = SearchEnglish.stopwords | {
+        *("anything", "anywhere", "can", "else", "ever", "every", "everything", "get", "gets", "go", "goes", "happen"),
+        *("happens", "just", "lot", "many", "may", "maybe", "mean", "means", "might", "much", "need", "needs", "one"),
         *(
-            "anything",
-            "anywhere",
-            "else",
-            "ever",
-            "every",
-            "everything",
-            "get",
-            "gets",
-            "go",
-            "goes",
-            "happen",
-            "happens",
-        ),
-        *(
-            "just",
-            "lot",
-            "many",
-            "may",
-            "maybe",
-            "might",
-            "much",
-            "need",
-            "needs",
-            "one",
+            "per",
             "please",
             "possible",
             "really",
+            "something",
+            "still",
+            "thing",
+            "things",
+            "want",
+            "will",
+            "without",
+            "yet",
         ),
-        *("something", "still", "thing", "things", "want", "will", "without", "yet"),
     }
 
 

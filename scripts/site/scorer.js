@@ -6,23 +6,26 @@ var Scorer = (() => {
     const all = splitQuery(text.toLowerCase()).filter((word) => !stopwords.has(word));
     return new Set(all.map((word) => stemmer.stemWord(word)));
   };
-  const headings = (page) =>
-    Object.entries(Search._index.alltitles)
-      .filter(([, places]) => places.some(([file]) => Search._index.docnames[file] === page))
-      .map(([title]) => title);
-  const share = (asked, title) => {
+  // The headings of a page, each with its weight: the page's own title is said of all of it.
+  const headings = (page) => {
+    const file = Search._index.docnames.indexOf(page);
+    const all = Object.entries(Search._index.alltitles).filter(([, places]) => places.some(([one]) => one === file));
+    return all.map(([title]) => [title, title === Search._index.titles[file] ? 1.5 : 1]);
+  };
+  const share = (asked, [title, weight]) => {
     const own = words(title);
     const met = [...asked].filter((word) => own.has(word)).length;
-    return met === 0 ? 0 : met / asked.size + met / own.size / 10;
+    return met === 0 ? 0 : weight * (met / asked.size + met / own.size / 10);
   };
   const group = (page) => {
-    if (/^(adr|maintainers|drills)\//.test(page)) return -30;
-    return /transcripts|first-day|^reference\//.test(page) ? -8 : 0;
+    if (/^adr\/|changelog|drills?[-/]/.test(page)) return -30;
+    if (/^maintainers\//.test(page)) return -15;
+    return /^(index|accuracy)$|transcripts|first-day|^reference\//.test(page) ? -8 : 0;
   };
   return {
     score: ([page, , , , score]) => {
       const asked = words(new URLSearchParams(window.location.search).get("q") || "");
-      return score + group(page) + 20 * Math.max(0, ...headings(page).map((title) => share(asked, title)));
+      return score + group(page) + 20 * Math.max(0, ...headings(page).map((heading) => share(asked, heading)));
     },
     // The rest is as Sphinx has it.
     objNameMatch: 11,
