@@ -215,9 +215,9 @@ class Constraints(Value):
 
     deadline: Duration | None = Field(default=None, description="the whole run, from launch to the model at home")
     budget_usd: Budget | None = Field(default=None, description="the whole run, all parts")
-    providers: tuple[LowerCase, ...] = ()
-    regions: tuple[LowerCase, ...] = ()
-    devices: tuple[str, ...] = ()
+    providers: tuple[LowerCase, ...] = Field(default=(), description="only these, such as aws; --provider")
+    regions: tuple[LowerCase, ...] = Field(default=(), description="only these, such as us-east-1; --region")
+    devices: tuple[str, ...] = Field(default=(), description="only these, such as T4; plan devices lists them")
     markets: tuple[Annotated[Literal["on_demand", "spot"], BeforeValidator(_market)], ...] = ("on_demand", "spot")
 
     @model_validator(mode="after")
@@ -254,27 +254,29 @@ class TrainingJob(Value):
     name: Annotated[str, Field(pattern=f"^{_NAME.pattern}$", description="lower-case letters, digits, . _ -")]
     model: ModelSpec
     data: DataSpec
-    epochs: Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+    epochs: Annotated[int, Field(strict=True, ge=1, le=1_000_000, description="times that all images are trained on")]
     global_batch_size: Annotated[
         int, Field(strict=True, ge=1, le=1_048_576, description="split evenly over the devices")
     ]
     accumulate: Annotated[
         int, Field(strict=True, ge=1, le=1_048_576, description="parts of each batch, trained one after another")
     ] = 1
-    precision: Precision = Precision.FP32
-    xla: bool = False
-    framework: Framework = Framework.TENSORFLOW
+    precision: Precision = Field(default=Precision.FP32, description="arithmetic of a step; amp is mixed precision")
+    xla: bool = Field(default=False, description="whether XLA compiles the step")
+    framework: Framework = Field(default=Framework.TENSORFLOW, description="the backend of Keras")
     optimizer: OptimizerSpec = OptimizerSpec()
     augment: AugmentSpec = AugmentSpec()
     validation: ValidationSpec = ValidationSpec()
-    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32, description="of all random numbers of the run")] = 0
     nodes: Annotated[
         int, Field(strict=True, ge=1, le=MAX_NODES, description="machines that train one model together, at most")
     ] = 1
-    checkpoint_every: Duration = timedelta(minutes=10)
+    checkpoint_every: Duration = Field(
+        default=timedelta(minutes=10), description="how often the state is saved, from which a run goes on"
+    )
     constraints: Constraints = Constraints()
-    objective: Objective = Objective.COST
-    on_slow: OnSlow = OnSlow.ASK
+    objective: Objective = Field(default=Objective.COST, description="what offers are ranked by")
+    on_slow: OnSlow = Field(default=OnSlow.ASK, description="where a run is slower than the low end of its estimate")
     project: Annotated[
         str,
         Field(pattern=PROJECT_PATTERN, description="what the run is for: a label on all it creates"),

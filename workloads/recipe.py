@@ -59,9 +59,9 @@ class OptimizerSpec(Value):
     """The optimizer of a job and its figures."""
 
     name: OptimizerName = OptimizerName.SGD
-    learning_rate: Annotated[Number, Field(gt=0)] = 0.01
-    momentum: Annotated[Number, Field(ge=0, lt=1)] = 0.9
-    weight_decay: Annotated[Number, Field(ge=0)] = 0.0
+    learning_rate: Annotated[Number, Field(gt=0, description="the rate at which a schedule begins")] = 0.01
+    momentum: Annotated[Number, Field(ge=0, lt=1, description="sgd, rmsprop")] = 0.9
+    weight_decay: Annotated[Number, Field(ge=0, description="spares biases and batch norm")] = 0.0
     nesterov: bool = Field(default=False, description="sgd: Nesterov's momentum")
     clip_norm: Annotated[Number, Field(gt=0)] | None = Field(
         default=None, description="all gradients together are scaled down to this norm"

@@ -82,13 +82,18 @@ def _keys(path: str, table: dict[str, Any], definitions: dict[str, Any]) -> Iter
         if own is not None:
             below.append((name, own))
         shown = f"[its own keys](#{_slug(name)})" if own is not None else _values(value, definitions)
-        default = "" if own is not None or "default" not in value else _code(json.dumps(value["default"]))
-        if value.get("default", 0) is None:
-            default = "none"
-        yield f"| `{key}` | {shown} | {default} | {_cell(value.get('description', ''))} |"
+        meaning = value.get("description") or (own or {}).get("description", "")
+        yield f"| `{key}` | {shown} | {'' if own is not None else _default(value)} | {_cell(meaning)} |"
     yield ""
     for name, own in below:
         yield from _keys(name, own, definitions)
+
+
+def _default(value: dict[str, Any]) -> str:
+    if "default" not in value:
+        return ""
+    default = value["default"]
+    return "none" if default is None else _code(default if isinstance(default, str) else json.dumps(default))
 
 
 def _slug(name: str) -> str:
