@@ -129,7 +129,7 @@ $(PLACES): requirements/places.txt | $(BIN)/python
 	fi
 	@touch $@
 
-# What builds the site, in an environment of its own: thirty packages that nothing else needs.
+# What builds the site, in an environment of its own: packages that nothing else needs.
 SITE := .build/site-env/.installed
 
 $(SITE): requirements/site.txt | $(BIN)/python

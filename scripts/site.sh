@@ -7,8 +7,8 @@ bin=$1
 source=.build/site-source
 site=.build/site
 
-"$bin/python" -P -m scripts.site source "$source"
+"$bin/python" -m scripts.site source "$source"
 rm -rf "$site"
 .build/site-env/bin/sphinx-build -q -W --keep-going --jobs auto -d .build/site-doctrees -c scripts/site "$source" "$site"
-"$bin/python" -P -m scripts.site check "$source" "$site"
+"$bin/python" -m scripts.site check "$source" "$site"
 echo "the site is in $site: open $site/index.html"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +64,14 @@ def test_the_source_has_all_pages_and_an_order(tmp_path: Path) -> None:
         < index.index("AWS <clouds/aws>")
         < index.index(":caption: For maintainers")
     )
+
+
+def test_the_script_starts_what_writes_the_source(tmp_path: Path) -> None:
+    """The line of scripts/site.sh before the generator, as it stands there."""
+    (line,) = re.findall(r'^"\$bin/python" .* source .*$', (ROOT / "scripts" / "site.sh").read_text("utf-8"), re.M)
+    names = {"bin": str(Path(sys.executable).parent), "source": str(tmp_path / "source")}
+    subprocess.run(["bash", "-c", line], cwd=ROOT, env={**os.environ, **names}, check=True, timeout=120)
+    assert (tmp_path / "source" / "index.md").is_file()
 
 
 @pytest.mark.parametrize(
