@@ -21,6 +21,7 @@ _IN_PYTHON = (
     (r"--provider ([a-z]+)", r"providers=['\1']"),
     (r"--(provider|region|device|market)\b", r"\1s"),
     (r"--output\b", "model_folder"),
+    (r"--free\b", "providers=['colab', 'kaggle']"),
     (r"--(deadline|objective|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
 )
 """What messages call the options of the command, and what the arguments of a function are called."""

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, overload
 
 from trainplan.planner.api import planning
-from trainplan.planner.api.calls import library_call
+from trainplan.planner.api.calls import in_python, library_call
 from trainplan.planner.api.counted_images import with_counted_images
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.job_files import with_limits
@@ -152,7 +152,7 @@ class Plan(Sequence[Offer]):
     @property
     def advice(self) -> tuple[str, ...]:
         """What would make the job faster or cheaper, or what is to be known, in sentences."""
-        return self._forecast.advice
+        return tuple(map(in_python, self._forecast.advice))
 
     @property
     def this_machine(self) -> Offer | None:
@@ -230,7 +230,7 @@ class Plan(Sequence[Offer]):
     def _repr_html_(self) -> str:
         from trainplan.planner.report.estimate_html import estimate_cell
 
-        return estimate_cell(self._document, _SHOWN)
+        return estimate_cell({**self._document, "advice": self.advice}, _SHOWN)
 
 
 class _Asked(NamedTuple):
@@ -271,6 +271,8 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
     Raises BadInputError for a limit or a name that nothing has, NothingLeftError where no offer is left.
     """
     with library_call():
+        if not isinstance(job, Job):
+            raise BadInputError(f"a Job is expected, not {job!r}", "Job.read(path) reads one")
         settings = load_settings(os.environ)
         budget = None if budget_usd is None else str(budget_usd)
         wanted = None if objective is None else Objective(one_of("--objective", objective, list(Objective)))

@@ -244,11 +244,13 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
     BadInputError where nobody can be asked, NothingLeftError where it would cost more, and what `Run.wait` raises
     where the run has ended before it had a machine.
     """
-    plan = offer if isinstance(offer, Plan) else offer.plan
     choices = Choices(
         fresh=fresh, another=another, output=None if model_folder is None else Path(os.fspath(model_folder))
     )
     with library_call(budget="max_cost_usd"):
+        if not isinstance(offer, Offer | Plan):
+            raise BadInputError(f"an offer is expected, not {offer!r}", "estimate(job)[0] is one")
+        plan = offer if isinstance(offer, Plan) else offer.plan
         cap_usd = _cap(max_cost_usd)
         told: list[str] = []
         job = check_at_launch(_capped(plan.job._training_job, cap_usd), told)

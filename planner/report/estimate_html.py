@@ -74,7 +74,11 @@ def estimate_cell(estimate: Mapping[str, Any], most_rows: int) -> str:
     """The first blocks of the page for the cell of a notebook, with the style of the page for these alone: the answer,
     the chart, the best placement of each of the first kinds of offers, and the advice. It runs no script."""
     rows = estimate["candidates"]
-    best = list({kind_of(row): row for row in reversed(rows)}.values())[::-1][:most_rows]
+    first_of_kind: dict[Kind, Row] = {}
+    for row in rows:
+        first_of_kind.setdefault(kind_of(row), row)
+    # Ranked among themselves, as the estimate without every placement ranks them.
+    best = [{**row, "rank": rank} for rank, row in enumerate(first_of_kind.values(), start=1)][:most_rows]
     grounds = _Grounds.of(rows)
     blocks: list[Content] = [
         tag("p", answer(estimate), class_="answer"),

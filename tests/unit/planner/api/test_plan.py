@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -87,12 +88,16 @@ def test_levers_say_what_a_change_saves(plan: Plan) -> None:
 
 
 def test_a_shell_and_a_notebook_show_its_table(plan: Plan) -> None:
-    shown = repr(plan).splitlines()
-    assert shown[0].startswith("vgg16-cifar10: vgg16_bn on cifar10")
-    assert shown[1].split()[:2] == ["#", "where"]
-    assert f"{plan[0].provider} {plan[0].region}" in shown[2]
+    lines = repr(plan).splitlines()
+    assert lines[0].startswith("vgg16-cifar10: vgg16_bn on cifar10")
+    assert lines[1].split()[:2] == ["#", "where"]
+    assert f"{plan[0].provider} {plan[0].region}" in lines[2]
     cell = plan._repr_html_()
     assert plan[0].instance_type in cell
+    shown = [re.findall("<td>([^<]*)", row) for row in cell.split("<tr")[2:]]
+    assert [(row[0], row[1]) for row in shown] == [
+        (str(offer.rank), f"{offer.provider} {offer.region}") for offer in plan[:15]
+    ]
     assert "<script" not in cell
     assert "<svg" in cell
     assert plan[0].region in repr(plan[0])
@@ -110,6 +115,8 @@ def test_wrong_names_and_limits_are_said_in_words_of_python() -> None:
     assert caught.value.__notes__ == ["hint: did you mean spot?"]
     with pytest.raises(NothingLeftError):
         estimate(job, deadline="1s", providers=["aws"])
+    with pytest.raises(BadInputError, match="a Job is expected, not "):
+        estimate("job.yaml")  # type: ignore[arg-type]
     with pytest.raises(TrainplanError, match="there is no file"):
         Job.read("nothing.yaml")
 

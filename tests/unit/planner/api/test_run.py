@@ -68,6 +68,11 @@ def test_where_nobody_can_be_asked_nothing_is_launched(plan: Plan) -> None:
     assert runs() == []
 
 
+def test_what_is_no_offer_is_refused(plan: Plan) -> None:
+    with pytest.raises(BadInputError, match="an offer is expected"):
+        launch(plan.job, max_cost_usd=3)  # type: ignore[arg-type]
+
+
 def test_the_cap_has_no_default_and_holds(plan: Plan) -> None:
     with pytest.raises(TypeError, match="max_cost_usd"):
         launch(plan[0], yes=True)  # type: ignore[call-arg]
