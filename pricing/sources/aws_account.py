@@ -71,6 +71,7 @@ class AwsClients(NamedTuple):
             import boto3
             import botocore.exceptions
             from botocore.config import Config
+            from botocore.parsers import ResponseParserError
         except ImportError:
             return None
         session = boto3.Session()
@@ -82,7 +83,7 @@ class AwsClients(NamedTuple):
             return session.client(service, region_name=region, endpoint_url=endpoint_url, config=patient)
 
         errors = botocore.exceptions
-        return cls(client, (errors.BotoCoreError, errors.ClientError), (errors.HTTPClientError,))
+        return cls(client, (errors.BotoCoreError, errors.ClientError, ResponseParserError), (errors.HTTPClientError,))
 
 
 def read_prices(account: AwsClients, regions: Collection[str]) -> Iterator[PricePart]:

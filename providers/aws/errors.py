@@ -212,6 +212,7 @@ def translated(what: str) -> Iterator[None]:
     """Raise errors of the SDK as ProviderErrors. `what` names the object of the call in messages."""
     try:
         from botocore import exceptions as sdk
+        from botocore.parsers import ResponseParserError
     except ImportError as error:
         raise MachineError("boto3 is not installed here", hint=install_hint("aws")) from error
     try:
@@ -227,6 +228,10 @@ def translated(what: str) -> Iterator[None]:
     except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
         raise TransientError(
             f"{what}: no answer: {error}", hint="check the network connection, then try again"
+        ) from error
+    except ResponseParserError as error:  # no BotoCoreError
+        raise TransientError(
+            f"{what}: the answer is none of AWS's", hint="see whether a proxy answers in its place, then try again"
         ) from error
     except sdk.BotoCoreError as error:
         raise UnrecognizedError(f"{what}: {error}", hint="look up what exists", code=type(error).__name__) from error

@@ -322,6 +322,7 @@ def _translated(what: str) -> Iterator[None]:
     """Raise errors of boto3 as ProviderErrors. `what` names the object of the call in messages."""
     try:
         from botocore import exceptions as sdk
+        from botocore.parsers import ResponseParserError
     except ImportError as error:
         raise _no_sdk() from error
     try:
@@ -337,6 +338,10 @@ def _translated(what: str) -> Iterator[None]:
     except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
         raise TransientError(
             f"{what} does not answer: {error}", hint="check the network connection, then try again"
+        ) from error
+    except ResponseParserError as error:  # no BotoCoreError
+        raise TransientError(
+            f"{what}: the answer is none of S3's", hint="see whether a proxy answers in its place, then try again"
         ) from error
     except sdk.BotoCoreError as error:
         raise UnrecognizedError(f"{what}: {error}", code=type(error).__name__) from error

@@ -208,7 +208,7 @@ def _refuse(call: Call, fault: Fault, start: Start) -> Iterable[bytes]:
     headers = []
     if call.service == "ec2":
         body = f"<Response><Errors>{body}</Errors><RequestID>r</RequestID></Response>"
-    elif call.service in ("iam", "sts"):
+    elif call.service in ("iam", "sts", "elasticloadbalancing"):
         body = f"<ErrorResponse>{body}<RequestId>r</RequestId></ErrorResponse>"
     elif call.service != "s3":
         kind, body = "application/json", json.dumps({"__type": code, "message": said, "Message": said})

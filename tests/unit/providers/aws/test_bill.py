@@ -99,3 +99,11 @@ def test_nothing_is_changed(double: remote.Double) -> None:
     reads = ("Describe", "List", "Get", "HeadBucket")
     assert sent
     assert not [name for name in sent if not name.startswith(reads)]
+
+
+def test_what_may_not_be_listed_is_told_beside_what_may(double: remote.Double) -> None:
+    somebody_elses(double)
+    double.script(service="elasticloadbalancing", code="AccessDenied", status=403, times=None)
+    said = plan("burn", "aws")
+    assert "NAT gateway" in said.out
+    assert f"not read: {REGION} load balancers: elbv2 DescribeLoadBalancers in {REGION}" in said.out

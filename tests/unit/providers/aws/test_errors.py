@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import boto3
 import pytest
+from botocore.config import Config
 
-from trainplan.providers.aws.errors import CODES, error_of
+from tests.doubles.serving import QuickHandler, Serving
+from trainplan.providers.aws.errors import CODES, error_of, translated
 from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
@@ -115,3 +118,29 @@ def test_zones_that_have_some_are_named() -> None:
 def test_what_only_the_owner_can_decode_is_left_out() -> None:
     said = "You are not authorized to perform this operation. Encoded authorization failure message: aaaabbbb"
     assert error_of("UnauthorizedOperation", 403, said, "x").message.endswith("this operation.")
+
+
+class _Proxy(QuickHandler):
+    """Answers everything with its own page."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        page = b"<html><body>Sign in to the network<br></body></html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("service", "call"), [("ec2", "describe_instances"), ("elbv2", "describe_load_balancers")])
+def test_a_page_in_the_place_of_an_answer_is_no_answer(service: str, call: str) -> None:
+    with Serving(_Proxy) as proxy:
+        client = boto3.client(
+            service, endpoint_url=proxy.url, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="s",
+            config=Config(retries={"total_max_attempts": 1}),
+        )  # fmt: skip
+        with pytest.raises(TransientError, match="the answer is none of AWS's"), translated(call):
+            getattr(client, call)()
