@@ -269,5 +269,5 @@ def test_with_an_account_the_vendors_own_library_asks(desk: Desk) -> None:
 
 
 def test_a_provider_that_is_none(desk: Desk) -> None:
-    done = desk.plan("prices", "refresh", "ibm")
-    assert (done.returncode, "nothing here reads the price list of 'ibm'" in done.stderr) == (2, True)
+    done = desk.plan("prices", "refresh", "digitalocean")
+    assert (done.returncode, "nothing here reads the price list of 'digitalocean'" in done.stderr) == (2, True)
