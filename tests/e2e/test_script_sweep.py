@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +127,13 @@ def test_killed_anywhere_it_goes_on_at_its_rung_to_the_same_model(tmp_path: Path
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run(whole, SCORED, **keys()).returncode == 0
     slow = SCORED.replace("    step += 1\n", "    step += 1\n    time.sleep(0.02)\n")
+
+    def is_in_second_trial(number: int) -> bool:
+        return len(began(killed)) >= 2 * number
+
     for number in (1, 2):
         process = subprocess.Popen(command(killed, slow, attempt=number, **keys()), env=environment(killed))
-        until(lambda number=number: len(began(killed)) >= 2 * number, "the second trial of this attempt")
+        until(partial(is_in_second_trial, number), "the second trial of this attempt")
         os.kill(process.pid, signal.SIGKILL)  # and not its group: what it has started has to notice by itself
         process.wait(60)
         until(lambda: not left(killed), "the end of all that a killed sweep has started")
