@@ -37,8 +37,12 @@ class SpeedMeter(Protocol):
         """Return this computer's hardware."""
         ...
 
+    def can_measure_speed(self, job: TrainingJob) -> bool:
+        """Whether the job's framework is at hand."""
+        ...
+
     def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:
-        """Trains the job for two seconds; None where the framework is not at hand, or it fails."""
+        """Trains the job for two seconds; None where it fails."""
         ...
 
 
@@ -58,6 +62,8 @@ def calibrate(
         return False
     key = processor_key(cores_of(read_cpuinfo()), provider.machine)
     if not _is_needed(job, quote, settings, key) or quote.throughput is None:
+        return False
+    if not provider.can_measure_speed(job):
         return False
     say("measuring how fast this processor trains: two seconds of steps, once")
     short = calibration_job(job, quote.throughput.images_per_second)

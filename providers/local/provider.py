@@ -118,11 +118,12 @@ class LocalProvider:
         """What this machine is; its `fingerprint` is what measurements taken here are kept under."""
         return self.here.machine()
 
+    def can_measure_speed(self, job: TrainingJob) -> bool:
+        """Whether this Python has the job's framework: what has it only in a container is not measured."""
+        return self.process.installed(job.framework)
+
     def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:
-        """Trains the job for two seconds on the processor, in a process of this Python; None where this Python lacks
-        the framework, or it fails."""
-        if not self.process.installed(job.framework):
-            return None
+        """Trains the job for two seconds on the processor, in a process of this Python; None where it fails."""
         return measure_speed(job, self.process.program, self.here.environment)
 
     def server_time_offset(self) -> timedelta | None:

@@ -32,7 +32,11 @@ class Meter:
 
     speed: MeasuredSpeed | None
     machine: HostHardware = MACHINE
+    has_framework: bool = True
     jobs: list[TrainingJob] = field(default_factory=list)
+
+    def can_measure_speed(self, job: TrainingJob) -> bool:
+        return self.has_framework
 
     def measure_speed(self, job: TrainingJob) -> MeasuredSpeed | None:
         self.jobs.append(job)
@@ -46,6 +50,11 @@ def measured(others: float = 0.0) -> MeasuredSpeed:
 def run(home: Path, meter: Any, quote: MachineEstimate = QUOTE) -> tuple[bool, list[str]]:
     lines: list[str] = []
     return calibrate(a_job(), quote, meter, Settings(home=home), lambda: NOON, lines.append), lines
+
+
+def test_without_the_framework_nothing_is_measured_and_nothing_said(tmp_path: Path) -> None:
+    """A computer that trains in containers alone."""
+    assert run(tmp_path, Meter(measured(), has_framework=False)) == (False, [])
 
 
 def test_a_processor_nobody_measured_is_measured_and_kept(tmp_path: Path) -> None:
