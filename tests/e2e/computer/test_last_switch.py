@@ -118,6 +118,9 @@ def test_a_machine_that_stood_still_for_20_minutes(
 
 
 @pytest.mark.e2e
+@pytest.mark.xfail(
+    reason="crashes before cloud-init runs are not counted; the boot deadline ends the machine", strict=True
+)
 def test_a_machine_that_crashes_again_and_again(
     start: Callable[..., Computer], late: Callable[[str, float], None]
 ) -> None:
