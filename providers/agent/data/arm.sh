@@ -51,6 +51,8 @@ arm deadline '@DEADLINE_UTC@' ''
 arm boot '@BOOT_DEADLINE_UTC@' '[ ! -e /var/lib/trainplan/running ] || exit 0;'
 systemctl daemon-reload
 systemctl --no-block start trainplan-switch.service trainplan-deadline.timer trainplan-boot.timer
+# A crash within the next half minute is counted too; a disk that does not answer holds up nothing.
+[ ! -e $state/crashes ] || sync $state/crashes $state >/dev/null 2>&1 &
 [ ! -e $state/crashes ] || [ "$(wc -l <$state/crashes)" -lt 4 ] || systemctl poweroff -ff
 # A date that has passed never comes again.
 now=$(date +%s)
