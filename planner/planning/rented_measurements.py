@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 REPEAT_FACTOR = 1.07
 """How far the next run of a measured configuration is off (planner/throughput/own.py)."""
+MOST_SETUP_SECONDS = 3600.0
+"""A machine tells by its own clock when its trainer began. A longer boot, or none, is a clock that is wrong."""
 PILOTS_KEPT_IN_MIND = 5
 """So many of the newest tell how long machines take to be there: enough that one slow boot is outvoted."""
 
@@ -83,7 +86,7 @@ class OwnAllowances:
         self._rows: dict[tuple[str, str], dict[str, OwnMeasurement]] = {}
         for row in rows:
             provider = row.machine.partition("/")[0]
-            if row.device and row.boot_seconds is not None and provider != CLUSTER and not is_simulated(provider):
+            if row.device and _is_likely(row.boot_seconds) and provider != CLUSTER and not is_simulated(provider):
                 # A pilot that tried several settings has a row of each, and one boot.
                 self._rows.setdefault((provider, device_kind(row.device)), {})[row.run_id] = row
 
@@ -93,10 +96,16 @@ class OwnAllowances:
         if not newest:
             return reported
         boot = median(row.boot_seconds for row in newest if row.boot_seconds is not None)
-        starts = [row.start_seconds for row in newest if row.start_seconds is not None]
+        starts = [
+            row.start_seconds for row in newest if row.start_seconds is not None and _is_likely(row.start_seconds)
+        ]
         start = median(starts) if starts else reported.start
         measured_on = max(row.measured_at for row in newest).date()
-        return Allowances(round(boot), 0, round(start), reported.end, len(newest), measured_on)
+        return Allowances(math.ceil(boot), 0, math.ceil(start), reported.end, len(newest), measured_on)
+
+
+def _is_likely(seconds: float | None) -> bool:
+    return seconds is not None and 0 < seconds <= MOST_SETUP_SECONDS
 
 
 def _name(row: OwnMeasurement) -> str:

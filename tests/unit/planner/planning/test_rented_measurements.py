@@ -190,6 +190,15 @@ def test_boots_of_a_queue_of_a_simulated_cloud_and_of_this_computer_are_nobody_e
         assert around(provider, "gpu") == allowances(provider, "gpu")
 
 
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 157_680_000.0, float("inf"), float("nan")])
+def test_what_a_wrong_clock_tells_of_a_boot_is_no_measurement(seconds: float) -> None:
+    """Five years ahead, behind, and what a machine may write."""
+    rows = [a_pilot(boot_seconds=seconds, start_seconds=20.0)]
+    assert OwnAllowances(rows)("aws", "gpu") == allowances("aws", "gpu")
+    found = OwnAllowances([a_pilot(boot_seconds=100.0, start_seconds=seconds)])("aws", "gpu")
+    assert (found.boot, found.start) == (100, allowances("aws", "gpu").start)
+
+
 def test_a_pilot_of_many_settings_is_one_boot_and_the_newest_five_count() -> None:
     tries = [a_pilot(shape=f"s{number}", boot_seconds=900.0) for number in range(9)]
     later = [a_pilot(run_id=f"r{number}", boot_seconds=60.0, measured_at=NOON) for number in range(5)]
