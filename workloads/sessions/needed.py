@@ -58,7 +58,7 @@ def sessions_needed(train_seconds: float, rules: SessionRules) -> int:
     useful = rules.useful
     if not rules.ends_at_random:
         return max(1, math.ceil(train_seconds / useful))
-    return max(1, round(_mean_sessions(train_seconds, rules)))
+    return max(1, round(min(_mean_sessions(train_seconds, rules), _mean_within_one(train_seconds, rules))))
 
 
 def further_sessions(left_seconds: float, session_left_seconds: float, rules: SessionRules) -> int:
@@ -71,6 +71,14 @@ def further_sessions(left_seconds: float, session_left_seconds: float, rules: Se
         return 0 if beyond <= 0 else sessions_needed(beyond, rules)
     # What ends at random has no memory: the session that runs is expected to last as long as a new one.
     return max(1 if beyond > 0 else 0, sessions_needed(left_seconds, rules) - 1)
+
+
+def _mean_within_one(train_seconds: float, rules: SessionRules) -> float:
+    """The mean where nothing is kept, so that one session has to train it all (infinity where none is so long). What is
+    kept makes it fewer, and where checkpoints are farther apart than the training is long, nothing is.
+    """
+    together = rules.setup + train_seconds
+    return math.exp(together / rules.mean) if together <= rules.longest - STOP_BEFORE_SECONDS else math.inf
 
 
 def _mean_sessions(train_seconds: float, rules: SessionRules) -> float:

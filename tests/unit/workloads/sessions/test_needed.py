@@ -54,6 +54,17 @@ def test_the_prediction_is_the_mean_of_500_simulated_runs_to_the_next_whole_sess
     assert abs(mean(over)) < 0.2, "neither too low nor too high"
 
 
+@pytest.mark.parametrize("minutes", [10, 40, 120])
+@pytest.mark.parametrize("checkpoint_hours", [2, 24])
+def test_a_training_shorter_than_the_time_between_checkpoints_needs_one_session_that_lasts(
+    minutes: int, checkpoint_hours: float
+) -> None:
+    """It was 10 sessions for 40 minutes at Colab, and 19 hours, where a job writes a checkpoint a day."""
+    rules = COLAB._replace(checkpoint=checkpoint_hours * HOUR)
+    simulated = mean(simulated_sessions(minutes * 60, rules, seed) for seed in range(SEEDS))
+    assert abs(sessions_needed(minutes * 60, rules) - simulated) <= 0.5 + 0.04 * simulated
+
+
 def test_where_sessions_are_equal_it_is_exact() -> None:
     shares = (0.0, 0.5, 1.0, 1.01, 3.0)
     assert [sessions_needed(share * KAGGLE.useful, KAGGLE) for share in shares] == [1, 1, 1, 2, 3]
