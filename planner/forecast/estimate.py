@@ -8,7 +8,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainplan.planner.forecast.allowances import BOOT_SECONDS, Allowances, allowances
+from trainplan.planner.forecast.allowances import PULL_SECONDS, Allowances, allowances
 from trainplan.planner.forecast.feeding import Feed, feed_images_per_second, pace
 from trainplan.planner.forecast.interruption import checkpoint_count
 from trainplan.planner.forecast.plan import Estimate
@@ -163,12 +163,12 @@ class Workload:
         kind = device_kind(rental.device)
         speed = throughput.images_per_second, throughput.low, throughput.high
         # spot_rate keeps what it has made, so that an id stands for one rate.
-        free = timedelta(seconds=free_seconds(rental))
+        around = self.around(rates.provider, kind)
+        free = timedelta(seconds=free_seconds(rental, around))
         key = (speed, _alike(rental.device), id(rate), rental.billing, rates.provider, bucket, free)
         if key not in self._timed:
             where = (rates.provider, bucket)
             classes = self._classes.get(where) or self._classes.setdefault(where, RegionClasses(rates, bucket))
-            around = self.around(rates.provider, kind)
             if throughput.basis is Basis.UNMEASURED:
                 plain, rate = capped_on(self.job, around), None
             else:
@@ -204,9 +204,12 @@ def device_kind(device: str) -> str:
     return "tpu" if device.upper().startswith("TPU") else "gpu"
 
 
-def free_seconds(rental: Rental) -> int:
-    """How many seconds of a run the machine costs nothing: the vendor bills some types only from READY on."""
-    return BOOT_SECONDS[device_kind(rental.device)] if rental.family in BILLED_FROM_READY else 0
+def free_seconds(rental: Rental, around: Allowances) -> int:
+    """How many seconds of a run the machine costs nothing: the vendor bills some types only from READY on. A boot that
+    was measured has the image in it, which is fetched after that: what others have reported of it is billed."""
+    if rental.family not in BILLED_FROM_READY:
+        return 0
+    return max(0, around.boot + around.image - PULL_SECONDS[device_kind(rental.device)])
 
 
 def estimate(

@@ -181,7 +181,7 @@ def _timed(alone: Estimate, together: Throughput, machines: int, work: Workload)
         rate = spot_rate(rental.provider, rental.device, rental.family, rental.interruption_bucket)
         spot = spot_time(plain, of_any(rate, machines), work.checkpoints)
         time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
-    free = timedelta(seconds=free_seconds(rental))
+    free = timedelta(seconds=free_seconds(rental, around))
     expected, low, high = (rental.billing.billed_seconds(lasting - free) for lasting in durations)
     return replace(
         alone,

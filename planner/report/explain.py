@@ -349,7 +349,8 @@ def _dollars(usd: Decimal) -> str:
 
 def _billed_line(estimate: Estimate) -> str:
     """How the billed seconds come from those of the run."""
-    billed, total, free = estimate.billed_seconds[0], _seconds(estimate.steady.total), free_seconds(estimate.rental)
+    billed, total = estimate.billed_seconds[0], _seconds(estimate.steady.total)
+    free = free_seconds(estimate.rental, estimate.around)
     parts = [f"{total:,} s of the run"]
     lasting = _seconds(estimate.spot.billed_durations[0]) if estimate.spot else total
     if lasting != total:

@@ -182,6 +182,23 @@ def test_boots_that_pilots_measured_hold_there_for_every_job_and_nowhere_else(se
     assert "2026-11-23)" in text
 
 
+def test_a_boot_that_was_measured_is_free_of_charge_until_the_image_is_fetched(settings: Settings) -> None:
+    """7.5 minutes were taken off the bill of a TPU that was there in five, and no plan was made of a shorter run."""
+    query = PlanQuery(providers=("gcp",), devices=("TPU v5e",), markets=("on_demand",))
+
+    def billed() -> tuple[int, int]:
+        estimate = make_plan(JOB, query, settings, NOON).candidates[0].candidate.estimate
+        return estimate.billed_seconds[0], round(estimate.steady.total.total_seconds())
+
+    reported, total = billed()
+    assert total - reported == pytest.approx(450, abs=1)  # whole seconds are billed
+    tpu: dict[str, Any] = {"machine": "gcp/tpu-v6e", "device": "TPU v6e", "boot_seconds": 300.0, "start_seconds": 45.0}
+    add_row(settings.measurements, a_pilot(**tpu))
+    measured, total_measured = billed()
+    assert total - total_measured == pytest.approx(450 + 90 - 300, abs=1)
+    assert total_measured - measured == pytest.approx(300 - 90, abs=1)
+
+
 def test_boots_of_a_queue_of_a_simulated_cloud_and_of_this_computer_are_nobody_elses() -> None:
     rows = [a_pilot(machine=name, boot_seconds=1.0) for name in ("sim/t4.one", "slurm/gpu")]
     rows += [a_pilot(machine="0123456789abcdef", device="", boot_seconds=1.0), a_pilot()]
