@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PROTOCOL = 1
 EXIT_STOPPED = 75
@@ -51,8 +51,6 @@ class _Rate:
 
     def __init__(self) -> None:
         self.reports = 0
-        self.images = 0.0
-        self.seconds = 0.0
         self._last: tuple[float, int] | None = None
         self._size = 7
         self._blocks: list[list[float]] = []
@@ -67,8 +65,6 @@ class _Rate:
         if last is None or step < last[1]:
             return
         seconds, trained = max(0.0, now - last[0]), (step - last[1]) * images
-        self.seconds += seconds
-        self.images += trained
         if not self._in_block:
             self._blocks.append([0.0, 0.0])
         self._blocks[-1][0] += seconds
@@ -81,7 +77,8 @@ class _Rate:
 
     @property
     def images_per_second(self) -> float | None:
-        return self.images / self.seconds if self.seconds > 0 and self.images > 0 else None
+        seconds, images = (sum(column) for column in zip((0.0, 0.0), *self._blocks, strict=True))
+        return images / seconds if seconds > 0 and images > 0 else None
 
     @property
     def half_width(self) -> float | None:
@@ -102,9 +99,8 @@ class _Run:
     """The run that this process is part of. A process of another rank than 0 tells nothing."""
 
     def __init__(self, environment: Any, clock: Any = time.monotonic) -> None:
-        folder = environment.get("TRAINPLAN_RUN_DIR", "")
-        is_first = environment.get("RANK", "0") == "0"
-        self.folder: Path | None = Path(folder) if folder and is_first else None
+        folder = environment.get("TRAINPLAN_RUN_DIR", "") if environment.get("RANK", "0") == "0" else ""
+        self.folder: Path | None = Path(folder) if folder else None
         self.attempt = environment.get("TRAINPLAN_ATTEMPT", "1")
         self.is_pilot = environment.get("TRAINPLAN_PILOT", "") == "1"
         self.checkpoint_seconds = float(environment.get("TRAINPLAN_CHECKPOINT_SECONDS", "600"))
@@ -124,7 +120,7 @@ class _Run:
         self._total: int | None = None
         self._untold: dict[str, Any] = {}
         self._figure_lines = 0
-        self.is_pause_due = False
+        self._is_pause_due = False
 
     def report(self, step: Any, images: Any, total_steps: Any, metrics: dict[str, Any]) -> None:
         try:
@@ -138,39 +134,37 @@ class _Run:
             return
         self.step = number
         self._total = total or self._total
-        now = self.clock()
-        self.rate.add(now, number, count)
+        self.rate.add(self.clock(), number, count)
         if self.folder is None:
             return
         if self._started is None or (total is not None and not self._started[0]):
             self._started = (total is not None, number)
-            self.event("start", **_start(count, total, self.resumed_step))
-        self._take(metrics)
-        is_due = now - self._written_at >= _LINE_SECONDS
-        if is_due or self.rate.reports == REPORTS_OF_A_RATE or (total is not None and number >= total):
-            self._tell(now)
+            whole = {"total_steps": total, "steps_per_epoch": total, "images": round(count * total)} if total else {}
+            self.event("start", protocol=PROTOCOL, resumed_from_step=self.resumed_step, **_framework(), **whole)
+        is_last = total is not None and number >= total
+        self._tell(metrics, at_once=is_last or self.rate.reports == REPORTS_OF_A_RATE)
 
     def figures(self, metrics: dict[str, Any]) -> None:
         """Of the model as it is after the newest step."""
         if self.folder is not None:
-            self._take(metrics)
             self._figure_lines += 1
-            now = self.clock()
-            if self._figure_lines <= _FIGURE_LINES or now - self._written_at >= _LINE_SECONDS:
-                self._tell(now)
+            self._tell(metrics, at_once=self._figure_lines <= _FIGURE_LINES)
 
-    def tell_rest(self) -> None:
-        """Write what was reported since the newest line."""
-        if self.folder is not None and self._untold:
-            self._tell(self.clock())
+    def is_to_pause(self) -> bool:
+        """Whether a trial of a sweep is to pause; what it has reported by then is told."""
+        if self._is_pause_due and self._untold:
+            self._tell({}, at_once=True)
+        return self._is_pause_due
 
-    def _take(self, metrics: dict[str, Any]) -> None:
+    def _tell(self, metrics: dict[str, Any], *, at_once: bool) -> None:
+        """Write a line, of all that was reported since the newest one; unless `at_once`, one a second."""
         self._untold.update({name: _plain(value) for name, value in metrics.items() if name not in _KEPT})
         if self._pause is not None and self._total is not None and self._figure in metrics:
             part, parts = self._pause
-            self.is_pause_due = self.is_pause_due or self.step * parts >= self._total * part
-
-    def _tell(self, now: float) -> None:
+            self._is_pause_due = self._is_pause_due or self.step * parts >= self._total * part
+        now = self.clock()
+        if not at_once and now - self._written_at < _LINE_SECONDS:
+            return
         self._written_at = now
         rate, width = self.rate.images_per_second, self.rate.half_width
         rates = {"images_per_second": rate, "half_width": width, "reports": self.rate.reports}
@@ -180,11 +174,8 @@ class _Run:
     def event(self, name: str, **fields: Any) -> None:
         if self.folder is None:
             return
-        line = {
-            "event": name,
-            "time": datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds"),
-            **fields,
-        }
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        line = {"event": name, "time": now, **fields}
         path = self.folder / "attempts" / self.attempt / "progress.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -193,20 +184,16 @@ class _Run:
         except (OSError, ValueError) as error:
             self.complain(f"progress cannot be written: {error}")
 
-    def listen(self) -> None:
-        """SIGTERM asks for the end from now on; before, it ends the script at once."""
+    def is_to_end(self) -> bool:
+        """Whether the end was asked for. SIGTERM asks for it from the first call on; before, it ends the script."""
         if not self._listens and self.folder is not None:
             self._listens = True
             with contextlib.suppress(ValueError):  # in another thread than the first
                 signal.signal(signal.SIGTERM, self._ask)
+        return self.is_asked
 
-    def _ask(self, number: int, frame: Any) -> None:
-        del number, frame
+    def _ask(self, *_: Any) -> None:
         self.is_asked = True
-
-    def is_due(self) -> bool:
-        """Whether a checkpoint is due."""
-        return self.folder is not None and self.clock() - self.saved_at >= self.checkpoint_seconds
 
     def complain(self, text: str) -> None:
         if not self._complained:
@@ -244,19 +231,7 @@ def should_stop() -> bool:
 
     Write a checkpoint, and end with exit code 75 (`EXIT_STOPPED`). A script that never asks is ended by SIGTERM.
     """
-    return _is_asked() or _is_to_pause()
-
-
-def _is_asked() -> bool:
-    _here().listen()
-    return _here().is_asked
-
-
-def _is_to_pause() -> bool:
-    """Whether a trial of a sweep is to pause; what it has reported by then is told."""
-    if _here().is_pause_due:
-        _here().tell_rest()
-    return _here().is_pause_due
+    return _here().is_to_end() or _here().is_to_pause()
 
 
 @contextlib.contextmanager
@@ -265,31 +240,30 @@ def checkpoint_folder(step: int | None = None) -> Iterator[Path]:
 
     It counts once the block has ended without an error; the newest two are kept. Raises ValueError for a folder in it.
     """
-    number = _here().step if step is None else int(step)
-    began, run_folder = _here().clock(), _here().folder
-    if run_folder is None or _here().is_pilot:
+    run = _here()
+    number = run.step if step is None else int(step)
+    began = run.clock()
+    if run.folder is None or run.is_pilot:
         with tempfile.TemporaryDirectory() as unused:
             yield Path(unused)
             size = sum(_sha256(path)[1] for path in Path(unused).iterdir() if path.is_file())
-        _here().event("checkpoint", step=number, seconds=round(_here().clock() - began, 3), bytes=size)
-        _here().saved_at = _here().clock()
-        return
-    folder = run_folder / "checkpoints" / f".step-{number:08}.new"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-        size = _complete(folder, number)
-    except BaseException:
+    else:
+        folder = run.folder / "checkpoints" / f".step-{number:08}.new"
         shutil.rmtree(folder, ignore_errors=True)
-        raise
-    target = folder.with_name(f"step-{number:08}")
-    shutil.rmtree(target, ignore_errors=True)
-    folder.replace(target)
-    for _, older in _checkpoints()[MOST_CHECKPOINTS:]:
-        shutil.rmtree(older, ignore_errors=True)
-    _here().saved_at = _here().clock()
-    _here().event("checkpoint", step=number, seconds=round(_here().saved_at - began, 3), bytes=size)
+        folder.mkdir(parents=True)
+        try:
+            yield folder
+            size = _complete(folder, number)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        target = folder.with_name(f"step-{number:08}")
+        shutil.rmtree(target, ignore_errors=True)
+        folder.replace(target)
+        for _, older in _checkpoints()[MOST_CHECKPOINTS:]:
+            shutil.rmtree(older, ignore_errors=True)
+    run.saved_at = run.clock()
+    run.event("checkpoint", step=number, seconds=round(run.saved_at - began, 3), bytes=size)
 
 
 def resume_from() -> Path | None:
@@ -303,15 +277,13 @@ def resume_from() -> Path | None:
 
 
 def _complete(folder: Path, step: int) -> int:
-    files: dict[str, str] = {}
-    size = 0
-    for path in sorted(folder.iterdir()):
+    paths = sorted(folder.iterdir())
+    for path in paths:
         if path.is_symlink() or not path.is_file():
             raise ValueError(f"{path.name}: a checkpoint holds plain files alone")
-        digest, count = _sha256(path)
-        files[path.name] = digest
-        size += count
-    mark = json.dumps({"step": step, "files": files, "size_bytes": size})
+    sums = {path.name: _sha256(path) for path in paths}
+    size = sum(count for _, count in sums.values())
+    mark = json.dumps({"step": step, "files": {name: digest for name, (digest, _) in sums.items()}, "size_bytes": size})
     with (folder / "complete.json").open("w", encoding="utf-8") as file:
         file.write(mark)
         file.flush()
@@ -322,29 +294,21 @@ def _complete(folder: Path, step: int) -> int:
 def _checkpoints() -> list[tuple[int, Path]]:
     """Step and folder of each complete checkpoint, the newest first."""
     run_folder = _here().folder
-    if run_folder is None:
-        return []
-    found = []
-    for mark in (run_folder / "checkpoints").glob("step-*/complete.json"):
-        number = mark.parent.name[len("step-") :]
-        if number.isdigit() and not mark.parent.is_symlink():
-            found.append((int(number), mark.parent))
-    return sorted(found, reverse=True)
+    marks = [] if run_folder is None else (run_folder / "checkpoints").glob("step-*/complete.json")
+    named = [(mark.parent.name[len("step-") :], mark.parent) for mark in marks if not mark.parent.is_symlink()]
+    return sorted(((int(step), folder) for step, folder in named if step.isdecimal()), reverse=True)
 
 
 def _is_whole(folder: Path) -> bool:
+    def is_whole(name: str, digest: str) -> bool:
+        path = folder / name
+        return Path(name).name == name and not path.is_symlink() and _sha256(path)[0] == digest
+
     try:
-        mark = json.loads((folder / "complete.json").read_text(encoding="utf-8"))
-        files = mark["files"]
-        if not isinstance(files, dict) or not files:
-            return False
-        for name, digest in files.items():
-            path = folder / name
-            if Path(name).name != name or path.is_symlink() or _sha256(path)[0] != digest:
-                return False
-    except (OSError, ValueError, KeyError, TypeError):
+        files = json.loads((folder / "complete.json").read_text(encoding="utf-8"))["files"]
+        return bool(files) and all(is_whole(*one) for one in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-    return True
 
 
 def _sha256(path: Path) -> tuple[str, int]:
@@ -358,20 +322,13 @@ def _sha256(path: Path) -> tuple[str, int]:
 
 def _plain(value: Any) -> Any:
     """A figure as JSON has it; None for one that is no number."""
-    if isinstance(value, (bool, str)) or value is None:
-        return value if not isinstance(value, str) else value[:1000]
+    if isinstance(value, str):
+        return value[:1000]
     try:
         number = value if isinstance(value, int) else float(value)
         return number if math.isfinite(number) and abs(number) < 1e15 else None
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _start(images: float, total: int | None, resumed: int) -> dict[str, Any]:
-    told: dict[str, Any] = {"protocol": PROTOCOL, "resumed_from_step": resumed, **_framework()}
-    if total is None:
-        return told
-    return {**told, "total_steps": total, "steps_per_epoch": total, "images": round(images * total)}
 
 
 def _framework() -> dict[str, Any]:
@@ -380,40 +337,75 @@ def _framework() -> dict[str, Any]:
     told: dict[str, Any] = {"python_version": version, "framework": "Python", "framework_version": version}
     for name in ("torch", "jax", "tensorflow"):
         module = sys.modules.get(name)
-        if module is None:
-            continue
-        told.update(framework=name, framework_version=str(getattr(module, "__version__", "")))
-        with contextlib.suppress(Exception):  # a framework that is half there tells nothing
-            told["device_kind"] = _device_kind(name, module)
-            told["device_name"] = told["device_kind"]
-        break
+        if module is not None:
+            told.update(framework=name, framework_version=str(getattr(module, "__version__", "")))
+            with contextlib.suppress(Exception):  # a framework that is half there tells nothing
+                told["device_kind"] = told["device_name"] = _device_kind(name, module)
+            break
     return told
 
 
 def _device_kind(name: str, module: Any) -> str:
-    if name == "torch":
-        return "gpu" if module.cuda.is_available() else "cpu"
     if name == "jax":
         backend = str(module.default_backend())
         return {"cuda": "gpu", "rocm": "gpu"}.get(backend, backend)
-    return "gpu" if module.config.list_physical_devices("GPU") else "cpu"
+    has_gpu = module.cuda.is_available() if name == "torch" else module.config.list_physical_devices("GPU")
+    return "gpu" if has_gpu else "cpu"
 
 
 # Adapters. Each is given what the script has, and does the rest.
 
 
-class _TorchLoop:
-    """A loop over epochs and batches that goes on in the middle of an epoch, with the random numbers it would have had.
+def _save_or_end(step: int, write: Callable[[Path], None], *, ends: bool) -> None:
+    """Write a checkpoint if one is due, or if the script `ends`: it does so here."""
+    run = _here()
+    if ends or (run.folder is not None and run.clock() - run.saved_at >= run.checkpoint_seconds):
+        with checkpoint_folder(step) as folder:
+            write(folder)
+    if ends:
+        raise SystemExit(EXIT_STOPPED)
 
-    `parts` are whatever has a state_dict: model, optimizer, scheduler.
-    """
+
+class _Batches:
+    """Batches of a loader that goes on in the middle of an epoch, with the random numbers it would have had. Lightning
+    stores the state of a loader that has one; it skips no batches and keeps no random numbers by itself."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self.batch = 0  # so many of this epoch were trained on
+        self._epoch_state: Any = None
+        self._saved: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        saved, self._saved = self._saved, {}
+        if saved:
+            _set_random_state(saved["epoch_state"])
+        self._epoch_state, iterator = _random_state(), iter(self.loader)
+        if saved.get("batch"):
+            for _ in range(saved["batch"]):
+                next(iterator, None)
+            _set_random_state(saved["state"])
+        yield from iterator
+
+    def state_dict(self) -> dict[str, Any]:
+        now = _random_state()
+        return {"batch": self.batch, "epoch_state": self._epoch_state if self.batch else now, "state": now}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._saved = state
+
+
+class _TorchLoop:
+    """A loop over epochs and their batches. `parts` are whatever has a state_dict: model, optimizer, scheduler."""
 
     def __init__(self, epochs: Iterable[int], parts: dict[str, Any]) -> None:
         self.epochs = list(epochs)
         self.parts = parts
-        self.place, self.batch, self.step = 0, 0, 0
-        self.epoch_state: Any = None
-        self.state: Any = None
+        self.place, self.step = 0, 0
+        self.batches = _Batches(())
         folder = resume_from()
         if folder is not None:
             import torch
@@ -421,52 +413,34 @@ class _TorchLoop:
             saved = torch.load(folder / "state.pt", map_location="cpu", weights_only=True)
             for name, part in parts.items():
                 part.load_state_dict(saved["parts"][name])
-            self.place, self.batch, self.step = saved["place"], saved["batch"], saved["step"]
-            self.epoch_state, self.state = saved["epoch_state"], saved["state"]
+            self.place, self.batches.batch, self.step = saved["place"], saved["batch"], saved["step"]
+            self.batches.load_state_dict(saved)
 
     def __iter__(self) -> Iterator[int]:
         global _loop
         _loop = self
-        _is_asked()
+        _here().is_to_end()
         while self.place < len(self.epochs):
             yield self.epochs[self.place]
-            self.place, self.batch, self.epoch_state = self.place + 1, 0, None
-            if _is_to_pause():
-                self.epoch_state = _random_state()
-                self.save()
-                raise SystemExit(EXIT_STOPPED)
+            self.place, self.batches.batch = self.place + 1, 0
+            if _here().is_to_pause():
+                _save_or_end(self.step, self.write, ends=True)
 
-    def batches(self, loader: Any) -> Iterator[Any]:
-        done, state = self.batch, self.state
-        if self.epoch_state is not None:
-            _set_random_state(self.epoch_state)
-        self.epoch_state, self.state = _random_state(), None
-        iterator = iter(loader)
-        for _ in range(done):
-            next(iterator, None)
-        if state is not None and done:
-            _set_random_state(state)
-        for batch in iterator:
+    def train_on(self, loader: Any) -> Iterator[Any]:
+        self.batches.loader = loader
+        for batch in self.batches:
             yield batch
-            self.batch, self.step = self.batch + 1, self.step + 1
+            self.batches.batch, self.step = self.batches.batch + 1, self.step + 1
             total = len(self.epochs) * len(loader) if hasattr(loader, "__len__") else None
             report(self.step, _images_of(batch), total, epoch=self.place + 1)
-            if _is_asked():
-                self.save()
-                raise SystemExit(EXIT_STOPPED)
-            if _here().is_due():
-                self.save()
+            _save_or_end(self.step, self.write, ends=_here().is_to_end())
 
-    def save(self) -> None:
+    def write(self, folder: Path) -> None:
         import torch
 
-        values = {
-            "parts": {name: part.state_dict() for name, part in self.parts.items()},
-            **{"place": self.place, "batch": self.batch, "step": self.step},
-            **{"epoch_state": self.epoch_state, "state": _random_state()},
-        }
-        with checkpoint_folder(self.step) as folder:
-            torch.save(values, folder / "state.pt")
+        parts = {name: part.state_dict() for name, part in self.parts.items()}
+        state = {"parts": parts, "place": self.place, "step": self.step, **self.batches.state_dict()}
+        torch.save(state, folder / "state.pt")
 
 
 _loop: _TorchLoop | None = None
@@ -483,15 +457,12 @@ def torch_batches(loader: Any) -> Iterator[Any]:
     the script where it should stop."""
     if _loop is None:
         raise RuntimeError("torch_batches is for a loop over torch_epochs")
-    return _loop.batches(loader)
+    return _loop.train_on(loader)
 
 
 def _images_of(batch: Any) -> int:
-    for part in batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else [batch]:
-        shape = getattr(part, "shape", None)
-        if shape:
-            return int(shape[0])
-    return 1
+    parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, (tuple, list)) else [batch]
+    return next((int(part.shape[0]) for part in parts if getattr(part, "shape", None)), 1)
 
 
 def _random_state() -> dict[str, Any]:
@@ -527,7 +498,7 @@ def keras_resume(model: Any) -> int:
     import numpy
 
     with numpy.load(folder / "state.npz", allow_pickle=False) as saved:
-        arrays = [saved[f"array_{place}"] for place in range(len(saved.files) - 1)]
+        arrays = [saved[f"arr_{place}"] for place in range(len(saved.files) - 1)]
         epoch = int(saved["epoch"])
     weights = len(model.get_weights())
     model.set_weights(arrays[:weights])
@@ -543,13 +514,11 @@ def keras_callback(images: float) -> Any:
     import numpy
 
     class Reports(keras.callbacks.Callback):  # type: ignore[misc]
-        def on_train_begin(self, logs: Any = None) -> None:
-            del logs
-            _is_asked()
+        def on_train_begin(self, *_: Any) -> None:
+            _here().is_to_end()
             self.step, self.save_seconds = _here().resumed_step, 0.0
 
-        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-            del logs
+        def on_epoch_begin(self, epoch: int, *_: Any) -> None:
             self.epoch, self.batch = epoch, -1
 
         def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -557,20 +526,19 @@ def keras_callback(images: float) -> Any:
             steps = self.params.get("steps")
             total = steps * self.params["epochs"] if steps else None
             report(self.step, images, total, epoch=self.epoch + 1, **(logs or {}))
-            if _is_asked():
+            if _here().is_to_end():
                 raise SystemExit(EXIT_STOPPED)
 
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             figures(**(logs or {}))
-            pauses = _is_to_pause()
+            pauses = _here().is_to_pause()
             # Often enough to lose little, and never more than a twentieth of the time.
             since = _here().clock() - _here().saved_at
             if pauses or since >= min(_here().checkpoint_seconds, 20 * self.save_seconds):
                 began = _here().clock()
                 arrays = [*self.model.get_weights(), *(one.numpy() for one in self.model.optimizer.variables)]
-                named = {f"array_{place}": array for place, array in enumerate(arrays)}
                 with checkpoint_folder() as folder:
-                    numpy.savez(folder / "state.npz", epoch=epoch + 1, **named)
+                    numpy.savez(folder / "state.npz", *arrays, epoch=epoch + 1)
                 self.save_seconds = _here().clock() - began
             if pauses:
                 raise SystemExit(EXIT_STOPPED)
@@ -578,45 +546,14 @@ def keras_callback(images: float) -> Any:
     return Reports()
 
 
-class _LightningBatches:
-    """Batches of a loader that goes on in the middle of an epoch, with the random numbers it would have had. Lightning
-    stores the state of a loader that has one; it skips no batches and keeps no random numbers by itself."""
-
-    def __init__(self, loader: Any) -> None:
-        global _lightning_batches
-        _lightning_batches = self
-        self._loader, self.batch = loader, 0
-        self._epoch_state: Any = None
-        self._saved: dict[str, Any] = {}
-
-    def __len__(self) -> int:
-        return len(self._loader)
-
-    def __iter__(self) -> Iterator[Any]:
-        saved, self._saved = self._saved, {}
-        if saved:
-            _set_random_state(saved["epoch_state"])
-        self._epoch_state, iterator = _random_state(), iter(self._loader)
-        if saved.get("batch"):
-            for _ in range(saved["batch"]):
-                next(iterator, None)
-            _set_random_state(saved["state"])
-        yield from iterator
-
-    def state_dict(self) -> dict[str, Any]:
-        now = _random_state()
-        return {"batch": self.batch, "epoch_state": self._epoch_state if self.batch else now, "state": now}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._saved = state
-
-
-_lightning_batches: _LightningBatches | None = None
+_lightning_batches: _Batches | None = None
 
 
 def lightning_batches(loader: Any) -> Any:
     """In place of the loader of training data: goes on behind the batches of this epoch that were trained on."""
-    return _LightningBatches(loader)
+    global _lightning_batches
+    _lightning_batches = _Batches(loader)
+    return _lightning_batches
 
 
 def lightning_resume() -> str | None:
@@ -635,7 +572,7 @@ def lightning_callback(images: float) -> Any:
     class Reports(Callback):  # type: ignore[misc]
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             del trainer, pl_module
-            _is_asked()
+            _here().is_to_end()
             self.step = _here().resumed_step
 
         def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
@@ -649,12 +586,7 @@ def lightning_callback(images: float) -> Any:
             if _lightning_batches is not None:
                 _lightning_batches.batch = 0 if trainer.is_last_batch else batch_idx + 1
             report(self.step, images, _lightning_total(trainer), epoch=trainer.current_epoch + 1)
-            stop = should_stop()
-            if stop or _here().is_due():
-                with checkpoint_folder(self.step) as folder:
-                    trainer.save_checkpoint(folder / "lightning.ckpt")
-            if stop:
-                raise SystemExit(EXIT_STOPPED)
+            _save_or_end(self.step, lambda to: trainer.save_checkpoint(to / "lightning.ckpt"), ends=should_stop())
 
     return Reports()
 
