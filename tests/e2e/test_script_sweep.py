@@ -47,6 +47,8 @@ while step < 10 * asked.epochs:
             (folder / "state").write_text(f"{weights} {step}")
         sys.exit(75)
 pathlib.Path("model.txt").write_text(f"{asked.lr} {weights}")
+pathlib.Path("figures").mkdir(exist_ok=True)
+pathlib.Path("figures/end.txt").write_text("1")
 """
 SCORED = SCRIPT.replace("FIGURES", "trainplan_run.figures(score=step * (1 - abs(asked.lr - 0.1)))")
 SWEEP = {"args.lr": [0.3, 0.1, 1.0], "maximize": "score"}
@@ -58,6 +60,14 @@ def keys(**sweep: Any) -> dict[str, Any]:
 
 def table(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "output" / "sweep.json").read_bytes()))
+
+
+def is_told(folder: Path) -> bool:
+    """Whether the manifest has every file of the output, under the path where it lies."""
+    output = folder / "output"
+    rows = json.loads((output / "manifest.json").read_bytes())
+    there = {path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()}
+    return {row["path"] for row in rows} == there - {"manifest.json"}
 
 
 def began(folder: Path) -> list[str]:
@@ -84,6 +94,7 @@ def test_trials_differ_in_an_argument_and_pause_where_their_rungs_end(tmp_path: 
     assert steps == sorted(steps)
     assert lines(folder)[-1]["event"] == "end"
     assert not left(folder)
+    assert is_told(folder)
 
 
 def test_less_may_be_better_and_what_is_no_number_is_out(tmp_path: Path) -> None:
@@ -157,6 +168,7 @@ def test_a_deadline_before_the_last_rung_brings_the_best_checkpoint_home(tmp_pat
     assert found["ended_early"]
     assert found["best"] is not None
     assert (folder / "output" / "checkpoint" / "state").is_file()
+    assert is_told(folder)
 
 
 @pytest.mark.train

@@ -36,7 +36,7 @@ def write_output(folder: Path, serving_model: Any, metrics: dict[str, object], r
     write_atomically(folder / METRICS, json.dumps(metrics, indent=1, allow_nan=False))
     for name, content in reports.items():
         (folder / name).write_bytes(content)
-    rows = [_row(folder / name) for name in (MODEL, METRICS, *reports)]
+    rows = [_row(folder, name) for name in (MODEL, METRICS, *reports)]
     write_atomically(folder / MANIFEST, json.dumps(rows, indent=1, allow_nan=False))
 
 
@@ -45,7 +45,7 @@ def write_figures(folder: Path, name: str, text: str) -> None:
     full."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / name, text)
-    write_atomically(folder / MANIFEST, json.dumps([_row(folder / name)], indent=1))
+    write_atomically(folder / MANIFEST, json.dumps([_row(folder, name)], indent=1))
 
 
 def adopt_output(folder: Path, source: Path, name: str, text: str) -> None:
@@ -57,7 +57,7 @@ def adopt_output(folder: Path, source: Path, name: str, text: str) -> None:
         (folder / file).unlink(missing_ok=True)
         linked(source / file, folder / file)
     write_atomically(folder / name, text)
-    write_atomically(folder / MANIFEST, json.dumps([_row(folder / file) for file in (*names, name)], indent=1))
+    write_atomically(folder / MANIFEST, json.dumps([_row(folder, file) for file in (*names, name)], indent=1))
 
 
 def plain_model(ready: Ready) -> Any:
@@ -88,7 +88,7 @@ def _unfrozen(model: Any) -> Any:
     return model
 
 
-def _row(path: Path) -> dict[str, object]:
-    with path.open("rb") as file:
+def _row(folder: Path, name: str) -> dict[str, object]:
+    with (folder / name).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"path": path.name, "size_bytes": path.stat().st_size, "sha256": digest}
+    return {"path": name, "size_bytes": (folder / name).stat().st_size, "sha256": digest}
