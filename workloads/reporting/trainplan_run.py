@@ -43,7 +43,7 @@ _FIGURE_LINES = 1_000
 _MOST_BLOCKS = 16
 _T90 = {2: 1.886, 3: 1.638, 4: 1.533, 5: 1.476, 6: 1.44, 7: 1.415, 8: 1.397, 9: 1.383, 10: 1.372, 15: 1.341}
 """The 0.9 quantile of Student's t, by degrees of freedom (NIST/SEMATECH e-Handbook, 1.3.6.7.2)."""
-_KEPT = ("event", "time", "step", "images_per_second", "half_width", "total_steps")
+_KEPT = ("event", "time", "step", "reports", "images_per_second", "half_width", "total_steps")
 
 
 class _Rate:
@@ -171,7 +171,7 @@ class _Run:
         told, self._untold = self._untold, {}
         self.event("step", step=self.step, **told, **{name: value for name, value in rates.items() if value})
 
-    def event(self, name: str, **fields: Any) -> None:
+    def event(self, name: str, /, **fields: Any) -> None:
         if self.folder is None:
             return
         now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")

@@ -109,6 +109,14 @@ def test_a_million_reports_write_few_lines(run: Any, clock: Clock, tmp_path: Pat
     assert len(lines(tmp_path)) < 110
 
 
+@pytest.mark.parametrize("name", ["self", "name", "fields", "reports", "metrics", "event", "half_width", "total_steps"])
+def test_a_figure_may_have_any_name(run: Any, tmp_path: Path, name: str) -> None:
+    trainplan_run.report(1, images=8)
+    trainplan_run.figures(**{name: 7, "loss": 0.5})
+    told = lines(tmp_path)[-1]
+    assert (told["event"], told["step"], told["reports"], told["loss"]) == ("step", 1, 1, 0.5)
+
+
 @pytest.mark.parametrize(
     "given", [(-1, 8, None), (1, 0, None), (1, math.nan, None), ("x", 1, None), (1, 8, -3), (None, None, None)]
 )
