@@ -25,7 +25,7 @@ import signal
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -174,7 +174,7 @@ class _Run:
     def event(self, name: str, /, **fields: Any) -> None:
         if self.folder is None:
             return
-        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
+        now = datetime.fromtimestamp(time.time(), timezone.utc).isoformat(timespec="milliseconds")
         line = {"event": name, "time": now, **fields}
         path = self.folder / "attempts" / self.attempt / "progress.jsonl"
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import random
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -145,6 +147,19 @@ def test_without_plan_nothing_is_written(tmp_path: Path, monkeypatch: pytest.Mon
     with trainplan_run.checkpoint_folder() as folder:
         (folder / "weights").write_text("w")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_it_needs_nothing_that_python_3_10_lacks(tmp_path: Path) -> None:
+    code = (
+        "import datetime, hashlib; del datetime.UTC, hashlib.file_digest\n"
+        "import trainplan_run as told; told.report(1, 8, 1)\n"
+        "with told.checkpoint_folder() as folder: (folder / 'state').write_text('s')\n"
+        "assert told.resume_from()"
+    )
+    place = {"PYTHONPATH": str(Path(trainplan_run.__file__).parent), "TRAINPLAN_RUN_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=place, check=True, timeout=60)
+    assert [line["event"] for line in lines(tmp_path)] == ["start", "step", "checkpoint"]
+    ast.parse(Path(trainplan_run.__file__).read_text(encoding="utf-8"), feature_version=(3, 10))
 
 
 def checkpoint(step: int, text: str) -> None:
