@@ -25,7 +25,7 @@ from trainplan.workloads.terms import MAX_NODES
 if TYPE_CHECKING:
     pass
 
-JobFile = Annotated[Path | None, typer.Argument(metavar="[JOB.yaml]", help="A job file; plan init writes one")]
+JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMULATED} (a simulated cloud)"}
 _PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)

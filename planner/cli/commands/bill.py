@@ -28,7 +28,7 @@ _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 def command(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", help="The run (default: a month)", autocompletion=completion.runs)
+        str | None, typer.Argument(metavar="RUN", help="The run (default: a month)", autocompletion=completion.runs)
     ] = None,
     month: Annotated[
         str | None, typer.Option("--month", metavar="YYYY-MM", help="The month (default: this one, in UTC)")

@@ -41,7 +41,7 @@ def command(
     provider: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROVIDER]",
+            metavar="PROVIDER",
             help="aws, gcp or azure (default: all with a sign-in)",
             autocompletion=completion.clouds,
         ),

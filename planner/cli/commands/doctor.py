@@ -39,13 +39,13 @@ def command(
     provider: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROVIDER]",
+            metavar="PROVIDER",
             help=f"{', '.join(FACTORIES)} (default: all but sim)",
             autocompletion=completion.providers,
         ),
     ] = None,
     job_file: Annotated[
-        Path | None, typer.Argument(metavar="[JOB.yaml]", help="Rank offers for this job (default: vgg16 on cifar10)")
+        Path | None, typer.Argument(metavar="JOB.yaml", help="Rank offers for this job (default: vgg16 on cifar10)")
     ] = None,
     as_json: options.Json = False,
 ) -> None:

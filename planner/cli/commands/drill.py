@@ -54,7 +54,7 @@ def command(
     provider: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PROVIDER]",
+            metavar="PROVIDER",
             help="aws, gcp or azure; sim to try it without an account",
             autocompletion=completion.drills,
         ),

@@ -53,9 +53,9 @@ _CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second"
 def command(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[import", help="import FILE: take in a run that was trained with plan export --to"),
+        typer.Argument(metavar="import", help="import FILE: take in a run that was trained with plan export --to"),
     ] = None,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE]", help="history.json, beside the model")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="history.json, beside the model")] = None,
     every: Annotated[bool, typer.Option("--all", help=f"Every run, not the newest {SHOWN} alone")] = False,
     project: Annotated[str | None, typer.Option("--project", help="Only runs whose job names this project")] = None,
     sweep: Annotated[

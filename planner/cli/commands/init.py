@@ -41,7 +41,7 @@ _PLAIN = re.compile(r"[\w./][\w./-]*")
 
 
 def command(
-    target: Annotated[Path, typer.Argument(metavar="[JOB.yaml]", help="Where to write it")] = Path("job.yaml"),
+    target: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="Where to write it")] = Path("job.yaml"),
     data: job_options.DataFolder = None,
     model: job_options.Model = None,
     dataset: job_options.Dataset = None,

@@ -45,7 +45,7 @@ group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 _Providers = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[PROVIDER]...", help=f"{', '.join(READERS)}", autocompletion=completion.price_lists),
+    typer.Argument(metavar="PROVIDER", help=f"{', '.join(READERS)}", autocompletion=completion.price_lists),
 ]
 
 

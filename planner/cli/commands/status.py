@@ -52,7 +52,7 @@ class _Desk(NamedTuple):
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run, or the beginning of its id", autocompletion=completion.runs),
+        typer.Argument(metavar="RUN", help="A run, or the beginning of its id", autocompletion=completion.runs),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep showing it until no run is live")] = False,
     wide: options.Wide = False,

@@ -111,7 +111,16 @@ def test_what_is_nearly_right_is_told_what_is_right(line: str, hint: str) -> Non
     assert plan(*line.split()).hint.startswith(hint)
 
 
-@pytest.mark.parametrize(("line", "usage"), [("help", "plan [OPTIONS]"), ("help prices", "plan prices [OPTIONS]")])
+@pytest.mark.parametrize(
+    ("line", "usage"),
+    [
+        ("help", "plan [OPTIONS]"),
+        ("help prices", "plan prices [OPTIONS]"),
+        ("help doctor", "plan doctor [OPTIONS] [PROVIDER] [JOB.yaml]\n"),
+        ("prices refresh --help", "plan prices refresh [OPTIONS] [PROVIDER]...\n"),
+        ("help history", "plan history [OPTIONS] [import] [FILE]\n"),
+    ],
+)
 def test_help_is_a_word_too(line: str, usage: str) -> None:
     told = plan(*line.split())
     assert told.code == 0
