@@ -92,9 +92,13 @@ def parse_profiles(content: bytes) -> ProfilesPage:
 def parse_plan(content: bytes, machine: str, on: date) -> Parsed:
     """The list of a plan: `resources` with `deployment_region` and `metrics`, of which two are the machine's own hours,
     on demand and on spot. The rest is licences, reservations and dedicated hosts."""
-    resources = json_object(content, f"{_WHAT}, {machine}").get("resources")
+    page = json_object(content, f"{_WHAT}, {machine}")
+    resources, total = page.get("resources"), page.get("count")
     if not isinstance(resources, list):
         raise SourceError(f"{_WHAT}, {machine}: no resources in it", "try again later")
+    # The regions that are not in it count as gone.
+    if isinstance(total, int) and total > len(resources):
+        raise SourceError(f"{_WHAT}, {machine}: {len(resources)} of {total:,} entries came", "try again later")
     parsed = Parsed()
     wanted = {f"part-is.instance-hours-{machine}": Market.ON_DEMAND, f"part-is.spot-{machine}": Market.SPOT}
     prices: dict[tuple[str, Market], PriceFound] = {}

@@ -118,6 +118,13 @@ def test_the_recorded_shape() -> None:
     assert dict(parsed.skipped) == {Count.OTHER_PRODUCT: 2}
 
 
+def test_a_list_that_came_in_part_is_none() -> None:
+    """Its other regions would be gone from the catalog."""
+    page = json.dumps(LISTS[PLAN] | {"limit": 2, "count": 3}).encode()
+    with pytest.raises(SourceError, match="2 of 3 entries came"):
+        parse_plan(page, MACHINE, ON)
+
+
 def test_a_plan_is_taken_of_what_is_billed_whole_and_shared() -> None:
     page = parse_profiles(json.dumps({"count": 9, "resources": [*PROFILES[:2], 7, {"name": "../x"}]}).encode())
     assert (page.plans, page.entries, page.total) == ({MACHINE: PLAN}, 4, 9)
