@@ -171,6 +171,21 @@ def test_a_deadline_before_the_last_rung_brings_the_best_checkpoint_home(tmp_pat
     assert is_told(folder)
 
 
+def test_a_stop_of_a_script_that_ends_well_when_it_is_asked_is_a_stop(tmp_path: Path) -> None:
+    """It has done a part of its steps, whatever exit code it has."""
+    folder, whole = tmp_path / "run", tmp_path / "whole"
+    source = SCORED.replace("sys.exit(75)", "sys.exit(75 if step == 30 else 0)")
+    assert run(whole, source, **keys()).returncode == 0
+    slow = source.replace("    step += 1\n", "    step += 1\n    time.sleep(0.05)\n")
+    with subprocess.Popen(command(folder, slow, **keys()), env=environment(folder)) as process:
+        until(lambda: len(began(folder)) == 2, "the second trial")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 75
+    again = subprocess.run(command(folder, source, attempt=2, **keys()), env=environment(folder), timeout=120)
+    assert again.returncode == 0
+    assert (folder / "output" / "model.txt").read_text() == (whole / "output" / "model.txt").read_text()
+
+
 @pytest.mark.train
 @pytest.mark.keras_3
 @pytest.mark.e2e

@@ -222,6 +222,9 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
     progress = attempt.setting.progress
     if asked is None and attempt.setting.limits.stop.signal_name:
         asked = _Asked.STOP  # Slurm sends TERM to all processes of a job at once
+    if attempt.is_trial and asked in (_Asked.STOP, _Asked.DEADLINE) and code == 0:
+        # A script may end well when it is asked to, after a part of its steps. The sweep needs to know that it did.
+        asked, code = (None, 0) if reports.are_of_all else (asked, EXIT_STOPPED)
     if attempt.is_pilot and asked in (None, _Asked.MEASURED) and (code == 0 or asked):
         _write_measurement(attempt, reports)
         return

@@ -56,6 +56,11 @@ class Reports:
                 if isinstance(document, dict):
                     self._add(document, now)
 
+    @property
+    def are_of_all(self) -> bool:
+        """Whether the script has told that all of its steps are done."""
+        return self.total_steps is not None and self.step >= self.total_steps
+
     def is_enough(self, now: float, most_steps: int) -> bool:
         """Whether a pilot knows the rate, or there is no time for more of it."""
         if self.first_at is None or self.images_per_second is None:
