@@ -186,6 +186,20 @@ def test_a_stop_of_a_script_that_ends_well_when_it_is_asked_is_a_stop(tmp_path: 
     assert (folder / "output" / "model.txt").read_text() == (whole / "output" / "model.txt").read_text()
 
 
+def test_what_has_ended_by_itself_comes_home_at_the_deadline_without_any_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    source = SCORED.replace(
+        "while step <",
+        "if asked.lr == 0.3:\n    trainplan_run.report(90, 8, 90, score=999)\n    step = 90\nwhile step <",
+    ).replace("    step += 1\n", "    step += 1\n    time.sleep(0.5)\n")
+    words = command(folder, source, "--deadline-unix", f"{time.time() + 40:.1f}", **keys())
+    ended = subprocess.run(words, env=environment(folder), capture_output=True, text=True, check=False, timeout=90)
+    assert ended.returncode == 0, ended.stderr
+    assert (table(folder)["best"], table(folder)["ended_early"]) == (1, True)
+    assert (folder / "output" / "model.txt").read_text().startswith("0.3 ")
+    assert is_told(folder)
+
+
 @pytest.mark.train
 @pytest.mark.keras_3
 @pytest.mark.e2e

@@ -177,7 +177,7 @@ class _Sweep:
         Raises TrainerError, and TrainingStopped or DeadlineReached where there was no time for it.
         """
         self._prepared(best)
-        if ended_early or not self._has_output(best):
+        if not self._has_output(best):
             self._run_process(best, None, ("--write-now",) if ended_early else ())
         table = table_of(self._job, self._standing.results, ended_early=ended_early)
         output = self._setting.run_dir / "output"
