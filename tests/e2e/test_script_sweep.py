@@ -161,13 +161,16 @@ def test_killed_anywhere_it_goes_on_at_its_rung_to_the_same_model(tmp_path: Path
 def test_a_deadline_before_the_last_rung_brings_the_best_checkpoint_home(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     slow = SCORED.replace("    step += 1\n", "    step += 1\n    time.sleep(0.06)\n")
+    slow = slow.replace("while step", 'pathlib.Path("checkpoint").write_text("an index of TensorFlow")\nwhile step')
     words = command(folder, slow, "--deadline-unix", f"{time.time() + 40:.1f}", **keys())
     ended = subprocess.run(words, env=environment(folder), capture_output=True, text=True, check=False, timeout=90)
     assert ended.returncode == 0, ended.stderr
     found = table(folder)
     assert found["ended_early"]
     assert found["best"] is not None
-    assert (folder / "output" / "checkpoint" / "state").is_file()
+    step = int((folder / "output" / "checkpoint" / "state").read_text().split()[1])
+    assert json.loads((folder / "output" / "metrics.json").read_bytes())["steps"] == step
+    assert (folder / "output" / "script-checkpoint").read_text() == "an index of TensorFlow"
     assert is_told(folder)
 
 

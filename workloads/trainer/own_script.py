@@ -19,6 +19,7 @@ from pathlib import Path
 import trainplan.workloads.reporting
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.script import ReadScript, argument_words
+from trainplan.workloads.sweep import STATE
 from trainplan.workloads.trainer.checkpoint import Checkpoints
 from trainplan.workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
 from trainplan.workloads.trainer.errors import (
@@ -29,6 +30,7 @@ from trainplan.workloads.trainer.errors import (
     TrainingStopped,
 )
 from trainplan.workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
+from trainplan.workloads.trainer.output import MANIFEST, METRICS
 from trainplan.workloads.trainer.prepare import Setting
 from trainplan.workloads.trainer.progress import State
 from trainplan.workloads.trainer.rung_result import write_result
@@ -289,7 +291,9 @@ def _write_output(attempt: _Attempt, reports: Reports) -> None:
     output = attempt.setting.run_dir / "output"
     try:
         _own_folder(output)
-        (output / "manifest.json").unlink(missing_ok=True)
+        (output / MANIFEST).unlink(missing_ok=True)
+        for name in (METRICS, MANIFEST, STATE):
+            _set_aside(attempt.work / name)
         for path in list(_results(attempt.work)):
             target = output / path.relative_to(attempt.work)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -301,7 +305,7 @@ def _write_output(attempt: _Attempt, reports: Reports) -> None:
             "images_per_second": reports.images_per_second,
             **reports.figures,
         }
-        _write_files(attempt, {"metrics.json": metrics})
+        _write_files(attempt, {METRICS: metrics})
     except OSError as error:
         raise TrainerError(f"the results cannot be written: {error.strerror}") from None
 
@@ -310,21 +314,20 @@ def _write_checkpoint(attempt: _Attempt) -> None:
     """Bring the newest checkpoint of a trial, as folder `checkpoint`, and what it has left in its working folder to the
     output: of a sweep that ends early, where the script does not write its model any more. Raises TrainerError."""
     reports = Reports(attempt.folder / "progress.jsonl")
+    reports.step = _newest(attempt)
     folder = Checkpoints(attempt.setting.run_dir / "checkpoints").newest_folder
     if folder is None:
         raise TrainerError("the script left no checkpoint that could be brought home")
     _own_folder(attempt.work)
     target = attempt.work / "checkpoint"
-    if target.is_symlink() or target.is_file():
-        target.unlink()
-    shutil.rmtree(target, ignore_errors=True)
     try:
+        _set_aside(target)
         shutil.copytree(folder, target, symlinks=True)
     except OSError as error:
         raise TrainerError(f"the checkpoint cannot be written: {error}") from None
     _write_output(attempt, reports)
-    attempt.setting.progress.event("end", state="done", step=_newest(attempt))
-    attempt.setting.progress.status(State.DONE, step=_newest(attempt))
+    attempt.setting.progress.event("end", state="done", step=reports.step)
+    attempt.setting.progress.status(State.DONE, step=reports.step)
 
 
 def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> None:
@@ -335,13 +338,21 @@ def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> 
         _put(output / name, json.dumps(document, indent=1, allow_nan=False))
     rows = []
     for path in _results(output):
-        if path != output / "manifest.json":
+        if path != output / MANIFEST:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             rows.append(
                 {"path": path.relative_to(output).as_posix(), "size_bytes": path.stat().st_size, "sha256": digest}
             )
-    _put(output / "manifest.json", json.dumps(rows, indent=1))
+    _put(output / MANIFEST, json.dumps(rows, indent=1))
+
+
+def _set_aside(path: Path) -> None:
+    """Rename what a script has left under a name that the run needs: it comes home too."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        path.replace(path.with_name(f"script-{path.name}"))
 
 
 def _own_folder(path: Path) -> None:

@@ -57,6 +57,16 @@ def test_a_script_that_reports_trains_to_its_end(tmp_path: Path) -> None:
     assert not left(folder)
 
 
+def test_its_files_of_names_that_the_run_needs_come_home_under_others(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    names = ("metrics.json", "manifest.json", "sweep.json")
+    source = f"from pathlib import Path\nfor name in {names}: Path(name).write_text('mine')\n"
+    assert run(folder, source).returncode == 0
+    output = folder / "output"
+    assert [(output / f"script-{name}").read_text() for name in names] == ["mine"] * 3
+    assert json.loads((output / "metrics.json").read_text())["name"] == "mine"
+
+
 def test_it_is_interrupted_and_goes_on_to_the_same_result(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     assert run(whole, REPORTING.format(pause=0)).returncode == 0
