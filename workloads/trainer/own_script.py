@@ -397,7 +397,7 @@ def _results(folder: Path) -> Iterator[Path]:
 def _newest(attempt: _Attempt) -> int:
     """The step of the newest checkpoint; 0 without one."""
     marks = (attempt.setting.run_dir / "checkpoints").glob("step-*/complete.json")
-    return max((int(name) for mark in marks if (name := mark.parent.name[len("step-") :]).isdigit()), default=0)
+    return max((int(name) for mark in marks if (name := mark.parent.name[len("step-") :]).isdecimal()), default=0)
 
 
 def _only_plain(folder: Path) -> None:

@@ -67,6 +67,16 @@ def test_its_files_of_names_that_the_run_needs_come_home_under_others(tmp_path: 
     assert json.loads((output / "metrics.json").read_text())["name"] == "mine"
 
 
+def test_a_folder_that_is_no_step_is_no_checkpoint(tmp_path: Path) -> None:
+    source = (
+        "import os, pathlib\nplace = pathlib.Path(os.environ['TRAINPLAN_RUN_DIR']) / 'checkpoints' / 'step-²'\n"
+        "place.mkdir(parents=True)\n(place / 'complete.json').write_text('{}')\nraise SystemExit(3)\n"
+    )
+    done = run(tmp_path / "run", source)
+    assert done.returncode == 70
+    assert "the script ended with exit code 3" in done.stderr
+
+
 def test_it_is_interrupted_and_goes_on_to_the_same_result(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     assert run(whole, REPORTING.format(pause=0)).returncode == 0
