@@ -286,10 +286,11 @@ def _of_pilot(run: Run, story: Story) -> dict[str, Any]:
 
 
 def _boot_seconds(run: Run, story: Story) -> float | None:
+    """None, too, where the trainer began before it was asked for: one of the two clocks is wrong, and tells nothing."""
     asked_at = run.attempts[-1].asked_at if run.attempts else None
-    if asked_at is None or story.began_at is None:
+    if asked_at is None or story.began_at is None or story.began_at < asked_at:
         return None
-    return round(max(0.0, (story.began_at - asked_at).total_seconds()), 3)
+    return round((story.began_at - asked_at).total_seconds(), 3)
 
 
 def _start_seconds(story: Story) -> float | None:

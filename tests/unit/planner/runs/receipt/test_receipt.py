@@ -275,6 +275,19 @@ def test_a_short_run_teaches_its_rate_alone() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("asked_before", "boot_seconds"), [(40, 40.0), (-200, None)])
+def test_a_boot_that_ended_before_it_was_asked_for_tells_nothing(asked_before: int, boot_seconds: float | None) -> None:
+    """This computer's clock is ahead of the machine's: a boot of 0 s would count for every later estimate."""
+    story = a_story(START, END)
+    assert story.began_at is not None
+    asked = an_attempt(1, a_target(), asked_at=story.began_at - timedelta(seconds=asked_before))
+    row = measurement_of(
+        a_done_run(made=(asked,), until_steady=True), story, an_ending(), "aws/g4dn.xlarge", "shape", batch=100
+    )
+    assert row is not None
+    assert row.boot_seconds == boot_seconds
+
+
 @pytest.mark.parametrize(
     "lines",
     [
