@@ -8,8 +8,20 @@ from datetime import timedelta
 _UNITS = {"y": 365 * 86_400, "mo": 30 * 86_400, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DAYS_OF_A_MONTH = 30
 _DAYS_OF_A_YEAR = 365
+_LONGEST = timedelta(days=10 * 365)
 _WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:mo|[ydhms]))+", re.ASCII)
 _PART = re.compile(r"(\d+(?:\.\d+)?)(mo|[ydhms])", re.ASCII)
+
+
+def duration_of(value: object) -> timedelta:
+    """A duration that is one already, or as a person writes it. Raises ValueError with the accepted form."""
+    if isinstance(value, str):
+        return parse_duration(value)
+    if not isinstance(value, timedelta):
+        raise ValueError("write a duration with its unit, for example 90s, 10m or 8h")
+    if value > _LONGEST:
+        raise ValueError(f"{format_duration(value)} is longer than ten years")
+    return value
 
 
 def parse_duration(text: str) -> timedelta:
@@ -21,7 +33,7 @@ def parse_duration(text: str) -> timedelta:
     if not _WHOLE.fullmatch(compact):
         raise ValueError(f"{text!r} is not a duration; write for example 90s, 10m, 8h or 1d12h")
     seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(compact))
-    if seconds > 10 * 365 * 86_400:
+    if seconds > _LONGEST.total_seconds():
         raise ValueError(f"{text!r} is longer than ten years")
     return timedelta(seconds=seconds)
 

@@ -25,7 +25,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from trainplan.workloads.addresses import shown_values
 from trainplan.workloads.datasets import DATASETS, DataSet
-from trainplan.workloads.durations import parse_duration
+from trainplan.workloads.durations import duration_of
 from trainplan.workloads.layers import ImageTooSmallError, Net, graph_of
 from trainplan.workloads.model_spec import OF_A_SCRIPT, ModelSpec
 from trainplan.workloads.recipe import (
@@ -121,14 +121,6 @@ __all__ = [
 ]
 
 
-def _duration(value: object) -> object:
-    if isinstance(value, str):
-        return parse_duration(value)
-    if isinstance(value, bool) or not isinstance(value, timedelta):
-        raise ValueError("write a duration with its unit, for example 90s, 10m or 8h")
-    return value
-
-
 def _duration_text(value: timedelta) -> str:
     return f"{value.total_seconds():.6f}".rstrip("0").rstrip(".") + "s"
 
@@ -149,7 +141,7 @@ def _address(value: object) -> object:
 
 Duration = Annotated[
     timedelta,
-    BeforeValidator(_duration),
+    BeforeValidator(duration_of),
     PlainSerializer(_duration_text),
     WithJsonSchema({"type": "string", "pattern": r"^(\d+(\.\d+)?[dhms])+$", "examples": ["10m", "8h"]}),
 ]

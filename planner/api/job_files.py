@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -10,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.settings import load_settings
-from trainplan.workloads.durations import parse_duration
+from trainplan.workloads.durations import duration_of
 from trainplan.workloads.terms import MAX_USD
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from trainplan.workloads import terms
     from trainplan.workloads.job import TrainingJob
 
@@ -41,6 +40,8 @@ def job_of_keys(keys: Mapping[str, Any], *, run_file: bool = False) -> TrainingJ
     from trainplan.workloads.jobfile import JobFileError, with_paths
 
     source = Path("the job")
+    if not isinstance(keys, Mapping):
+        raise BadInputError(f"the keys of a job are expected, not {keys!r}", "Job.read(path) reads a file")
     if keys.get("script") is not None:
         raise BadInputError(f"{source}: a script is read with its job file", "read the file in place of its keys")
     try:
@@ -74,7 +75,7 @@ def with_limits(
 
 def _deadline(written: str | timedelta) -> timedelta:
     try:
-        deadline = parse_duration(written) if isinstance(written, str) else written
+        deadline = duration_of(written)
     except ValueError as error:
         raise BadInputError(f"--deadline: {error}") from None
     if deadline <= timedelta(0):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
@@ -178,7 +178,7 @@ class Plan(Sequence[Offer]):
         if self._this_machine is not None and machine is not None and (rank == 0 or not self._forecast.candidates):
             return f"this machine: {machine_line(machine)}"
         with library_call():
-            if not 1 <= rank <= len(self._forecast.candidates):
+            if rank not in range(1, len(self._forecast.candidates) + 1):
                 raise BadInputError(f"there is no row {rank}: the plan has {len(self)}", "rows count from 1")
             timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=rank))
         return explain(timed, timed.candidates[rank - 1])
@@ -275,12 +275,12 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
             raise BadInputError(f"a Job is expected, not {job!r}", "Job.read(path) reads one")
         settings = load_settings(os.environ)
         budget = None if budget_usd is None else str(budget_usd)
-        wanted = None if objective is None else Objective(one_of("--objective", objective, list(Objective)))
+        wanted = None if objective is None else Objective(one_of("--objective", str(objective), list(Objective)))
         training_job = with_limits(with_counted_images(job._training_job), deadline, budget, wanted)
         query = PlanQuery(
             providers=tuple(name.strip().lower() for name in _several("--provider", providers)),
-            regions=tuple(_several("--region", regions)),
-            devices=tuple(_several("--device", devices)),
+            regions=_several("--region", regions),
+            devices=_several("--device", devices),
             markets=tuple(one_of("--market", name, list(Market)) for name in _several("--market", markets)),
             include_retired=include_retired,
             assume_available=assume_available,
@@ -293,12 +293,15 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
     return Plan(Job(training_job), forecast, _Asked(training_job, query, settings, now))
 
 
-def _several(name: str, values: Sequence[str]) -> Sequence[str]:
-    """The names. Raises BadInputError for one text, which is a sequence of letters."""
+def _several(name: str, values: object) -> tuple[str, ...]:
+    """The names. Raises BadInputError for one text, which is a sequence of letters, and for what is no name."""
     if isinstance(values, str):
         message = f"{name}: {values!r} is one text, and a list of names is expected"
         raise BadInputError(message, f"write [{values!r}]")
-    return values
+    names = tuple(values) if isinstance(values, Iterable) else (values,)
+    if wrong := [value for value in names if not isinstance(value, str)]:
+        raise BadInputError(f"{name}: {wrong[0]!r} is not a name", "leave it out for any")
+    return names
 
 
 def _offer(ranked: RankedOffer, plan: Plan) -> Offer:

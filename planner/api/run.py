@@ -21,7 +21,7 @@ from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.api.launching import Choices, Desk, Limits, begin, offered
 from trainplan.planner.api.plan import Offer, Plan
 from trainplan.planner.api.standing import standing_of
-from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
+from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError, UnknownRunError
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
 from trainplan.planner.runs.execution.nobody import Nobody
@@ -89,8 +89,10 @@ class Run:
     __slots__ = ("_run_id",)
 
     def __init__(self, run_id: str) -> None:
-        """Raises UnknownRunError, which names the nearest ones."""
+        """Raises UnknownRunError where no run has that id, BadInputError where several begin with it."""
         with library_call(), _journal() as (journal, _):
+            if not isinstance(run_id, str):
+                raise UnknownRunError(f"the id of a run is expected, not {run_id!r}", "runs() has them all")
             self._run_id = journal.run(run_id).run_id
 
     @property

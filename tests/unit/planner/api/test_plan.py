@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -74,8 +75,9 @@ def test_the_document_is_that_of_the_command(plan: Plan) -> None:
 def test_a_row_is_explained(plan: Plan) -> None:
     assert plan.explain(2).startswith(f"row 2: {plan[1].provider} {plan[1].region}")
     assert plan[1].explain() == plan.explain(2)
-    with pytest.raises(BadInputError, match="there is no row"):
-        plan.explain(len(plan) + 1)
+    for wrong in (len(plan) + 1, "1"):
+        with pytest.raises(BadInputError, match="there is no row"):
+            plan.explain(wrong)  # type: ignore[arg-type]
 
 
 def test_levers_say_what_a_change_saves(plan: Plan) -> None:
@@ -117,8 +119,29 @@ def test_wrong_names_and_limits_are_said_in_words_of_python() -> None:
         estimate(job, deadline="1s", providers=["aws"])
     with pytest.raises(BadInputError, match="a Job is expected, not "):
         estimate("job.yaml")  # type: ignore[arg-type]
+    with pytest.raises(BadInputError, match="the keys of a job are expected, not "):
+        Job.from_dict("job.yaml")  # type: ignore[arg-type]
     with pytest.raises(TrainplanError, match="there is no file"):
         Job.read("nothing.yaml")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"deadline": 8}, "deadline: write a duration with its unit, for example 90s, 10m or 8h"),
+        ({"deadline": timedelta.max}, "deadline: 2,739,726 y 0 mo is longer than ten years"),
+        ({"deadline": timedelta(0)}, "deadline: the time must be longer than zero"),
+        ({"objective": 5}, "objective: there is no '5'"),
+        ({"providers": [5]}, "providers: 5 is not a name"),
+        ({"regions": None}, "regions: None is not a name"),
+        ({"devices": [None]}, "devices: None is not a name"),
+        ({"markets": 3}, "markets: 3 is not a name"),
+    ],
+)
+def test_an_argument_of_another_type_is_bad_input(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInputError) as caught:
+        estimate(Job.read(EXAMPLES / "digits-vgg.yaml"), **wrong)
+    assert caught.value.message == said
 
 
 def test_a_job_of_keys_is_that_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,8 @@ def test_an_unknown_run_is_refused(plan: Plan) -> None:
         Run("990101-00000000")
     with pytest.raises(TrainplanError):
         Run("")
+    with pytest.raises(UnknownRunError, match="the id of a run is expected, not 26"):
+        Run(26)  # type: ignore[arg-type]
 
 
 class _Kernel:
