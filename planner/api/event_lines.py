@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
+from trainplan.planner.api.calls import in_python
 from trainplan.planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
 from trainplan.planner.runs.run import Phase
 from trainplan.pricing.money import format_usd, format_usd_per_hour
@@ -67,7 +68,7 @@ class EventLines:
 
 
 class Lines:
-    """Shows events as lines on standard error; with `quiet` none."""
+    """Shows events to a program: as lines on standard error, in words of Python; with `quiet` none."""
 
     def __init__(self, now: Callable[[], datetime], told: Sequence[str] = (), *, quiet: bool = False) -> None:
         self._lines = EventLines(now, told)
@@ -76,7 +77,7 @@ class Lines:
     def show(self, event: Event) -> None:
         text = self._lines.text(event)
         if text and not self._is_quiet:
-            sys.stderr.write(f"{visible(text)}\n")
+            sys.stderr.write(f"{in_python(visible(text))}\n")
 
     def pause_for(self, ask: Callable[[], None]) -> None:
         ask()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
 from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError
+from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.run import Phase, Run
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ class Beside:
         if living.phase in _ON_A_MACHINE:
             living = self._runner.settle(living)
         if living.phase is Phase.DONE:
-            sys.stderr.write(f"run {living.run_id} of this job had ended: {living.outcome}\n")
+            self._view.show(Message(f"run {living.run_id} of this job had ended: {living.outcome}"))
             if living.outcome is None or not living.outcome.resumable:
                 raise Joined(living)
             return
         if self._assume_yes:
-            sys.stderr.write(f"{living_text(living)}: attaching to it (--another launches another)\n")
+            self._view.show(Message(f"{living_text(living)}: attaching to it (--another launches another)"))
             raise Joined(living)
         self._view.pause_for(lambda: ask_about(living, terminal_here(), SystemClock()))
         self._agreed.add(living.run_id)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainplan.planner.api.ask import Notebook, Reply, ask
+from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.job import Job
 from trainplan.planner.api.plan import Plan, estimate
 from trainplan.planner.api.run import Run, launch, runs
@@ -99,6 +100,29 @@ def test_a_run_that_lives_is_attached_to(plan: Plan) -> None:
     assert set(runs()) == {run, other}
     for one in (run, other):
         assert one.stop(quiet=True).is_done
+
+
+def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
+    capsys.readouterr()
+    launch(plan[0], max_cost_usd=3, yes=True)
+    assert ": attaching to it (another=True launches another)" in capsys.readouterr().err
+    run.stop(quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("of_the_command", "of_python"),
+    [
+        ("for example --budget 20", "for example budget_usd=20"),
+        ("--max-cost 1.96 takes them all", "max_cost_usd=1.96 takes them all"),
+        ("--objective cost puts the cheapest first", "objective='cost' puts the cheapest first"),
+        ("plan estimate JOB.yaml --run-file agrees", "Job.read(path, run_file=True) agrees"),
+        ("--provider local trains here, --device T4", "providers=['local'] trains here, devices T4"),
+        ("choose another --output", "choose another model_folder"),
+    ],
+)
+def test_options_are_called_what_they_are_in_python(of_the_command: str, of_python: str) -> None:
+    assert in_python(of_the_command) == of_python
 
 
 def test_an_unknown_run_is_refused(plan: Plan) -> None:
