@@ -21,7 +21,7 @@ from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.api.launching import Choices, Desk, Limits, begin, offered
 from trainplan.planner.api.plan import Offer, Plan
 from trainplan.planner.api.standing import standing_of
-from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError, UnknownRunError
+from trainplan.planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError, UnknownRunError
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
 from trainplan.planner.runs.execution.nobody import Nobody
@@ -209,16 +209,23 @@ class Run:
         return hash(self._run_id)
 
     def __repr__(self) -> str:
-        with library_call(), _journal() as (journal, _):
-            run = journal.run(self._run_id)
+        try:
+            with library_call(), _journal() as (journal, _):
+                run = journal.run(self._run_id)
+        except (
+            PlanError
+        ):  # it is another home's, say: an object is shown wherever it is, and `status` says what is wrong
+            return f"<Run {self._run_id}>"
         return f"<Run {run.run_id}: {run.job_name} at {run.provider}, {run.outcome or run.phase}>"
 
 
 def runs() -> list[Run]:
-    """The runs of this home, the newest first; what they are doing, `Run.status` looks at."""
+    """The runs of this home, the newest first; `Run.status` looks at how one stands.
+
+    One that this version cannot read is told on standard error and left out.
+    """
     with library_call(), _journal() as (journal, _):
-        ids = [run.run_id for run in sorted(journal.runs(), key=lambda run: run.created_at, reverse=True)]
-    return [_run(run_id) for run_id in ids]
+        return [_run(run.run_id) for run in journal.runs(lambda text: _tell([text]))]
 
 
 def launch(  # noqa: PLR0913  each is a choice of the person's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from decimal import Decimal
 from pathlib import Path
 
@@ -132,6 +133,30 @@ def test_an_unknown_run_is_refused(plan: Plan) -> None:
         Run("")
     with pytest.raises(UnknownRunError, match="the id of a run is expected, not 26"):
         Run(26)  # type: ignore[arg-type]
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(
+    plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damaged, run = (launch(plan[0], max_cost_usd=3, yes=True, another=True, quiet=True) for _ in range(2))
+    with sqlite3.connect(tmp_path / "home" / "journal.sqlite") as db:
+        db.execute(
+            "UPDATE runs SET run_json = json_set(run_json, '$.phase', 'no such phase') WHERE run_id = ?", (damaged.id,)
+        )
+    db.close()
+    capsys.readouterr()
+    assert runs() == [run]
+    assert damaged.id in capsys.readouterr().err
+
+
+def test_a_run_of_another_home_is_shown_and_not_found(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
+    monkeypatch.setenv("PLAN_HOME", str(tmp_path / "another home"))
+    assert repr(run) == f"<Run {run.id}>"
+    with pytest.raises(UnknownRunError):
+        run.status()
 
 
 class _Kernel:
