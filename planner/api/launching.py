@@ -30,7 +30,7 @@ from trainplan.planner.runs.proposal.make_proposal import (
 )
 from trainplan.planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
 from trainplan.planner.runs.run import Phase, Run
-from trainplan.planner.runs.runner import Runner, request_for
+from trainplan.planner.runs.runner import Runner, refuse_unwritable, request_for
 from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside:
     clock = build.clock_of(first_at)
     draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
     earlier = None if choices.fresh else runner.resumable(job, offer.providers)
+    refuse_unwritable(Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder))
     key, client_id = RunKeys(around.settings.home).key, build.client(around.settings).id
     request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
     watchful = Watchful(factory, clock.now, proposal.offers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from contextlib import suppress
 from dataclasses import replace
@@ -425,6 +426,16 @@ def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
     except (OSError, ValueError) as error:  # a name too long, say
         raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
     return folder
+
+
+def refuse_unwritable(folder: Path) -> None:
+    """Raises BadInputError where a model could not be put into this folder once it is trained (execution/collect.py
+    makes it beside the folder, and renames it)."""
+    there = next((parent for parent in folder.parents if os.access(parent, os.F_OK)), folder)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise BadInputError(
+            f"the model is to go to {folder}, and nothing can be written to {there}", "choose another --output"
+        )
 
 
 def _left_behind(run: Run, step: int, before: TrainingJob, job: TrainingJob) -> str:

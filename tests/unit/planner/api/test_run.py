@@ -94,6 +94,14 @@ def test_the_cap_has_no_default_and_holds(plan: Plan) -> None:
     run.stop(quiet=True)
 
 
+def test_nothing_is_launched_whose_model_could_not_be_kept(plan: Plan, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInputError, match=r"nothing can be written to .*file") as caught:
+        launch(plan[0], max_cost_usd=3, yes=True, model_folder=tmp_path / "file" / "model")
+    assert caught.value.hint == "choose another model_folder"
+    assert runs() == []
+
+
 def test_a_run_that_lives_is_attached_to(plan: Plan) -> None:
     run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
     assert launch(plan[0], max_cost_usd=3, yes=True, quiet=True) == run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -15,7 +16,7 @@ from tests.doubles.desk import Desk
 from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.run import Outcome, Phase
-from trainplan.planner.runs.runner import deadline_of, output_folder, refused
+from trainplan.planner.runs.runner import deadline_of, output_folder, refuse_unwritable, refused
 from trainplan.providers.base import Check, LaunchRequest, PreflightState
 from trainplan.workloads.job import OnSlow
 
@@ -66,6 +67,21 @@ def test_the_model_goes_where_the_person_says_unless_something_is_there(tmp_path
         output_folder(tmp_path / "full", "tiny", "run-1")
     with pytest.raises(BadInputError, match="is not a folder"):
         output_folder(tmp_path / "full" / "x", "tiny", "run-1")
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    refuse_unwritable(tmp_path / "model")
+    refuse_unwritable(tmp_path / "new" / "deep" / "model")
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInputError, match=r"nothing can be written to .*file$"):
+        refuse_unwritable(tmp_path / "file" / "new" / "model")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadInputError, match="nothing can be written to"):
+        refuse_unwritable(tmp_path / "model")
 
 
 def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:
