@@ -18,7 +18,7 @@ from trainplan.planner.errors import BadInputError, DeclinedError, ExitCode
 # is imported when it is typed: the start-up of one command never pays for another.
 COMMANDS = {
     "init": "Write a job file",
-    "data": "Upload, list and remove data sets",
+    "data": "Check a folder of images; upload, list and remove data sets",
     "estimate": "Predict a job's time and cost on every rentable device",
     "doctor": "Check what a launch needs at a provider",
     "setup": "Prepare an account",
