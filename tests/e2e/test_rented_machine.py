@@ -58,14 +58,14 @@ def test_a_restart_while_it_trains_costs_no_attempt(
     yard: Yard, store: Store, trainer_image: str, tmp_path: Path
 ) -> None:
     with Trial(yard, store, tmp_path) as trial:
-        client = trial.launch(digits(epochs=12), trainer_image)
+        client = trial.launch(digits(epochs=100), trainer_image)
         machine = trial.machine()
         client.until(lambda: "checkpoint" in trial.status(client.run_id), "a checkpoint is stored", PATIENCE)
         machine.restart()
         receipt = client.wait(PATIENCE)
 
         assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
-        assert receipt["steps"] == receipt["total_steps"] == 12 * 44
+        assert receipt["steps"] == receipt["total_steps"] == 100 * 44
         first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
         assert first["resumed_from_step"] == 0 < second["resumed_from_step"]
         assert home_files(tmp_path / "model") == written(machine) != {}

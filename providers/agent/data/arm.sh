@@ -2,7 +2,7 @@
 here=/usr/local/lib/trainplan
 units=/etc/systemd/system
 state=/var/lib/trainplan
-mkdir -p "$here" "$units/timers.target.wants"
+mkdir -p "$here" $state "$units/timers.target.wants"
 for unit in apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service \
     unattended-upgrades.service; do
     ln -sf /dev/null "$units/$unit"
@@ -44,16 +44,17 @@ ln -sf ../trainplan-switch.service "$units/timers.target.wants/trainplan-switch.
 systemd-detect-virt --quiet --container || for setting in panic=10 watchdog_thresh=20 softlockup_panic=1; do
     (echo "${setting#*=}" >"/proc/sys/kernel/${setting%=*}") 2>/dev/null
 done
-mkdir -p $state
 [ ! -e $state/up ] || echo crashed >>$state/crashes
 : >$state/up
 arm deadline '@DEADLINE_UTC@' ''
-arm boot '@BOOT_DEADLINE_UTC@' '[ ! -e /var/lib/trainplan/running ] || exit 0;'
+arm boot '@BOOT_DEADLINE_UTC@' "[ ! -e $state/running ] || exit 0;"
 systemctl daemon-reload
-systemctl --no-block start trainplan-switch.service trainplan-deadline.timer trainplan-boot.timer
+systemctl --no-block start trainplan-switch trainplan-deadline.timer trainplan-boot.timer
 # A crash within the next half minute is counted too; a disk that does not answer holds up nothing.
-[ ! -e $state/crashes ] || sync $state/crashes $state >/dev/null 2>&1 &
-[ ! -e $state/crashes ] || [ "$(wc -l <$state/crashes)" -lt 4 ] || systemctl poweroff -ff
+[ ! -e $state/crashes ] || {
+    sync $state/crashes $state >/dev/null 2>&1 &
+    [ "$(wc -l <$state/crashes)" -lt 4 ] || systemctl poweroff -ff
+}
 # A date that has passed never comes again.
 now=$(date +%s)
 [ "$now" -lt @DEADLINE@ ] || systemctl --no-block start trainplan-deadline.service

@@ -144,7 +144,7 @@ def test_every_boot_arms_both_deadlines_first(machine: Machine) -> None:
         )
     for name in ("apt-daily.timer", "apt-daily-upgrade.timer", "unattended-upgrades.service"):
         assert (units / name).readlink() == Path("/dev/null")
-    units_started = "trainplan-switch.service trainplan-deadline.timer trainplan-boot.timer"
+    units_started = "trainplan-switch trainplan-deadline.timer trainplan-boot.timer"
     started = f"systemctl --no-block start {units_started}"
     assert machine.calls() == ["systemctl daemon-reload", started]
     before = {path: path.read_text() for path in units.glob("trainplan-*")}
