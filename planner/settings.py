@@ -6,12 +6,13 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.home.files import why_no_home
+from trainplan.pricing.money import written_amount
 from trainplan.providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
 from trainplan.providers.stores.regions import bucket_region
 from trainplan.workloads.terms import PROJECT_PATTERN
@@ -209,11 +210,8 @@ def _project_budgets(machine: Path, own: Mapping[str, Any], source: Path) -> dic
 
 
 def _limit(value: object, where: str) -> Decimal:
-    try:
-        limit = Decimal(str(value))
-    except InvalidOperation:
-        limit = Decimal(-1)
-    if not limit.is_finite() or limit < 0:
+    limit = written_amount(value)
+    if limit is None:
         raise BadInputError(f"{where} {value!r} is not an amount of dollars", "for example 200")
     return limit
 
@@ -272,21 +270,15 @@ def _engine(value: object, source: Path) -> Engine:
 
 
 def _money(value: object, source: Path) -> Decimal:
-    try:
-        rate = Decimal(str(value))
-    except InvalidOperation:
-        rate = Decimal(-1)
-    if not rate.is_finite() or not 0 <= rate <= MOST_USD_PER_HOUR:
+    rate = written_amount(value, MOST_USD_PER_HOUR)
+    if rate is None:
         raise BadInputError(f"{source} or PLAN_USD_PER_HOUR: {value!r} is not dollars an hour", "for example 0.12")
     return rate
 
 
 def _percent(value: object, source: Path) -> Decimal:
-    try:
-        percent = Decimal(str(value))
-    except InvalidOperation:
-        percent = Decimal(-1)
-    if not percent.is_finite() or not 0 <= percent <= MOST_TAX_PERCENT:
+    percent = written_amount(value, MOST_TAX_PERCENT)
+    if percent is None:
         raise BadInputError(f"{source} or PLAN_TAX_PERCENT: {value!r} is not a percentage", "for example 19")
     return percent
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from math import floor, log10
 from typing import NewType
 
@@ -65,6 +65,17 @@ def from_micro(micro_usd: int) -> Decimal:
     """Dollars of whole millionths, without trailing zeros (0.9, not 0.900000)."""
     whole, fraction = divmod(micro_usd, 1_000_000)
     return Decimal(f"{whole}.{fraction:06d}".rstrip("0").rstrip("."))
+
+
+def written_amount(value: object, most: int | None = None) -> Decimal | None:
+    """The number that a person has written, from 0 up to `most`; None where it is none of them."""
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    if not amount.is_finite() or amount < 0 or (most is not None and amount > most):
+        return None
+    return abs(amount)  # 0 for -0.0
 
 
 def format_usd(value: Decimal) -> str:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.settings import load_settings
+from trainplan.pricing.money import written_amount
 from trainplan.workloads.durations import duration_of
 from trainplan.workloads.terms import MAX_USD
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from trainplan.workloads import terms
     from trainplan.workloads.job import TrainingJob
 
@@ -85,10 +87,7 @@ def _deadline(written: str | timedelta) -> timedelta:
 
 def usd_of(option: str, text: str) -> Decimal:
     """An amount of dollars above zero. Raises BadInputError, which names the option."""
-    try:
-        amount = Decimal(text.removeprefix("$"))
-    except InvalidOperation:
-        amount = Decimal(-1)
-    if not amount.is_finite() or not 0 < amount <= MAX_USD:
+    amount = written_amount(text.removeprefix("$"), MAX_USD)
+    if not amount:
         raise BadInputError(f"{option}: {text!r} is not an amount of dollars", f"for example {option} 20")
     return amount

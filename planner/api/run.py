@@ -7,7 +7,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from trainplan.planner.runs.predictions import Prediction, image_paths, kept_mod
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import load_settings
+from trainplan.pricing.money import written_amount
 from trainplan.providers.base import RunId
 from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.terminal_text import visible
@@ -290,7 +291,7 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
 
 
 class _Interrupted(Nobody):
-    """Whoever interrupts Python lets go of the run, wherever it is: `Run.stop` ends one."""
+    """Interrupting Python leaves the run running, wherever it is: `Run.stop` ends one."""
 
     def __init__(self) -> None:
         self.was_asked = False
@@ -319,11 +320,8 @@ def _tell(lines: Sequence[str]) -> None:
 
 
 def _cap(value: float | Decimal) -> Decimal:
-    try:
-        cap_usd = Decimal(str(value))
-    except InvalidOperation:
-        cap_usd = Decimal(-1)
-    if not cap_usd.is_finite() or cap_usd < 0:
+    cap_usd = written_amount(value)
+    if cap_usd is None:
         raise BadInputError(f"max_cost_usd: {value!r} is not an amount of dollars", "for example max_cost_usd=3")
     return cap_usd
 

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainplan.pricing.money import Billing, UsdPerHour, amount, format_usd, format_usd_per_hour, from_micro, to_micro
+from trainplan.pricing.money import (
+    Billing,
+    UsdPerHour,
+    amount,
+    format_usd,
+    format_usd_per_hour,
+    from_micro,
+    to_micro,
+    written_amount,
+)
 
 BY_SECOND = Billing(increment_seconds=1, minimum_seconds=60)
 BY_HOUR = Billing(increment_seconds=3600, minimum_seconds=0)
@@ -80,6 +89,17 @@ def test_from_micro_has_no_trailing_zeros(micro: int, text: str) -> None:
 )
 def test_format_usd(usd: str, text: str) -> None:
     assert format_usd(Decimal(usd)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("3", "3"), (0.1, "0.1"), (100, "100"), (-0.0, "0.0"), (101, None), (-1, None), ("$3", None), (True, None),
+        (None, None), ([3], None), (float("nan"), None), ("sNaN", None), (float("inf"), None), ("", None),
+    ],
+)  # fmt: skip
+def test_an_amount_as_it_was_written(value: object, read: str | None) -> None:
+    assert str(written_amount(value, 100)) == str(read)
 
 
 def test_format_usd_per_hour() -> None:
