@@ -91,7 +91,7 @@ class Notebook:
         self._question = ""
 
     def is_there(self) -> bool:
-        # What is executed without a person (nbclient, nbconvert) is told to ask nobody.
+        # nbclient and nbconvert execute a notebook without a person, and tell its kernel that nobody answers.
         return bool(getattr(self._kernel, "_allow_stdin", False))
 
     def write(self, text: str) -> None:

@@ -32,8 +32,8 @@ _IN_PYTHON = (
 
 @contextmanager
 def library_call(budget: str = "budget_usd") -> Iterator[None]:
-    """Raises every error as a PlanError that a traceback shows with its hint. Calls do not lie in each other: what the
-    providers hold open is closed behind each. `budget` is the argument that is the run's budget."""
+    """Raises every error as a PlanError that a traceback shows with its hint. Calls are not nested: what the providers
+    hold open is closed at the end of each. `budget` is the argument that is the run's budget."""
     from trainplan.planner.api import build
 
     try:

@@ -51,7 +51,8 @@ class Limits(NamedTuple):
     measures: bool = False
 
     def of(self, proposal: Proposal) -> Limits:
-        """The same for a proposal: whoever agreed to pilots and run is asked again where the job turned out dearer."""
+        """These limits for a proposal. Whoever agreed to the pilots and the run at once is asked again where the pilots
+        showed that the run costs more than that answer covers."""
         if self.agreed is None or not (self.is_agreed or self.agreed.covers(proposal)):
             return self._replace(agreed=None)
         return self._replace(is_agreed=True)
@@ -225,7 +226,7 @@ def _ask(offer: Offered, limits: Sequence[str], show: Callable[[Sequence[str]], 
 def _agreed_again(proposal: Proposal, offer: Offered, view: View) -> Proposal:
     """The proposal at the prices of now, since the answer took its time; what is dearer is asked about again.
 
-    Whoever agrees to a dearer first placement agrees to what --yes covers around it.
+    An answer to a dearer first placement covers the further ones too, as far as --yes would.
     """
     if proposal.dearer:
         view.pause_for(lambda: _ask_price(proposal.dearer))
@@ -234,7 +235,7 @@ def _agreed_again(proposal: Proposal, offer: Offered, view: View) -> Proposal:
 
 
 def _ask_price(dearer: str) -> None:
-    """A price that is well above the one that was shown is agreed to by a person, whatever was typed."""
+    """Ask about a price that is well above the one that was shown: --yes does not cover it, only a person's answer."""
     hint = "--yes does not cover that: launch from a terminal, or plan prices refresh and plan estimate first"
     question = f"{dearer}. Launch at this price?"
     nobody = RefusedError(dearer, hint)

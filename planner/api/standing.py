@@ -56,7 +56,8 @@ def standing_of(
 
 
 def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, PlanError | None]:
-    """How far it has come, and the error where nobody is signed in any more to the cloud that it may be billing at."""
+    """How far the run has come. Also an error where its cloud may still bill and can no longer be asked, since the
+    sign-in is gone."""
     if not run.attempts:
         return Progress(run.outcome or "-"), None
     if run.live and run.attempts[-1].queued:

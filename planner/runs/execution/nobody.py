@@ -1,4 +1,4 @@
-"""What becomes of a run where nobody can be asked about it."""
+"""What a run does where nobody is there to answer its questions."""
 
 from __future__ import annotations
 
