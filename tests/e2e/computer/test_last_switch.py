@@ -1,6 +1,6 @@
 """The last switch from power on: with a dead disk, a wrong clock, and a machine that stood still.
 
-The first two are of `make check`, where MACHINE=true; the others of `make machine` alone.
+CI runs the first two in `make check`, one after the other; `make machine` runs all of them.
 """
 
 from __future__ import annotations
@@ -60,11 +60,13 @@ def armed(computer: Computer) -> float:
     return began
 
 
+@pytest.mark.container
 def test_a_machine_that_nobody_meddles_with(start: Callable[..., Computer], late: Callable[[str, float], None]) -> None:
     computer = start()
     late("booted, nothing", seconds_late(computer, armed(computer)))
 
 
+@pytest.mark.container
 def test_a_dead_disk_and_a_short_grace(start: Callable[..., Computer], late: Callable[[str, float], None]) -> None:
     computer = start()
     began = armed(computer)
