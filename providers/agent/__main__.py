@@ -71,7 +71,9 @@ def act(arguments: list[str], here: AgentMachine) -> int:
     elif verb == "end":
         speak(here, _WHY.get(arguments[1] if len(arguments) > 1 else "deadline", _WHY["after"]))
     elif verb == "say" and len(arguments) == 3:
-        speak(here, failed(arguments[1], arguments[2]))
+        _, reason, message = arguments
+        more = _kernels_end(here.processes) if reason == "MACHINE_CRASHES" else []
+        speak(here, failed(reason, "; ".join([message, *more])))
         return 0
     else:
         sys.stderr.write(f"{main.__doc__}\n")
@@ -94,6 +96,12 @@ def speak(here: AgentMachine, ending: Ending) -> None:
         drive(telling, lambda: False, here.clock)
     except RefusedError as error:
         sys.stderr.write(f"trainplan: {error}\n")
+
+
+def _kernels_end(processes: Processes) -> list[str]:
+    """What the kernel said last before this boot, as far as the disk has it."""
+    ran = processes.run(("journalctl", "-qkb-1", "-n5", "-ocat"), _SAY_SECONDS)
+    return [] if ran.code else ran.output.splitlines()
 
 
 def end(here: AgentMachine) -> None:

@@ -123,7 +123,7 @@ class Agent:
         yield from patiently(self.training.logs.go_on)
 
     def _has_come(self, done_count: int, total: int) -> None:
-        """Report the bytes fetched so far with the next heartbeat, because a large data set takes minutes."""
+        """Report the bytes fetched so far with the next heartbeat."""
         self.status.details["fetched_bytes"] = done_count
         self.status.set("fetching", f"fetching: {done_count / 1e9:.1f} of {total / 1e9:.1f} GB are here")
 
@@ -140,7 +140,7 @@ class Agent:
         return path
 
     def _secret(self, reference: str) -> Steps[str]:
-        """Permission may still be on its way: tried for as long as the machine may take to come up."""
+        """Tried for as long as the machine may take to come up: permission may be on its way."""
         while True:
             try:
                 return resolve(self.machine.access, reference)
@@ -149,7 +149,7 @@ class Agent:
             yield 10.0
 
     def _checked(self, image: str) -> Steps[None]:
-        """The gate: on to training only where the framework sees what was promised and computes right on it."""
+        """The gate: on only where the framework sees what was promised and computes right on it."""
         device = self.machine.spec.device
         self.status.change("checking", f"looking for {device.count} x {device.name} in the container")
         looking = self.machine.processes.start(gate.look(device))
@@ -183,10 +183,8 @@ class Agent:
             yield max(0.0, min(TICK_SECONDS, due - self.machine.clock.steady()))
 
     def _bring_home(self, ending: Ending) -> Steps[Ending]:
-        """The results after a good end, else the newest checkpoint; then what is left of progress and log.
-
-        What that makes of the ending.
-        """
+        """The results after a good end, else the newest checkpoint; then what is left of progress and log: what
+        that makes of the ending."""
         by = self._last_instant(ending)
         if ending.state == "done":
             ending = yield from self._results(ending, by)

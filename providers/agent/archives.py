@@ -123,7 +123,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _folder_of(target: Path, root: Path, paths: set[Path]) -> None:
-    """Create the folder of a file. Raises UnpackError for a link, which an earlier container could have left there."""
+    """Create the folder of a file. Raises UnpackError for a link, which a container may have left."""
     folder = target.parent
     if folder in paths:
         return

@@ -13,7 +13,7 @@ class Clock:
         return time.time()
 
     def steady(self) -> float:
-        """Seconds by a clock that is never set, for durations."""
+        """Seconds, for durations."""
         return time.monotonic()
 
     def sleep(self, seconds: float) -> None:

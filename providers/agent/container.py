@@ -158,6 +158,6 @@ class Container:
 
 
 def _reason(process: ProcessResult) -> str:
-    """The daemon's own reason where it gave one; the command line prints after it only that it failed."""
+    """The daemon's own reason where it gave one; after it comes only that it failed."""
     said = (line.partition(_DAEMON)[2] for line in process.output.splitlines() if _DAEMON in line)
     return next(said, process.last_line)[:300]

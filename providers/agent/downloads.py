@@ -56,7 +56,7 @@ def fetch(
 
 
 def _room_for_all(machine: AgentMachine) -> None:
-    """Raise FetchError for a disk that is too small before the first byte is fetched, not after an hour."""
+    """Raise FetchError for a disk that is too small before the first byte is fetched."""
     coming = [file for file in machine.spec.files if not _is_here(machine, file)]
     need = bytes_on_disk(coming) + LEAST_FREE_BYTES
     free = machine.free_bytes(machine.paths.root / "data")  # which may be a disk of its own

@@ -28,8 +28,8 @@ RESTARTING = "restarting"
 """The one state of an ending that is none of the attempt: it goes on once the machine is back."""
 
 STORE_REFUSED = "STORE_REFUSED"
-"""The reason of a machine that may not use its run directory. It cannot write that down there: its console has it, and
-start.sh says the same of a machine that may not even read."""
+"""The reason of a machine that may not use its run directory: its console alone has it. start.sh says the same of one
+that may not even read."""
 
 
 class EndedError(Exception):
@@ -71,12 +71,12 @@ _LIMITS = (
     ),
 )
 """What a program prints that has met a limit of its container (strerror(3) of EMFILE and EAGAIN; CPython, dash, bash),
-and how that is told. The kernel's own count of what it refused goes with the container."""
+and how that is told."""
 _OTHER_FAULTS = frozenset({75, 76, 86, 125, 126, 127, 137})
 _FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
 """It was killed itself, or fails since the kernel killed a process that it had started."""
 _WITH_RESULTS = frozenset({0, 77})
-"""All is done; training diverged, and the results are those of its last good checkpoint (metrics.json says so)."""
+"""All is done; training diverged, and the results are those of its last good checkpoint."""
 
 
 def judge_ending(exited: Exit, requested_end: Ending | None, message: str, output: str = "") -> Ending:

@@ -276,7 +276,7 @@ class Training:
             attempt.watch.ask(Ending("interrupted", "ACCELERATOR_LOST", text))
 
     def _seen_by(self) -> Steps[tuple[str, ProcessResult]]:
-        """The machine's own view; where that is good, the view from within the running container."""
+        """The machine's own view; where that is good, the running container's."""
         attempt, words = self._attempt, gate.look(self._attempt.machine.spec.device)
         process = yield from watched(attempt.machine.clock, attempt.machine.processes.start(words), gate.LIMIT_SECONDS)
         process = gate.judge_gate(process, self.devices_seen)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -32,6 +33,30 @@ SETTLE_PATIENCE = timedelta(minutes=3)
 """For commands that only look: nobody waits a quarter of an hour for a table. The next command continues."""
 COLLECT_PATIENCE = timedelta(minutes=10)
 """How long a store that does not answer is asked again for the model."""
+
+
+_CRASHES = "MACHINE_CRASHES"
+"""What start.sh gives as the reason of a machine whose kernel crashed three times in a row."""
+_KERNEL_LINE = re.compile(r"\[ *[0-9]+\.[0-9]{6}\] (.*)")
+_BEGINS = "Linux version "
+_CAUSES = ("Kernel panic - not syncing", "BUG: ", "Oops: ")
+_MOST_CRASH_LINES = 5
+
+
+def crash_lines(console: Iterable[str]) -> list[str]:
+    """What the kernel said last before the machine started anew, from its console: what it says of a crash, else its
+    last lines; without their times, `_MOST_CRASH_LINES` at most."""
+    before: deque[str] = deque(maxlen=KEPT_LINES)
+    now: deque[str] = deque(maxlen=KEPT_LINES)
+    for line in console:
+        match = _KERNEL_LINE.search(line)
+        if match and match[1].startswith(_BEGINS):
+            before, now = now, deque(maxlen=KEPT_LINES)
+        if match:
+            now.append(match[1].strip())
+    lines = before or now
+    causes = [line for line in lines if any(cause in line for cause in _CAUSES)]
+    return (causes or list(lines))[-_MOST_CRASH_LINES:]
 
 
 def unchecked(run: Run) -> None:
@@ -90,13 +115,21 @@ class Finisher:
         return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
 
     def _with_cause(self, run: Run, action: End) -> str:
-        """The action's message, with the trainer's own last words where it failed and they say more."""
-        if action.outcome is not Outcome.FAILED or run.attempt is None:
+        """The action's message, with the machine's own last words where it failed and they say more."""
+        attempt = run.attempt
+        if action.outcome is not Outcome.FAILED or attempt is None:
             return action.message
+        provider = self._provider_of(run.provider)
         try:
-            words = status_of(self._provider_of(run.provider).store(run.run_id), run.attempt.number).get("message", "")
+            status = status_of(provider.store(run.run_id), attempt.number)
         except ProviderError:
             return action.message
+        words = status.get("message", "")
+        if status.get("reason") == _CRASHES and attempt.ref is not None:
+            # Where no console outlives its machine, there are the lines that the machine found on its disk.
+            with contextlib.suppress(ProviderError):
+                lines = crash_lines(provider.logs(attempt.ref))
+                words = "; ".join([words, *(line for line in lines if line not in words)])
         words = words[:MOST_TEXT]
         return action.message if not words or words in action.message else f"{action.message}: {words}"
 

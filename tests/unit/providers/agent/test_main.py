@@ -235,6 +235,21 @@ def test_start_up_that_failed_is_told_and_the_machine_goes_on_to_its_end_elsewhe
     assert not (tmp_path / "power").exists()
 
 
+@pytest.mark.parametrize(
+    ("journal", "told"),
+    [
+        ("echo 'nvme0: I/O timeout'; echo 'the last line'", "three times; nvme0: I/O timeout; the last line"),
+        ("exit 1", "three times"),
+    ],
+)
+def test_a_machine_that_crashed_tells_what_its_kernel_said_before(
+    here: AgentMachine, double: Cloud, tmp_path: Path, journal: str, told: str
+) -> None:
+    script(tmp_path / "bin", "journalctl", f"#!/bin/sh\n{journal}\n")
+    assert act(["say", "MACHINE_CRASHES", "three times"], here) == 0
+    assert (status(double)["reason"], status(double)["message"]) == ("MACHINE_CRASHES", told)
+
+
 def test_a_store_that_does_not_answer_does_not_keep_the_machine(
     here: AgentMachine, double: Cloud, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -10,12 +11,12 @@ import pytest
 from tests.builders import a_target
 from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
-from tests.doubles.fake_machine import MODEL, ends, ends_after, trains_well
+from tests.doubles.fake_machine import MODEL, FakeMachine, Sighting, ends, ends_after, trains_well
 from trainplan.planner.errors import TeardownUnverifiedError, ThisMachineError
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
 from trainplan.planner.runs.run import Outcome, Phase, Run
-from trainplan.providers.base import EndKind, InstanceRef
+from trainplan.providers.base import EndKind, InstanceRef, InstanceState
 from trainplan.providers.errors import CredentialsError, IncompleteListingError, TransientError
 
 EXPIRED = CredentialsError("expired", hint="Sign in again")
@@ -155,6 +156,50 @@ def test_a_stored_copy_that_cannot_be_deleted_does_not_undo_a_success(desk: Desk
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
     assert "the stored copy of the model is still there: connection lost" in messages(desk)
+
+
+# --- a machine that crashes ----------------------------------------------------------------------------------------
+
+BOOT = ("[    0.000000] Linux version 6.1.0", "[    1.000000] Run /init as init process")
+PANIC = (
+    "[ 6021.000001] watchdog: BUG: soft lockup - CPU#1 stuck for 41s! [python3:900]",
+    "[ 6021.000002] Kernel panic - not syncing: softlockup: hung tasks",
+    "[ 6021.000003] CPU: 1 PID: 900 Comm: python3",
+)
+QUIET = ("[ 6021.000001] nvme nvme0: I/O 5 QID 1 timeout", "a program says something")
+
+
+def crashes_thrice(machine: FakeMachine) -> Iterator[Sighting]:
+    yield Sighting(InstanceState.RUNNING)
+    words = {"state": "failed", "reason": "MACHINE_CRASHES", "message": "three times in a row it went down"}
+    machine.store.put(f"attempts/{machine.request.attempt}/status.json", json.dumps(words).encode())
+    yield Sighting(InstanceState.ENDED, reason="the machine ended itself")
+
+
+@pytest.mark.parametrize(
+    ("console", "told"),
+    [
+        (
+            (*BOOT, *PANIC, *BOOT, "[   60.000000] trainplan: MACHINE_CRASHES: …"),
+            "; watchdog: BUG: soft lockup - CPU#1 stuck for 41s! [python3:900]"
+            "; Kernel panic - not syncing: softlockup: hung tasks",
+        ),
+        ((*BOOT, *QUIET, *BOOT), f"; {'; '.join(line[15:] for line in (*BOOT, QUIET[0]))}"),
+        (BOOT, f"; {'; '.join(line[15:] for line in BOOT)}"),
+        ((), ""),
+        (None, ""),
+    ],
+    ids=["a panic", "no word of a crash", "one boot", "nothing", "nobody may read it"],
+)
+def test_the_receipt_has_what_the_console_said_before_a_crash(
+    desk: Desk, console: tuple[str, ...] | None, told: str
+) -> None:
+    desk.scripts(crashes_thrice)
+    desk.provider.console = console
+    run, receipt = desk.launch()
+    assert (run.outcome, len(run.attempts)) == (Outcome.FAILED, 1)
+    assert receipt.message is not None
+    assert receipt.message.endswith(f"three times in a row it went down{told}")
 
 
 # --- what the instance printed -----------------------------------------------------------------------------------
