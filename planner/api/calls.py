@@ -17,6 +17,8 @@ _IN_PYTHON = (
     (r"--yes\b", "yes=True"),
     (r"--(fresh|another)\b", r"\1=True"),
     (r"plan estimate JOB\.yaml --run-file\b", "Job.read(path, run_file=True)"),
+    (r"plan stop (\d{6}-\w+)\b(?! --)", r"Run('\1').stop()"),
+    (r"plan attach (\d{6}-\w+)\b(?! --)", r"Run('\1').wait()"),
     (r"--run-file\b", "run_file=True"),
     (r"--max-cost\b", "max_cost_usd"),
     (r"\b(\w+_usd) ([0-9][0-9.]*)", r"\1=\2"),
@@ -27,7 +29,8 @@ _IN_PYTHON = (
     (r"--free\b", "providers=['colab', 'kaggle']"),
     (r"--(deadline|objective|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
 )
-"""What messages call the options of the command, and what the arguments of a function are called."""
+"""What messages call commands and their options, and what Python calls these functions and arguments. A command that
+has no counterpart stays as it is."""
 
 
 @contextmanager

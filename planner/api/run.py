@@ -21,7 +21,14 @@ from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.api.launching import Choices, Desk, Limits, begin, offered
 from trainplan.planner.api.plan import Offer, Plan
 from trainplan.planner.api.standing import standing_of
-from trainplan.planner.errors import BadInputError, PlanError, RefusedError, ThisMachineError, UnknownRunError
+from trainplan.planner.errors import (
+    BadInputError,
+    LimitReachedError,
+    PlanError,
+    RefusedError,
+    ThisMachineError,
+    UnknownRunError,
+)
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
 from trainplan.planner.runs.execution.nobody import Nobody
@@ -243,7 +250,8 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
 
     An offer is launched on its machine type, in its region and market; a plan in the order of its rows, the next one
     where the one before has no room. `max_cost_usd` is the most that the whole run may cost: it goes nowhere where it
-    is planned to cost more, and ends with a checkpoint when that is spent. 0: only where nothing bills.
+    is planned to cost more, and ends with a checkpoint when that is spent (the cents until its machine is deleted come
+    on top, and tax). 0: only where nothing bills.
 
     What will happen is shown, and asked, at a terminal or in a notebook; `yes=True` agrees in code. Where nobody can
     be asked, nothing is launched. A run of the same job that lives is attached to (`another=True` launches beside it);
@@ -366,5 +374,9 @@ def _stop(run: JournalRun, runner: Runner) -> None:
 
 def _refuse_failure(run: JournalRun) -> None:
     """Raises the error of a run that was not trained to its end; one that somebody stopped is none."""
-    if run.outcome not in (Outcome.SUCCEEDED, Outcome.STOPPED):
-        raise ended_error(run)
+    if run.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
+        return
+    error = ended_error(run)
+    if isinstance(error, LimitReachedError):
+        error.hint = "launch it again to go on from its newest checkpoint; fresh=True starts anew"
+    raise error

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.contract.azure import AzureInItsTime, a_provider
 from tests.desk import on_the_doubles_day, signed_out
 from trainplan.providers import registry
+from trainplan.providers.azure.api import ArmClient
+from trainplan.providers.azure.settings import AzureSettings
 
 if TYPE_CHECKING:
     import pytest
@@ -21,8 +24,10 @@ HOME = "eastus"
 
 
 def make_provider(settings: ProviderSettings) -> AzureInItsTime:
-    """What the registry calls: the adapter as it is, with the person's settings, in the double's time."""
-    return a_provider(settings.home, DOUBLES[-1], **settings.options)  # type: ignore[arg-type]
+    """What the registry calls: the adapter as it is, with the person's settings and sign-in, in the double's time."""
+    double = DOUBLES[-1]
+    signed_in = replace(settings, options={**double.options, **settings.options}, now=double.now)
+    return a_provider(settings.home, double, ArmClient(AzureSettings.of(signed_in)), **settings.options)  # type: ignore[arg-type]
 
 
 def at_a_desk(double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,1 +1,1 @@
-"""What users write: the notebooks of examples/ and the programs of docs/api.md."""
+"""What users write: the notebooks of examples/, the programs of docs/api.md, and programs that launch at clouds."""

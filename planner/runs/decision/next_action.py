@@ -348,8 +348,8 @@ def _after_training(run: Run, end: EndKind, reason: str) -> Action:
         # A run that was resumed measures nothing (receipt.measurement_of), so a measuring run is not continued.
         goes_on = run.model_folder or end is EndKind.NO_CAPACITY
         return Interrupt(end, reason) if goes_on else End(Outcome.FAILED, reason)
-    if outcome is Outcome.DEADLINE and _by_budget(run):
-        return End(Outcome.BUDGET, "the budget is used up")
+    if outcome is Outcome.DEADLINE:
+        return _at_its_limit(run)
     return End(outcome, reason)
 
 
@@ -401,6 +401,10 @@ def _past_its_time(run: Run, look: Look, now: datetime) -> End | None:
     attempt_end = run.attempts[-1].deadline or run.deadline
     if not look.tells_time or now <= min(attempt_end, run.deadline) + TIMER_GRACE:
         return None
+    return _at_its_limit(run)
+
+
+def _at_its_limit(run: Run) -> End:
     if _by_budget(run):
         return End(Outcome.BUDGET, "the budget is used up")
     return End(Outcome.DEADLINE, "the deadline has passed")

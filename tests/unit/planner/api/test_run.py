@@ -128,6 +128,9 @@ def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.Capture
         ("plan estimate JOB.yaml --run-file agrees", "Job.read(path, run_file=True) agrees"),
         ("--provider local trains here, --device T4", "providers=['local'] trains here, devices T4"),
         ("choose another --output", "choose another model_folder"),
+        ("plan stop 261121-0badcafe ends it", "Run('261121-0badcafe').stop() ends it"),
+        ("plan attach 261121-0badcafe follows it", "Run('261121-0badcafe').wait() follows it"),
+        ("plan stop 261121-0badcafe --client any ends it", "plan stop 261121-0badcafe --client any ends it"),
     ],
 )
 def test_options_are_called_what_they_are_in_python(of_the_command: str, of_python: str) -> None:

@@ -106,7 +106,7 @@ def test_the_next_estimate_for_this_machine_says_measured(tmp_path: Path) -> Non
         (EndKind.FAILED, 6, "training failed", Outcome.FAILED),
         (EndKind.OUT_OF_MEMORY, 6, "killed: the memory limit was reached", Outcome.FAILED),
         (EndKind.BAD_JOB, 6, "the trainer cannot train this job", Outcome.FAILED),
-        (EndKind.DEADLINE, 8, "the deadline was reached", Outcome.DEADLINE),
+        (EndKind.DEADLINE, 8, "the deadline has passed", Outcome.DEADLINE),
         (EndKind.STOPPED, 130, "", Outcome.STOPPED),
     ],
 )

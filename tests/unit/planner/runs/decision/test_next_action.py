@@ -98,7 +98,7 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     (MEASURING, look_at_end(EndKind.DONE), SOON, End(Outcome.SUCCEEDED, "")),
     ({}, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
     (STOP_REQUEST, look_at_end(EndKind.STOPPED), SOON, End(Outcome.STOPPED, "why")),
-    ({}, look_at_end(EndKind.DEADLINE), LATE, End(Outcome.DEADLINE, "why")),
+    ({}, look_at_end(EndKind.DEADLINE), LATE, LATE_END),
     (WITHIN_BUDGET, look_at_end(EndKind.DEADLINE), SOON, BUDGET_END),
     ({}, look_at_end(EndKind.BAD_JOB), SOON, End(Outcome.FAILED, "why")),
     ({}, look_at_end(EndKind.FAILED), SOON, End(Outcome.FAILED, "why")),
@@ -119,7 +119,7 @@ CASES: list[tuple[dict[str, Any], Look, datetime, Action]] = [
     (STOP_REQUEST, Look(recorded_end=EndKind.DONE), SOON, Collect()),
     ({}, replace(look_at_end(EndKind.RECLAIMED), recorded_end=EndKind.DONE), SOON, Collect()),
     ({}, Look(recorded_end=EndKind.FAILED), SOON, End(Outcome.FAILED, "failed")),
-    ({}, Look(recorded_end=EndKind.DEADLINE), SOON, End(Outcome.DEADLINE, "deadline")),
+    ({}, Look(recorded_end=EndKind.DEADLINE), SOON, LATE_END),
     (WITHIN_BUDGET, Look(recorded_end=EndKind.DEADLINE), SOON, BUDGET_END),
     # It is slower than promised.
     ({}, Look(instance=WORKING, slow="slow"), SOON, Decide("slow")),

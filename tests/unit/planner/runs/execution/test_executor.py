@@ -172,7 +172,7 @@ def test_a_run_that_is_over_before_anybody_looks_is_collected(desk: Desk) -> Non
         (EndKind.OUT_OF_MEMORY, Outcome.FAILED, "killed: the memory limit was reached"),
         (EndKind.FAILED, Outcome.FAILED, "training failed"),
         (EndKind.BAD_JOB, Outcome.FAILED, "the trainer cannot train this job"),
-        (EndKind.DEADLINE, Outcome.DEADLINE, "the deadline was reached"),
+        (EndKind.DEADLINE, Outcome.DEADLINE, "the deadline has passed"),
         (EndKind.STOPPED, Outcome.STOPPED, "stopped, with a checkpoint"),
     ],
 )

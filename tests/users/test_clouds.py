@@ -1,0 +1,193 @@
+"""`import trainplan` at clouds: runs that are launched, followed, listed and stopped over the doubles, and what is
+raised where a cloud or a person stands in the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trainplan
+from tests.desk import TINY
+from tests.users.worlds import WORLDS, World
+
+MINUTES_TO_DELETE = 2
+
+
+@pytest.fixture(params=sorted(WORLDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    (tmp_path / "job.yaml").write_text(TINY)
+    return WORLDS[request.param](request.getfixturevalue(request.param), tmp_path, monkeypatch)
+
+
+def planned(world: World, deadline: str | None = None) -> trainplan.Plan:
+    return trainplan.estimate(
+        trainplan.Job.read("job.yaml"), providers=[world.name], devices=["T4"], markets=["on_demand"], deadline=deadline
+    )
+
+
+def launched(world: World) -> trainplan.Run:
+    """A run that trains for long enough to be looked at."""
+    world.slow()
+    return trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
+
+
+@pytest.fixture
+def interrupted(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Python is interrupted (Ctrl-C) while it sleeps for the n-th time; n is put into the list."""
+    sleep, after = world.provider.sleep, list[int]()
+
+    def slept(self: object, seconds: float) -> None:
+        if after:
+            after[0] -= 1
+            if after[0] <= 0:
+                after.clear()
+                raise KeyboardInterrupt
+        sleep(self, seconds)
+
+    monkeypatch.setattr(world.provider, "sleep", slept)
+    yield after
+    assert not after, "nothing was interrupted"
+
+
+def test_a_run_is_launched_listed_followed_and_leaves_nothing(world: World, tmp_path: Path) -> None:
+    offer = planned(world)[0]
+    run = trainplan.launch(offer, max_cost_usd=5, yes=True, quiet=True, model_folder=tmp_path / "model")
+    assert (world.machines(), bool(world.remaining())) == (1, True)
+    assert trainplan.runs() == [run]
+    status = trainplan.runs()[0].wait(quiet=True)
+    assert (status.outcome, status.is_done, status.provider) == ("succeeded", True, world.name)
+    assert 0 < status.usd < 5
+    assert status.usd_per_hour == 0
+    assert status.step == status.total_steps
+    assert world.remaining() == []
+    receipt = run.receipt()
+    assert receipt is not None
+    (placement,) = receipt["placements"]
+    assert offer.instance_type in placement["where"]
+    assert offer.region in placement["where"]
+    assert len(run.history()["epoch"]) == 2
+
+
+def test_a_run_is_stopped(world: World) -> None:
+    run = launched(world)
+    status = run.status()
+    assert status.phase in ("booting", "running")
+    assert status.usd_per_hour > 0
+    assert world.remaining()
+    assert run.stop(quiet=True).outcome == "stopped"
+    assert world.remaining() == []
+
+
+def test_nobody_who_is_not_signed_in_launches(world: World) -> None:
+    plan = planned(world)
+    world.sign_out()
+    with pytest.raises(trainplan.RefusedError, match="there is no sign-in for") as caught:
+        trainplan.launch(plan[0], max_cost_usd=5, yes=True)
+    assert caught.value.hint in ("plan doctor shows what is missing", "az login")
+    assert trainplan.runs() == []
+
+
+def test_a_permission_that_is_missing_is_named(world: World) -> None:
+    world.forbid()
+    with pytest.raises(trainplan.RefusedError, match=r"RunInstances|virtualMachines/write") as caught:
+        trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
+    assert f"docs/permissions/{world.name}/" in caught.value.hint
+    assert world.remaining() == []
+
+
+def test_where_no_region_has_room_nothing_is_left(world: World) -> None:
+    world.full()
+    with pytest.raises(trainplan.NoCapacityError, match="none has room") as caught:
+        trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
+    (run,) = trainplan.runs()
+    assert caught.value.hint == f"plan logs {run.id} shows what it said"
+    assert run.status().outcome == "no_capacity"
+    assert world.remaining() == []
+    with pytest.raises(trainplan.NoCapacityError):
+        run.wait()
+
+
+def test_a_cap_below_the_cheapest_asks_for_no_machine(world: World) -> None:
+    plan = planned(world)
+    for cap_usd in (plan[0].usd / 10, 0):
+        with pytest.raises(trainplan.NothingLeftError) as caught:
+            trainplan.launch(plan[0], max_cost_usd=cap_usd, yes=True)
+        assert "max_cost_usd" in caught.value.hint
+    assert trainplan.runs() == []
+    assert world.machines() == 0
+
+
+def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
+    world.slow()
+    offer, cap_usd = planned(world)[0], 0.2
+    run = trainplan.launch(offer, max_cost_usd=cap_usd, yes=True, quiet=True)
+    with pytest.raises(trainplan.LimitReachedError, match="the budget is used up"):
+        run.wait(quiet=True)
+    status = run.status()
+    assert status.outcome == "budget"
+    # What the machine costs until it is deleted comes on top.
+    assert status.usd < cap_usd + offer.usd_per_hour * MINUTES_TO_DELETE / 60
+    assert world.remaining() == []
+
+
+def test_a_run_ends_at_its_deadline(world: World) -> None:
+    world.slow()
+    run = trainplan.launch(planned(world, deadline="20m")[0], max_cost_usd=5, yes=True, quiet=True)
+    with pytest.raises(trainplan.LimitReachedError, match="the deadline has passed") as caught:
+        run.wait(quiet=True)
+    assert caught.value.hint == "launch it again to go on from its newest checkpoint; fresh=True starts anew"
+    assert run.status().outcome == "deadline"
+    assert world.remaining() == []
+
+
+def test_whoever_interrupts_python_leaves_the_run_running(
+    world: World, interrupted: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = launched(world)
+    interrupted.append(3)
+    with pytest.raises(KeyboardInterrupt):
+        run.wait()
+    assert f"at the latest; Run('{run.id}').stop() ends it" in capsys.readouterr().err
+    status = run.status()
+    assert not status.is_done
+    assert status.usd_per_hour > 0
+    assert world.remaining()
+    assert trainplan.Run(run.id).stop(quiet=True).outcome == "stopped"
+    assert world.remaining() == []
+
+
+def test_whoever_interrupts_a_launch_that_waits_for_room_finds_its_run_again(
+    world: World, interrupted: list[int]
+) -> None:
+    world.full()
+    plan = planned(world)
+    interrupted.append(1)
+    with pytest.raises(KeyboardInterrupt):
+        trainplan.launch(plan[0], max_cost_usd=5, yes=True, quiet=True)
+    (run,) = trainplan.runs()
+    status = run.status()
+    assert (status.outcome, status.usd, status.usd_per_hour) == ("interrupted", 0, 0)
+    assert world.remaining() == []
+    with pytest.raises(trainplan.NoCapacityError):
+        run.wait(quiet=True)
+
+
+def test_whoever_interrupts_a_create_finds_its_machine_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch, plan = world.provider.launch, planned(world)
+
+    def interrupted_launch(*arguments: Any) -> None:
+        launch(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(world.provider, "launch", interrupted_launch)
+    with pytest.raises(KeyboardInterrupt):
+        trainplan.launch(plan[0], max_cost_usd=5, yes=True, quiet=True)
+    monkeypatch.setattr(world.provider, "launch", launch)
+    assert world.remaining()
+    (run,) = trainplan.runs()
+    assert run.wait(quiet=True).outcome == "succeeded"
+    assert world.machines() == 1
+    assert world.remaining() == []
