@@ -40,12 +40,14 @@ def disc(user_data: str) -> Mapping[str, str]:
 class Hardware:
     """`image` is the folder that scripts/machine.sh made.
 
-    `clock` is the hardware clock at power on as QEMU takes it ("utc", or 2021-01-01T00:00:00). `host_clock`: it goes
-    on while the machine is paused; a machine with it cannot be saved. `options` are more words for QEMU, `within` the
-    words before it (a network namespace).
+    `disk_mib` is the size of its disk, None as the image is. `clock` is the hardware clock at power on as QEMU takes it
+    ("utc", or 2021-01-01T00:00:00). `host_clock`: it goes on while the machine is paused; a machine with it cannot be
+    saved. `options` are more words for QEMU, `within` the words before it (a network namespace).
     """
 
     image: Path
+    memory_mib: int = 1024
+    disk_mib: int | None = None
     clock: str = "utc"
     host_clock: bool = False
     options: Sequence[str] = ("-nic", "none")
@@ -191,6 +193,8 @@ def power_on(hardware: Hardware, folder: Path, files: Mapping[str, str]) -> Comp
     folder.mkdir(parents=True, exist_ok=True)
     disk = folder / "disk"
     _copied(hardware.image / "disk.ext4", disk)
+    if hardware.disk_mib is not None:
+        subprocess.run(["resize2fs", disk, f"{hardware.disk_mib}M"], check=True, capture_output=True)
     links = {f"{_UNITS}/sysinit.target.wants/trial-shell.service": "../trial-shell.service"}
     _put(disk, folder, {**files, f"{_UNITS}/trial-shell.service": _SHELL}, links)
     process = _qemu(hardware, folder, disk)
@@ -219,7 +223,8 @@ def _loaded(computer: Computer) -> bool:
 def _qemu(hardware: Hardware, folder: Path, disk: Path, *more: str) -> subprocess.Popen[bytes]:
     words = (
         *hardware.within,
-        *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024"),
+        *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"),
+        *("-m", str(hardware.memory_mib)),
         *("-display", "none", *hardware.options),
         *("-rtc", f"base={hardware.clock},clock={'host' if hardware.host_clock else 'vm'}"),
         *("-kernel", str(hardware.image / "vmlinuz"), "-initrd", str(hardware.image / "initrd")),

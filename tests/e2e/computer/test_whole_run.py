@@ -19,7 +19,8 @@ from tests.e2e.yard.yard import OWN
 if TYPE_CHECKING:
     from tests.e2e.yard.stores import Store
 
-pytestmark = [pytest.mark.e2e, pytest.mark.container, pytest.mark.parametrize("store", ["aws"], indirect=True)]
+pytestmark = [pytest.mark.e2e, pytest.mark.container]
+on_aws = pytest.mark.parametrize("store", ["aws"], indirect=True)
 PATIENCE = 1500.0
 CPU: dict[str, Any] = {"device": "cpu", "zones": ("a",), "memory_gib": 0.9}
 
@@ -36,14 +37,36 @@ def rented(trial: Trial) -> Rented:
     return machine
 
 
+@pytest.mark.parametrize("store", ["aws", "gcp", "azure"], indirect=True)
 def test_from_launch_to_nothing_left(trial: Trial, plain_image: str, tmp_path: Path) -> None:
-    receipt = trial.launch(a_job("quick"), plain_image, deadline_seconds=1200, **CPU).wait(PATIENCE)
+    terms = {"own_end": True}
+    receipt = trial.launch(a_job("quick"), plain_image, deadline_seconds=1200, terms=terms, **CPU).wait(PATIENCE)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
     assert (tmp_path / "model" / "model.txt").read_text() == "trained\n"
     until(rented(trial).is_off, "the machine is off", seconds=300)
     assert all(instance.is_gone for instance in trial.office.instances.values())
+    if trial.store.cloud != "aws":
+        assert next(iter(trial.office.instances.values())).deleted_itself
 
 
+@on_aws
+def test_a_restart_while_it_trains_costs_no_attempt(trial: Trial, plain_image: str, tmp_path: Path) -> None:
+    """Nor anybody at the client's computer: it powers itself off, and who comes later finds all of it."""
+    client = trial.launch(a_job("long"), plain_image, deadline_seconds=1800, detached=True, **CPU)
+    machine = rented(trial)
+    until(lambda: "checkpoint" in trial.status(client.run_id), "a checkpoint is stored", seconds=PATIENCE)
+    machine.restart()
+    until(machine.is_off, "the machine is off", seconds=PATIENCE)
+    assert machine.journal().count("Linux version") == 2
+    receipt = trial.attach(client.run_id).wait(PATIENCE)
+    assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
+    assert (tmp_path / "model" / "model.txt").read_text() == "trained\n"
+    first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
+    assert first["resumed_from_step"] == 0 < second["resumed_from_step"] < second["total_steps"]
+    assert len(trial.office.instances) == 1
+
+
+@on_aws
 def test_a_machine_whose_network_is_gone_ends_itself(
     trial: Trial, yard: ComputerYard, plain_image: str, late: Callable[[str, float], None]
 ) -> None:
@@ -62,6 +85,7 @@ def test_a_machine_whose_network_is_gone_ends_itself(
     late("no network once the agent has begun", off - began - seconds)
 
 
+@on_aws
 def test_a_restart_while_docker_pulls(trial: Trial, yard: ComputerYard, plain_image: str, tmp_path: Path) -> None:
     yard.registries[OWN].stalls = threading.Event()
     client = trial.launch(a_job("quick"), plain_image, deadline_seconds=1500, terms={"boot_seconds": 1200}, **CPU)

@@ -77,6 +77,8 @@ class ComputerYard(Yard):
         self._metadata.machines[address] = identity
         hardware = Hardware(
             image=self._hardware_image,
+            memory_mib=rented.memory_mib,
+            disk_mib=rented.disk_mib,
             options=("-nic", "user,model=virtio-net-pci,id=net0", *_smbios(rented)),
             within=("ip", "netns", "exec", namespace),
         )
@@ -91,7 +93,13 @@ class ComputerYard(Yard):
 def _files(rented: Machine, site: Site) -> Mapping[str, str]:
     """What a vendor's image has, and what its cloud puts into the drive."""
     azure = {_AZURES_DISC: provisioning(rented)} if rented.cloud == "azure" else {}
-    return {"/etc/ssl/certs/yard.pem": site.authority.read_text(), **azure}
+    return {f"/etc/ssl/certs/{_hash(site.authority)}.0": site.authority.read_text(), **azure}
+
+
+def _hash(certificate: Path) -> str:
+    """Under which OpenSSL, and with it Python, looks for an authority; Docker reads every file there."""
+    words = ["openssl", "x509", "-hash", "-noout", "-in", str(certificate)]
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _smbios(rented: Machine) -> tuple[str, ...]:

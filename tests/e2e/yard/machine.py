@@ -53,6 +53,7 @@ class Machine:
     """What is rented. `name` is the instance's own at its cloud, `user_data` what launch sent with it, as text.
 
     `gpus` are lines of nvidia-smi. `disk_mib` makes the disk of the run so small; None is the computer's own.
+    `memory_mib` is that of a virtual machine; a container has its host's.
     `hides_gpus`: its container toolkit does not bring them into a container. `credentials` and `token` are what its
     metadata service gives out.
     """
@@ -64,6 +65,7 @@ class Machine:
     gpus: tuple[str, ...] = ("Tesla T4",)
     hides_gpus: bool = False
     disk_mib: int | None = None
+    memory_mib: int = 1024
     credentials: tuple[str, str, str] = ("test", "test", "test")
     token: str = "token-of-the-machine"
 

@@ -1,4 +1,4 @@
-"""A trainer that plays a part; which one, the job's name says: quick, hang, deaf, fill, or look."""
+"""A trainer that plays a part; which one, the job's name says: quick, long, hang, deaf, fill, or look."""
 
 import argparse
 import json
@@ -17,6 +17,8 @@ parser.add_argument("--attempt", type=int)
 options, _ = parser.parse_known_args()
 folder = options.run_dir / "attempts" / str(options.attempt)
 folder.mkdir(parents=True, exist_ok=True)
+STEPS = {"long": 120}
+KEEPS_EVERY = 10
 stop_event = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop_event.set())
 
@@ -32,6 +34,12 @@ def keep(step):
     place.mkdir(parents=True, exist_ok=True)
     (place / "weights").write_bytes(b"x" * 1000)
     (place / "complete.json").write_text(json.dumps({"step": step}))
+
+
+def kept():
+    """The step of the newest checkpoint, 0 where there is none."""
+    found = (options.run_dir / "checkpoints").glob("step-*/complete.json")
+    return max((json.loads(path.read_text())["step"] for path in found), default=0)
 
 
 def result(name, data):
@@ -56,11 +64,14 @@ def resolved(name):
         return str(error)
 
 
-def quick():
-    for step in range(1, 6):
+def train():
+    for step in range(done_steps + 1, total_steps + 1):
         say("step", step=step, epoch=1, loss=1.0 / step, accuracy=0.5, images_per_second=100.0)
-        if stop_event.wait(0.5):
+        stops = stop_event.wait(0.5)
+        if stops or step % KEEPS_EVERY == 0:
             keep(step)
+            say("checkpoint", step=step)
+        if stops:
             sys.exit(75)
     result("model.txt", "trained\n")
 
@@ -100,6 +111,7 @@ def look():
 
 
 job = json.loads(options.job.read_text())
+done_steps, total_steps = kept(), STEPS.get(job["name"], 5)
 say(
     "start",
     device_kind="gpu" if shutil.which("nvidia-smi") else "cpu",
@@ -107,16 +119,16 @@ say(
     device_count=1,
     framework="plain",
     framework_version="0",
-    steps_per_epoch=5,
+    steps_per_epoch=total_steps,
     epochs=1,
-    total_steps=5,
-    resumed_from_step=0,
+    total_steps=total_steps,
+    resumed_from_step=done_steps,
 )
-{"quick": quick, "hang": hang, "deaf": deaf, "fill": fill, "look": look}[job["name"]]()
+{"quick": train, "long": train, "hang": hang, "deaf": deaf, "fill": fill, "look": look}[job["name"]]()
 say(
     "end",
     state="done",
-    step=5,
+    step=total_steps,
     epoch=1,
     images_per_second=100.0,
     hold_out_accuracy=None,
