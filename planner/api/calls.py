@@ -17,17 +17,19 @@ _IN_PYTHON = (
     (r"--yes\b", "yes=True"),
     (r"--(fresh|another)\b", r"\1=True"),
     (r"plan estimate JOB\.yaml --run-file\b", "Job.read(path, run_file=True)"),
-    (r"plan stop (\d{6}-\w+)\b(?! --)", r"Run('\1').stop()"),
+    (r"(?<!command )plan stop (\d{6}-\w+)\b(?! --)", r"Run('\1').stop()"),
     (r"plan attach (\d{6}-\w+)\b(?! --)", r"Run('\1').wait()"),
     (r"--run-file\b", "run_file=True"),
     (r"--max-cost\b", "max_cost_usd"),
+    (r"--pilot\b", "pilots_usd"),
+    (r"--batch auto\b", "batch='auto'"),
     (r"\b(\w+_usd) ([0-9][0-9.]*)", r"\1=\2"),
     (r"--provider ([a-z]+)", r"providers=['\1']"),
     (r"--(provider|region|device|market)\b", r"\1s"),
     (r"--objective (cost|time|balanced)\b", r"objective='\1'"),
     (r"--output\b", "model_folder"),
     (r"--free\b", "providers=['colab', 'kaggle']"),
-    (r"--(deadline|objective|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
+    (r"--(deadline|objective|batch|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
 )
 """What messages call commands and their options, and what Python calls these functions and arguments. A command that
 has no counterpart stays as it is."""

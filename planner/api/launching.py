@@ -16,6 +16,7 @@ from trainplan.planner.api.living_run import Beside, Joined
 from trainplan.planner.api.view import View
 from trainplan.planner.datasets.transfer import DataTransfer
 from trainplan.planner.errors import RefusedError
+from trainplan.planner.report.page import Page
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Person
@@ -100,13 +101,13 @@ class Choices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What a launch acts with. `show` shows lines to the person before the question."""
+    """What a launch acts with. `show` shows a page to the person before the question."""
 
     around: Surroundings
     journal: Journal
     view: View
     person: Person
-    show: Callable[[Sequence[str]], None]
+    show: Callable[[Page], None]
 
     def runner(self, where: str) -> Runner:
         """Acts on runs at a provider."""
@@ -200,7 +201,7 @@ def _beginning(
     return (waiting,) if waiting else ()
 
 
-def _ask(offer: Offered, limits: Sequence[str], show: Callable[[Sequence[str]], None]) -> None:
+def _ask(offer: Offered, limits: Sequence[str], show: Callable[[Page], None]) -> None:
     """Show what would be launched, and return where somebody agrees."""
     proposal, foreign = offer.proposal, offer.foreign
     lines = [

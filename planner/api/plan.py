@@ -183,6 +183,14 @@ class Plan(Sequence[Offer]):
             timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=rank))
         return explain(timed, timed.candidates[rank - 1])
 
+    def anew(self) -> Plan:
+        """The same question again, as of now: with the prices, measurements and refusals that this home knows by then.
+
+        Raises NothingLeftError where no offer is left any more.
+        """
+        with library_call():
+            return plan_of(self._asked.training_job, self._asked.wanted, self._asked.settings)
+
     def levers(self) -> list[Lever]:
         """What one change of the job or of the offer would save, same work first. Takes a plan for each change."""
         return [_lever(row) for row in self._lever_rows]
@@ -237,6 +245,8 @@ class _Asked(NamedTuple):
     """What a plan was asked for, completed with what this home knows, and when."""
 
     training_job: TrainingJob
+    wanted: PlanQuery
+    """As it was asked; `query` is completed."""
     query: PlanQuery
     settings: Settings
     now: datetime
@@ -286,11 +296,16 @@ def estimate(  # noqa: PLR0913  a search has as many limits as people have
             assume_available=assume_available,
             every_placement=every_placement,
         )
-        query, now = planning.completed(query, settings)
-        forecast, query = planning.planned(training_job, query, settings, now)
-        if not forecast.ranking and not planning.is_answered_here(forecast, query):
-            raise nothing_left(forecast)
-    return Plan(Job(training_job), forecast, _Asked(training_job, query, settings, now))
+        return plan_of(training_job, query, settings)
+
+
+def plan_of(training_job: TrainingJob, wanted: PlanQuery, settings: Settings) -> Plan:
+    """The plan of a job that has its limits, as of now. Raises NothingLeftError and BadInputError."""
+    query, now = planning.completed(wanted, settings)
+    forecast, query = planning.planned(training_job, query, settings, now)
+    if not forecast.ranking and not planning.is_answered_here(forecast, query):
+        raise nothing_left(forecast)
+    return Plan(Job(training_job), forecast, _Asked(training_job, wanted, query, settings, now))
 
 
 def _several(name: str, values: object) -> tuple[str, ...]:

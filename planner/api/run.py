@@ -1,54 +1,41 @@
-"""Runs of the Python API: launched, followed, looked at, stopped."""
+"""Runs of the Python API: followed, looked at, stopped."""
 
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.api import build
 from trainplan.planner.api.after_run import after_run
-from trainplan.planner.api.calls import in_python, library_call
-from trainplan.planner.api.data_steps import check_at_launch
-from trainplan.planner.api.event_lines import Lines, bills_line
+from trainplan.planner.api.calls import library_call
+from trainplan.planner.api.event_lines import Lines
 from trainplan.planner.api.following import stopped, to_follow
-from trainplan.planner.api.job_files import with_limits
-from trainplan.planner.api.launching import Choices, Desk, Limits, begin, offered
-from trainplan.planner.api.plan import Offer, Plan
+from trainplan.planner.api.python_desk import Interrupted, leave_running, tell
 from trainplan.planner.api.standing import standing_of
 from trainplan.planner.errors import (
-    BadInputError,
     LimitReachedError,
     PlanError,
-    RefusedError,
     ThisMachineError,
     UnknownRunError,
 )
-from trainplan.planner.planning.build_plan import PlanQuery
-from trainplan.planner.runs.execution.executor import CtrlC, Detached, ended_error
-from trainplan.planner.runs.execution.nobody import Nobody
+from trainplan.planner.runs.execution.executor import Detached, ended_error
 from trainplan.planner.runs.predictions import Prediction, image_paths, kept_model, predictions
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import load_settings
-from trainplan.pricing.money import written_amount
 from trainplan.providers.base import RunId
-from trainplan.providers.registry import THIS_MACHINE
-from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from trainplan.planner.runs.journal.journal import Journal
     from trainplan.planner.runs.run import Run as JournalRun
     from trainplan.planner.runs.runner import Runner
     from trainplan.planner.settings import Settings
-    from trainplan.workloads.job import TrainingJob
 
 MODEL = "model.keras"
 """The trained model in the folder of a run."""
@@ -152,17 +139,16 @@ class Run:
         with library_call(), _journal() as (journal, settings):
             run, factory = journal.run(self._run_id), build.providers(settings)
             lines = Lines(build.clock().now, quiet=quiet)
-            runner = build.runner(journal, settings, lines.show, run.provider, _Interrupted(), factory)
+            runner = build.runner(journal, settings, lines.show, run.provider, Interrupted(), factory)
             request = build.further_requests(runner, run, factory, settings)
             ready = to_follow(run, runner, journal)
             if ready is not None:
                 try:
                     run, receipt = runner.follow(ready, request)
                 except Detached as left:
-                    _tell([bills_line(left.run)])
-                    raise KeyboardInterrupt from None
+                    leave_running(left.run)
                 after_run(run, receipt, journal, settings)
-            _refuse_failure(journal.run(self._run_id))
+            refuse_failure(journal.run(self._run_id))
         return self.status()
 
     def stop(self, *, quiet: bool = False) -> RunStatus:
@@ -175,7 +161,7 @@ class Run:
             run = journal.run(self._run_id)
             if run.phase is not Phase.DONE:
                 lines = Lines(build.clock().now, quiet=quiet)
-                runner = build.runner(journal, settings, lines.show, run.provider, _Interrupted())
+                runner = build.runner(journal, settings, lines.show, run.provider, Interrupted())
                 _stop(run, runner)
         return self.status()
 
@@ -203,7 +189,7 @@ class Run:
         folder = self.folder
         with library_call():
             paths = image_paths(Path(os.fspath(image)) for image in images)
-            return predictions(kept_model(folder), paths, lambda line: _tell([line]))
+            return predictions(kept_model(folder), paths, lambda line: tell([line]))
 
     def receipt(self) -> dict[str, Any] | None:
         """What it took and cost beside what was estimated (docs/output.md); None while it has not ended."""
@@ -233,80 +219,7 @@ def runs() -> list[Run]:
     One that this version cannot read is told on standard error and left out.
     """
     with library_call(), _journal() as (journal, _):
-        return [_run(run.run_id) for run in journal.runs(lambda text: _tell([text]))]
-
-
-def launch(  # noqa: PLR0913  each is a choice of the person's
-    offer: Offer | Plan,
-    *,
-    max_cost_usd: float | Decimal,
-    yes: bool = False,
-    fresh: bool = False,
-    another: bool = False,
-    model_folder: str | os.PathLike[str] | None = None,
-    quiet: bool = False,
-) -> Run:
-    """Train the job for real; returns once it has a machine. `Run.wait` follows it to its end.
-
-    An offer is launched on its machine type, in its region and market; a plan in the order of its rows, the next one
-    where the one before has no room. `max_cost_usd` is the most that the whole run may cost: it goes nowhere where it
-    is planned to cost more, and ends with a checkpoint when that is spent (the cents until its machine is deleted come
-    on top, and tax). 0: only where nothing bills.
-
-    What will happen is shown, and asked, at a terminal or in a notebook; `yes=True` agrees in code. Where nobody can
-    be asked, nothing is launched. A run of the same job that lives is attached to (`another=True` launches beside it);
-    an earlier one that was ended early goes on from its checkpoint (`fresh=True` starts again). `model_folder` is
-    where the model goes (None: a folder named after job and run in the current one).
-
-    Raises RefusedError where nobody is signed in or the vendor refuses, DeclinedError where the answer is no,
-    BadInputError where nobody can be asked, NothingLeftError where it would cost more, and what `Run.wait` raises
-    where the run has ended before it had a machine.
-    """
-    choices = Choices(
-        fresh=fresh, another=another, output=None if model_folder is None else Path(os.fspath(model_folder))
-    )
-    with library_call(budget="max_cost_usd"):
-        if not isinstance(offer, Offer | Plan):
-            raise BadInputError(f"an offer is expected, not {offer!r}", "estimate(job)[0] is one")
-        plan = offer if isinstance(offer, Plan) else offer.plan
-        cap_usd = _cap(max_cost_usd)
-        told: list[str] = []
-        job = check_at_launch(_capped(plan.job._training_job, cap_usd), told)
-        query = _query(offer, plan._asked.query)
-        settings = load_settings(os.environ)
-        around = build.surroundings(settings, calibrates=True)
-        proposed = offered(job, query, around, Limits(cap_usd, is_agreed=yes))
-        if cap_usd == 0 and any(target.payable_usd_per_hour > 0 for target in proposed.proposal.targets):
-            where = proposed.proposal.targets[0].where
-            raise RefusedError(f"{where} bills by the hour, and max_cost_usd is 0", "give a cap above 0")
-        person, lines = _Interrupted(), Lines(build.clock().now, told, quiet=quiet)
-        with build.journal(settings) as journal:
-            desk = Desk(around=around, journal=journal, view=lines, person=person, show=_tell)
-            begun = begin(proposed, choices, desk)
-            run = begun.run
-            if not begun.has_ended:
-                try:
-                    run, receipt = begun.runner.follow(run, begun.make_request, until_launched=True)
-                    after_run(run, receipt, journal, settings, begun.images)
-                except Detached as left:
-                    run = left.run
-                    if person.was_asked or run.phase not in (Phase.BOOTING, Phase.RUNNING):
-                        _tell([bills_line(run)])
-                        raise KeyboardInterrupt from None
-            if run.phase is Phase.DONE:
-                _refuse_failure(run)
-    return _run(run.run_id)
-
-
-class _Interrupted(Nobody):
-    """Interrupting Python leaves the run running, wherever it is: `Run.stop` ends one."""
-
-    def __init__(self) -> None:
-        self.was_asked = False
-
-    def pressed_ctrl_c(self, run: JournalRun, times: int) -> CtrlC:  # noqa: ARG002  it means the same each time
-        self.was_asked = True
-        return CtrlC.DETACH
+        return [recorded_run(run.run_id) for run in journal.runs(lambda text: tell([text]))]
 
 
 @contextmanager
@@ -316,63 +229,26 @@ def _journal() -> Iterator[tuple[Journal, Settings]]:
         yield journal, settings
 
 
-def _run(run_id: str) -> Run:
+def recorded_run(run_id: str) -> Run:
     """A run that is known to be in the journal."""
     run = Run.__new__(Run)
     run._run_id = RunId(run_id)
     return run
 
 
-def _tell(lines: Sequence[str]) -> None:
-    sys.stderr.writelines(f"{in_python(visible(line))}\n" for line in lines)
-
-
-def _cap(value: float | Decimal) -> Decimal:
-    cap_usd = written_amount(value)
-    if cap_usd is None:
-        raise BadInputError(f"max_cost_usd: {value!r} is not an amount of dollars", "for example max_cost_usd=3")
-    return cap_usd
-
-
-def _capped(job: TrainingJob, cap_usd: Decimal) -> TrainingJob:
-    """The job with the cap as its budget, where it has no lower one."""
-    own = job.budget_usd
-    if not cap_usd or (own is not None and own <= cap_usd):
-        return job
-    return with_limits(job, None, str(cap_usd), None)
-
-
-def _query(offer: Offer | Plan, asked: PlanQuery) -> PlanQuery:
-    """Where the launch looks: where the plan looked, or at this one machine type in its region and market."""
-    where = PlanQuery(include_retired=asked.include_retired, assume_available=asked.assume_available)
-    if isinstance(offer, Plan):
-        names = {name: getattr(asked, name) for name in ("providers", "regions", "devices", "markets")}
-        return where._replace(**names)
-    if offer.provider == THIS_MACHINE:
-        return where._replace(providers=(THIS_MACHINE,))
-    return where._replace(
-        providers=(offer.provider,),
-        regions=(offer.region,),
-        devices=(offer.device,),
-        markets=(offer.market,),
-        instance_types=(offer.instance_type,),
-    )
-
-
 def _stop(run: JournalRun, runner: Runner) -> None:
     try:
         stopped(run, runner)
     except Detached as left:
-        _tell([bills_line(left.run)])
-        raise KeyboardInterrupt from None
+        leave_running(left.run)
     except FollowerSilentError:
         raise ThisMachineError(
             f"another process follows run {run.run_id} and does not respond",
-            f"plan stop {run.run_id} ends its machines",
+            f"the command plan stop {run.run_id} ends its machines by their label",
         ) from None
 
 
-def _refuse_failure(run: JournalRun) -> None:
+def refuse_failure(run: JournalRun) -> None:
     """Raises the error of a run that was not trained to its end; one that somebody stopped is none."""
     if run.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         return

@@ -113,11 +113,6 @@ def max_cost(text: str) -> Decimal:
     return usd_of("--max-cost", text)
 
 
-def cap(option: str, text: str) -> Decimal:
-    """The cap of all pilots, in USD. Raises BadInputError."""
-    return usd_of(option, text)
-
-
 def is_markdown(format_name: str | None, *, as_json: bool) -> bool:
     """Whether `--format markdown` was typed. Raises BadInputError."""
     is_wanted = one_of("--format", format_name or "text", ["text", "markdown"]) == "markdown"

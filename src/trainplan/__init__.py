@@ -1,7 +1,7 @@
 """Know what training a CNN will cost, everywhere it could run, before you pay for it.
 
-`estimate` says what a job takes and costs, `launch` trains it, `runs` finds what was launched (docs/api.md). What is
-behind a name is imported when the name is first used.
+`estimate` says what a job takes and costs, `pilot` measures where that is uncertain, `launch` trains it, `runs` finds
+what was launched (docs/api.md). What is behind a name is imported when the name is first used.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trainplan.planner.api.job import Job
+    from trainplan.planner.api.launch import launch
+    from trainplan.planner.api.pilots import Pilot, Pilots, pilot
     from trainplan.planner.api.plan import Lever, Offer, Plan, estimate
-    from trainplan.planner.api.run import Run, RunStatus, launch, runs
+    from trainplan.planner.api.run import Run, RunStatus, runs
     from trainplan.planner.errors import (
         BadInputError,
         DeclinedError,
@@ -38,6 +40,8 @@ __all__ = [
     "NoCapacityError",
     "NothingLeftError",
     "Offer",
+    "Pilot",
+    "Pilots",
     "Plan",
     "Prediction",
     "RefusedError",
@@ -50,6 +54,7 @@ __all__ = [
     "UnknownRunError",
     "estimate",
     "launch",
+    "pilot",
     "runs",
 ]
 
@@ -57,12 +62,15 @@ _MODULES = {
     "Job": "api.job",
     "Lever": "api.plan",
     "Offer": "api.plan",
+    "Pilot": "api.pilots",
+    "Pilots": "api.pilots",
     "Plan": "api.plan",
     "Prediction": "runs.predictions",
     "Run": "api.run",
     "RunStatus": "api.run",
     "estimate": "api.plan",
-    "launch": "api.run",
+    "launch": "api.launch",
+    "pilot": "api.pilots",
     "runs": "api.run",
 }
 """Where a name is, below trainplan.planner; all others are errors."""

@@ -14,13 +14,14 @@ from trainplan.planner.api import build
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import read_job_file, with_limits
 from trainplan.planner.api.launching import Choices, Desk, Limits, Offered, begin, offered
+from trainplan.planner.api.piloting import all_pilots_first, cap_of, limits_after_pilots
 from trainplan.planner.cli import options
 from trainplan.planner.cli.live_view import LiveView
 from trainplan.planner.cli.person import person
-from trainplan.planner.cli.pilots import run_all_pilots_first, run_pilots_first
-from trainplan.planner.cli.run_end import follow, print_ended_receipt
-from trainplan.planner.cli.screen import show
+from trainplan.planner.cli.pilot_desk import pilot_desk, show_aside
+from trainplan.planner.cli.run_end import follow, print_ended_receipt, print_left
 from trainplan.planner.planning.build_plan import PlanQuery
+from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.proposal.dry_run import DryRun
 from trainplan.planner.runs.proposal.make_proposal import Surroundings
 from trainplan.planner.runs.runner import request_for
@@ -74,20 +75,18 @@ def command(
     around = build.surroundings(settings := options.settings(), calibrates=not dry_run)
     limits = Limits(None if max_cost is None else options.max_cost(max_cost), is_agreed=yes)
     if pilot is not None and not dry_run:
-        limits = _after_pilots(limits, job, query, around, pilot, detach=detach, as_json=as_json)
+        try:
+            limits = _after_pilots(limits, job, query, around, pilot, detach=detach)
+        except Detached as left:
+            print_left(left.run, as_json)
+            return
     offer = offered(job, query, around, limits)
     if dry_run:
         _print_requests(offer, settings, as_json)
         return
     with LiveView(sys.stderr, build.clock().now, told) as view, build.journal(settings) as journal:
         client = person(view, News(journal, around.provider_of, build.clock()))
-        desk = Desk(
-            around=around,
-            journal=journal,
-            view=view,
-            person=client,
-            show=lambda lines: show(lines, stream=sys.stderr),
-        )
+        desk = Desk(around=around, journal=journal, view=view, person=client, show=show_aside)
         begun = begin(offer, Choices(fresh=fresh, another=another, output=output), desk)
         if begun.has_ended:
             print_ended_receipt(begun.run, journal, as_json)
@@ -100,19 +99,18 @@ def _after_pilots(
     job: TrainingJob,
     query: PlanQuery,
     around: Surroundings,
-    cap: str,
+    typed_cap: str,
     *,
     detach: bool,
-    as_json: bool,
 ) -> Limits:
-    """Run the pilots that are worth their cost, and return the limits of the run that follows. `cap` is the text of
-    --pilot. With `detach` no command follows the run, so that it cannot compare machines: then the machine that ranks
-    first gets a pilot too, and the launch asks its own question."""
+    """Run the pilots that are worth their cost, and return the limits of the run that follows. With `detach` no command
+    follows the run, so that it cannot compare machines: then the machine that ranks first gets a pilot too, and the
+    launch asks its own question."""
+    cap, desk = cap_of("--pilot", typed_cap), pilot_desk(around, is_agreed=limits.is_agreed)
     if detach:
-        run_all_pilots_first(job, query, around, cap, assume_yes=limits.is_agreed, as_json=as_json)
+        all_pilots_first(job, query, cap, desk)
         return limits
-    agreed = run_pilots_first(job, query, around, cap, assume_yes=limits.is_agreed, as_json=as_json)
-    return limits._replace(agreed=agreed, measures=True)
+    return limits_after_pilots(job, query, cap, limits, desk)
 
 
 def _checked(

@@ -12,9 +12,10 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import read_job_file, with_limits
+from trainplan.planner.api.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
+from trainplan.planner.api.piloting import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries, cap_of
 from trainplan.planner.cli import options
-from trainplan.planner.cli.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
-from trainplan.planner.cli.pilots import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries
+from trainplan.planner.cli.pilot_desk import pilot_desk
 from trainplan.planner.cli.run_end import print_left
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import ExitCode
@@ -53,21 +54,21 @@ def command(
 ) -> None:
     """Measure machines in short runs, where that is expected to save more than it costs."""
     job = check_at_launch(with_limits(read_job_file(job_file, may_ask=not yes), deadline, None, None))
-    cap_usd = options.cap("--budget", budget)
+    cap = cap_of("--budget", budget)
     query = PlanQuery(
         tuple(provider or ()), tuple(region or ()), tuple(device or ()), options.markets(market)
     )._replace(assume_available=assume_available)
-    around = build.surroundings(options.settings())
+    desk = pilot_desk(build.surroundings(options.settings()), is_agreed=yes)
     try:
         if batch is BatchChoice.AUTO:
-            answer = answer_with_tries(job, query, cap_usd, around, assume_yes=yes)
+            answer = answer_with_tries(job, query, cap, desk)
         else:
-            answer = answer_with_pilots(job, query, cap_usd, top, around, assume_yes=yes)
+            answer = answer_with_pilots(job, query, cap, top, desk)
     except Detached as left:
         print_left(left.run, as_json)
         return
     _print(answer, as_json)
-    if any(result.was_stopped for result in answer.results):
+    if answer.was_stopped:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
 
 

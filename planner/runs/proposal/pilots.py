@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.errors import BadInputError, NothingFitsError, NothingLeftError, PlanError, TooSmallHereError
 from trainplan.planner.forecast.pilots import (
@@ -49,6 +49,13 @@ STEPS_OF_A_SCRIPT = 1_000_000
 """More than a pilot of a script trains: it ends by its time, since nobody knows what a step of it takes."""
 LEAST_LONGER = 1.25
 """Where the cap does not allow that much, there is none: most such pilots would be ended before they tell anything."""
+
+
+class Cap(NamedTuple):
+    """The most that all pilots together may cost, and the option that says it."""
+
+    usd: Decimal
+    option: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +104,7 @@ class PilotProposal:
         return [self.placements[number] for number in self.pilots.indices]
 
 
-def propose_pilots(
-    job: TrainingJob, query: PlanQuery, around: Surroundings, cap_usd: Decimal, most: int
-) -> PilotProposal:
+def propose_pilots(job: TrainingJob, query: PlanQuery, around: Surroundings, cap: Cap, most: int) -> PilotProposal:
     """The pilots that are worth their cost, of at most `most` and within the cap.
 
     Raises BadInputError for a job that is not ranked by its cost, and where the cap is too small for any pilot that
@@ -114,24 +119,24 @@ def propose_pilots(
     left_out, affordable = [], []
     for placement in placements:
         least_usd = _least_usd(placement)
-        is_let = limit_within(placement, cap_usd) is not None
+        is_let = limit_within(placement, cap.usd) is not None
         affordable.append(placement if is_let else replace(placement, choice=placement.choice._replace(pilot_usd=None)))
         if not is_let:
             left_out.append(f"{placement.target.where}: a pilot may cost up to ${least_usd:.2f} there")
-    pilots = worthwhile([placement.choice for placement in affordable], most, float(cap_usd))
+    pilots = worthwhile([placement.choice for placement in affordable], most, float(cap.usd))
     wanted = worthwhile([placement.choice for placement in placements], most)
     if not pilots.indices and wanted.indices and not any(placement.choice.settles for placement in affordable):
-        raise _not_enough(cap_usd, placements)
+        raise _not_enough(cap, placements)
     return PilotProposal(
         job=job,
-        cap_usd=cap_usd,
+        cap_usd=cap.usd,
         placements=tuple(affordable),
         pilots=pilots,
         left_out=tuple(left_out if wanted.indices else ()),
     )
 
 
-def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap_usd: Decimal) -> PilotProposal:
+def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap: Cap) -> PilotProposal:
     """One pilot that tries micro-batches and XLA, on the machine that ranks first of those that the cap allows.
 
     Raises BadInputError for a job that says itself in how many parts a batch is trained, or trains on several machines,
@@ -151,9 +156,9 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap_
         raise BadInputError("--batch auto is for one machine", "leave nodes out of the job file")
     begun, placements = _where_it_fits(job, query, around)
     placements = [_trying(placement) for placement in placements]
-    lets = [limit_within(placement, cap_usd) is not None for placement in placements]
+    lets = [limit_within(placement, cap.usd) is not None for placement in placements]
     if not any(lets):
-        raise _not_enough(cap_usd, placements)
+        raise _not_enough(cap, placements)
     number = lets.index(True)
     left_out = [
         f"{placement.target.where}: it may cost up to ${_least_usd(placement):.2f} there"
@@ -161,7 +166,7 @@ def propose_tries(job: TrainingJob, query: PlanQuery, around: Surroundings, cap_
     ]
     return PilotProposal(
         job=begun,
-        cap_usd=cap_usd,
+        cap_usd=cap.usd,
         placements=tuple(placements),
         pilots=Pilots((number,), 0.0, float(placements[number].pilot_usd)),
         left_out=tuple(left_out),
@@ -200,12 +205,12 @@ def _check_container(job: TrainingJob) -> None:
         )
 
 
-def _not_enough(cap_usd: Decimal, placements: Sequence[PilotPlacement]) -> BadInputError:
+def _not_enough(cap: Cap, placements: Sequence[PilotPlacement]) -> BadInputError:
     least = min(map(_least_usd, placements))
     return BadInputError(
-        f"${cap_usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
+        f"${cap.usd} are not enough for any pilot: the cheapest may cost up to ${least:.2f}, with what its machine "
         "bills until a timer has ended it",
-        f"--budget {_rounded_up(least)}",
+        f"{cap.option} {_rounded_up(least)}",
     )
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -71,8 +72,10 @@ def _lines(name: str, value: Any) -> list[str]:
 
 
 def _of_member(name: str, member: Any) -> list[str]:
-    if isinstance(member, property):
-        returned = member.fget.__annotations__["return"]
+    if isinstance(member, property | cached_property):
+        read = member.fget if isinstance(member, property) else member.func
+        assert read is not None
+        returned = read.__annotations__["return"]
         return [f"  {name} -> {returned}"]
     if isinstance(member, classmethod):
         return [f"  classmethod {name}{inspect.signature(member.__func__)}"]

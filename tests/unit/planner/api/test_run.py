@@ -11,8 +11,9 @@ import pytest
 from trainplan.planner.api.ask import Notebook, Reply, ask
 from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.job import Job
+from trainplan.planner.api.launch import launch
 from trainplan.planner.api.plan import Plan, estimate
-from trainplan.planner.api.run import Run, launch, runs
+from trainplan.planner.api.run import Run, runs
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError, NothingLeftError, TrainplanError, UnknownRunError
 
@@ -127,9 +128,12 @@ def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.Capture
         ("--objective cost puts the cheapest first", "objective='cost' puts the cheapest first"),
         ("plan estimate JOB.yaml --run-file agrees", "Job.read(path, run_file=True) agrees"),
         ("--provider local trains here, --device T4", "providers=['local'] trains here, devices T4"),
+        ("--pilot 0.80", "pilots_usd=0.80"),
+        ("leave out --batch auto", "leave out batch='auto'"),
         ("choose another --output", "choose another model_folder"),
         ("plan stop 261121-0badcafe ends it", "Run('261121-0badcafe').stop() ends it"),
         ("plan attach 261121-0badcafe follows it", "Run('261121-0badcafe').wait() follows it"),
+        ("the command plan stop 261121-0badcafe ends it", "the command plan stop 261121-0badcafe ends it"),
         ("plan stop 261121-0badcafe --client any ends it", "plan stop 261121-0badcafe --client any ends it"),
     ],
 )

@@ -186,6 +186,20 @@ def test_pilots_and_run_are_asked_about_before_anything_is_created(tmp_path: Pat
     assert runs(tmp_path) == []
 
 
+def test_a_cap_of_a_launch_that_is_too_small_for_any_pilot_names_its_own_option(tmp_path: Path) -> None:
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "0.10", "--yes")
+    assert said.code == 2
+    assert re.fullmatch(r"--pilot \d\.\d\d", said.hint)
+    assert not (tmp_path / "home" / "journal.sqlite").exists()
+
+
+def test_no_pilot_is_paid_for_a_run_that_may_not_cost_so_much(tmp_path: Path) -> None:
+    said = plan("launch", "job.yaml", *PAIR, "--pilot", "6", "--max-cost", "0.50", "--yes")
+    assert said.code == 3
+    assert "above the $0.50 of --max-cost" in said.error
+    assert runs(tmp_path) == []
+
+
 def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(LONG.replace("8000", "40"))
     said = plan("launch", "job.yaml", *PAIR, "--pilot", "6", "--yes", "--detach")

@@ -73,6 +73,11 @@ class PilotAnswer(NamedTuple):
         """What all pilots have cost."""
         return sum((result.usd for result in self.results), Decimal(0))
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether a person has ended one of them."""
+        return any(result.was_stopped for result in self.results)
+
 
 def proposal_page(proposal: PilotProposal) -> Page:
     """What is proposed, before anybody is asked; or why nothing is."""
