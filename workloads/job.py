@@ -539,7 +539,7 @@ class TrainingJob(Value):
         parts = [read.sha256, argument_words(self.args), read.dependencies, self.framework, self.seed]
         if self.sweep is not None:
             parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def with_work(self, images: int) -> TrainingJob:
         """The job of a script that trains so many images in all, as a run of it has told."""

@@ -34,14 +34,15 @@ Arguments = tuple[str, ...] | dict[str, Scalar]
 
 
 def _arguments(value: object) -> object:
-    """Texts as a command line has them; a mapping keeps its values. Errors never repeat a value."""
+    """Texts as a command line has them; a mapping keeps its values, in the order of their names, which is also that of
+    the job as JSON. Errors never repeat a value."""
     if value is None:
         return ()
     if isinstance(value, dict):
         _check_words([*value, *value.values()])
         if any(not re.fullmatch(r"[A-Za-z][\w.-]*", str(name)) for name in value):
             raise ValueError("each argument needs a name of letters, digits, _ and -; --epochs is written epochs")
-        return value
+        return dict(sorted(value.items(), key=lambda pair: str(pair[0])))
     if not isinstance(value, list | tuple):
         raise ValueError("needs keys and values ({epochs: 3}), or a list of words ([--epochs, 3])")
     _check_words(list(value))

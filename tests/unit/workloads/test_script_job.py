@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import a_script
 from trainplan.workloads.job import TrainingJob, job_from_json, json_schema, shown_job
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.jobfile import read_job
@@ -72,6 +73,18 @@ def test_it_travels_whole_and_comes_back_the_same(tmp_path: Path) -> None:
     assert again.read_script.dependencies == ("rich>=13", "pandas")
     assert "source" not in json.dumps(shown_job(job)["read_script"])
     assert not {"model", "data", "epochs", "optimizer"} & set(json.loads(job.to_json()))
+
+
+SWEEP = {"args.width": [8, 16], "args.depth": [1, 2], "maximize": "score"}
+
+
+@pytest.mark.parametrize("sweep", [{}, {"checkpoints": True, "sweep": SWEEP}])
+def test_it_is_the_same_job_in_whatever_order_its_arguments_are_written_and_as_json(sweep: dict[str, object]) -> None:
+    job = a_script(args={"epochs": 30, "lr": 0.1, "fast": True}, **sweep)
+    other = a_script(args={"lr": 0.1, "fast": True, "epochs": 30}, **sweep)
+    again = job_from_json(job.to_json())
+    assert job.digest() == again.digest() == other.digest()
+    assert argument_words(job.args) == argument_words(again.args) == argument_words(other.args)
 
 
 def test_its_digest_is_that_of_what_runs(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def test_trials_of_a_script_differ_in_their_arguments() -> None:
     job = of_script({**RATES, "args.fast": [True, False], "maximize": "val_accuracy"})
     words = [argument_words(trial.job.args) for trial in job.trials]
     rates = ("0.1", "0.01", "0.001")
-    assert words == [*(("--lr", rate, "--fast") for rate in rates), *(("--lr", rate) for rate in rates)]
+    assert words == [*(("--fast", "--lr", rate) for rate in rates), *(("--lr", rate) for rate in rates)]
     assert goal_of(job) == Goal("val_accuracy", is_more_better=True)
     # Six trials: 6, 3 and 2 are trained to a ninth, a third and the whole.
     assert rungs_for(job) == (Rung(1, 6), Rung(3, 3), Rung(9, 2))
