@@ -92,6 +92,8 @@ def test_trials_differ_in_an_argument_and_pause_where_their_rungs_end(tmp_path: 
     assert model == (alone / "output" / "model.txt").read_text(), "it is trained as if it had been trained alone"
     steps = [line["step"] for line in lines(folder) if "step" in line]
     assert steps == sorted(steps)
+    (start,) = [line for line in lines(folder) if line["event"] == "start"]
+    assert (start["resumed_from_step"], start["framework"]) == (0, "Python")
     assert lines(folder)[-1]["event"] == "end"
     assert not left(folder)
     assert is_told(folder)

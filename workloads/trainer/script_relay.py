@@ -20,7 +20,7 @@ _REPORT_SECONDS = 5.0
 
 class ScriptRelay:
     """As trainplan.workloads.trainer.sweep_progress.Relay, of scripts: nothing that they write is believed or told on
-    but for their steps and rates. An epoch is a part of a trial, as the rungs count them."""
+    but for their steps and what they train with. An epoch is a part of a trial, as the rungs count them."""
 
     def __init__(self, job: TrainingJob, rungs: Sequence[Rung], progress: Progress, clock: Clock) -> None:
         del job
@@ -83,14 +83,20 @@ class ScriptRelay:
     def _advance(self, trial: Trial, task: Task | None, reports: Reports) -> None:
         if task is None or not reports.total_steps:
             return
-        before = self._rungs[task.rung - 1].epochs if task.rung else 0
-        reached = STEPS * reports.step // reports.total_steps
-        self._within = max(0, min(self._new(task), reached - before * self.steps_per_epoch))
         if not self._is_told:
             self._is_told = True
-            self._progress.event("start", total_steps=self.total_steps, resumed_from_step=self.step)
+            self._within = self._share(task, reports.resumed_step, reports.total_steps)
+            self._progress.event(
+                "start", total_steps=self.total_steps, resumed_from_step=self.step, **reports.trained_with
+            )
+        self._within = self._share(task, reports.step, reports.total_steps)
         self._progress.event("step", step=self.step, epoch=self.epoch, trial=trial.number)
         self._progress.status(State.RUNNING, epoch=self.epoch, step=self.step)
+
+    def _share(self, task: Task, step: int, total_steps: int) -> int:
+        """How far a task is where its script has done so many of its steps."""
+        before = self._rungs[task.rung - 1].epochs if task.rung else 0
+        return max(0, min(self._new(task), STEPS * step // total_steps - before * self.steps_per_epoch))
 
 
 class Follower:

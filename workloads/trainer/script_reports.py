@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 16 * 1024
@@ -15,6 +15,8 @@ _LEAST_SECONDS, _ENOUGH_SECONDS, _MOST_SECONDS = 16.0, 60.0, 120.0
 _LEAST_REPORTS, _ENOUGH_REPORTS = 4, 50
 _STEADY = 0.03
 _MOST_NAMES, _LARGEST = 20, 1e300
+_TRAINED_WITH = ("framework", "framework_version", "python_version", "device_kind", "device_name")
+_MOST_TEXT = 100
 _NO_FIGURES = frozenset({"event", "time", "step", "epoch", "reports", "images_per_second", "half_width"})
 _FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
 
@@ -22,11 +24,14 @@ _FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
 class Reports:
     """The newest figures of one attempt. `now` is steady, in seconds. With `skips` what is there already is passed
     over. `figure` is the name of one that is looked for: `value` is its newest value (None: no number), `told_figure`
-    whether it was told at all, and `names` what else was."""
+    whether it was told at all, and `names` what else was. `trained_with` says what the script trains with,
+    `resumed_step` from where it went on."""
 
     def __init__(self, path: Path, *, skips: bool = False, figure: str = "") -> None:
         self.step = 0
         self.first_step = 0
+        self.resumed_step = 0
+        self.trained_with: dict[str, str] = {}
         self.count = 0
         self.images_per_second: float | None = None
         self.half_width: float | None = None
@@ -94,13 +99,15 @@ class Reports:
         if event == "start":
             total = line.get("total_steps")
             self.total_steps = int(total) if isinstance(total, int) and _positive(total) else self.total_steps
+            resumed = line.get("resumed_from_step")
+            self.resumed_step = resumed if _is_step(resumed) else 0
+            texts = {name: line[name] for name in _TRAINED_WITH if isinstance(line.get(name), str)}
+            self.trained_with = {name: text[:_MOST_TEXT] for name, text in texts.items()}
         if event == "checkpoint":
             self.has_checkpoint = True
             self.checkpoints += 1
             self.checkpoint_seconds = _positive(line.get("seconds")) or self.checkpoint_seconds
-        if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
-            return
-        if event not in ("step", "checkpoint"):
+        if not _is_step(step) or event not in ("step", "checkpoint"):
             return
         self.step = step  # of a checkpoint too: not every report is a line
         if event == "checkpoint":
@@ -117,6 +124,10 @@ class Reports:
                 self.figures[name] = number
         if self._figure in line:
             self.told_figure, self.value = True, _number(line[self._figure])
+
+
+def _is_step(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12
 
 
 def _number(value: object) -> float | None:
