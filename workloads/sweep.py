@@ -287,22 +287,29 @@ def planned_epochs(rungs: Sequence[Rung]) -> int:
     return sum(rung.trials * new for rung, new in zip(rungs, new_epochs(rungs), strict=True))
 
 
+def whole_trainings(rungs: Sequence[Rung]) -> float:
+    """How many trainings of one trial to its end they make."""
+    return planned_epochs(rungs) / rungs[-1].epochs
+
+
 def new_epochs(rungs: Sequence[Rung]) -> list[int]:
     """Of each rung, the epochs that each of its trials is trained for beyond the rung before."""
     return [rung.epochs - before for rung, before in zip(rungs, (0, *(rung.epochs for rung in rungs)), strict=False)]
 
 
-def images_of_an_epoch(job: TrainingJob, images: int) -> int:
-    """What an epoch of `images` shows in whole batches."""
-    return max(1, images // job.global_batch_size) * job.global_batch_size
+def images_of_epochs(job: TrainingJob, images: int) -> list[int]:
+    """What an epoch shows in whole batches, of each trial, of a data set of so many. Of a script what it trains on in
+    each of its parts, where all of them are so many."""
+    parts = 1 if job.script is None else rungs_for(job)[-1].epochs
+    batches = [trial.job.global_batch_size for trial in trials_of(job)]
+    return [max(1, images // parts // batch) * batch for batch in batches]
 
 
 def planned_images(job: TrainingJob, images: int) -> list[list[int]]:
-    """Of each rung the images of each of its trials, of a data set of so many; the most where batches differ, since
-    nobody knows which trials go on."""
-    trials = trials_of(job)
+    """Of each rung the images of each of its trials, of a data set of so many, or a script that trains on so many in
+    all; the most where batches differ, since nobody knows which trials go on."""
     rungs = rungs_for(job)
-    of_an_epoch = sorted((images_of_an_epoch(trial.job, images) for trial in trials), reverse=True)
+    of_an_epoch = sorted(images_of_epochs(job, images), reverse=True)
     return [
         [new * of_an_epoch[place] for place in range(rung.trials)]
         for rung, new in zip(rungs, new_epochs(rungs), strict=True)

@@ -16,6 +16,7 @@ from trainplan.pricing.devices import machines_text
 from trainplan.pricing.money import format_usd
 from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.durations import format_duration
+from trainplan.workloads.sweep import values_text
 from trainplan.workloads.terms import Objective
 from trainplan.workloads.tries import possible
 
@@ -97,7 +98,15 @@ def proposal_page(proposal: PilotProposal) -> Page:
     never = "it never costs" if proposal.try_settings else "all of them together never cost"
     cap = f"{never} more than {format_usd(proposal.cap_usd)}"
     simulated = "; simulated: nothing is rented, and nothing bills" if is_simulated(first.target.offer.provider) else ""
-    return [head, Table(_COLUMNS, rows), f"{count}, {worth}; {cap}{simulated}", *proposal.left_out]
+    return [head, Table(_COLUMNS, rows), f"{count}, {worth}; {cap}{simulated}", *_trial(proposal), *proposal.left_out]
+
+
+def _trial(proposal: PilotProposal) -> list[str]:
+    """Which trial of a sweep is trained; none of any other job."""
+    trials = proposal.job.trials
+    if not trials:
+        return []
+    return [f"a pilot trains trial {trials[0].number} of the sweep alone: {values_text(trials[0].values)}"]
 
 
 def none_text(proposal: PilotProposal) -> str:

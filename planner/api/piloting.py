@@ -80,7 +80,7 @@ def cap_of(option: str, text: str) -> Cap:
 def answer_with_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, most: int, desk: PilotDesk) -> PilotAnswer:
     """The pilots that are worth it, once somebody has agreed, and what they told. Raises PlanError, and Detached where
     the person lets go of one of them."""
-    _must_be_one(job)
+    _refuse_sweep(job)
     query = _narrowed(job, query)
     proposal = propose_pilots(job, query, desk.around, cap, most)
     if not proposal.pilots.indices:
@@ -103,7 +103,9 @@ def limits_after_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, limits: Li
     any pilot where the job costs more than the limits let it, DeclinedError where the person has stopped a pilot, and
     Detached where the person lets go of one.
     """
-    _must_be_one(job)
+    if job.sweep is not None:
+        all_pilots_first(job, query, cap, desk)
+        return limits
     query = _narrowed(job, query)
     proposal = propose_pilots(job, query, desk.around, cap, DEFAULT_PILOTS)
     limits = limits._replace(measures=True)
@@ -117,8 +119,8 @@ def limits_after_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, limits: Li
 
 
 def all_pilots_first(job: TrainingJob, query: PlanQuery, cap: Cap, desk: PilotDesk) -> None:
-    """The same before a run that nobody follows, and that therefore measures nothing: the machine that ranks first has
-    a pilot too, and the launch asks by itself."""
+    """The same before a run that measures nothing, since nobody follows it or it is a sweep: the machine that ranks
+    first has a pilot too, and the launch asks by itself."""
     _tell(answer_with_pilots(job, query, cap, DEFAULT_PILOTS, desk), desk)
 
 
@@ -129,8 +131,9 @@ def _tell(answer: PilotAnswer, desk: PilotDesk) -> None:
         raise DeclinedError("a pilot was stopped: nothing was launched")
 
 
-def _must_be_one(job: TrainingJob) -> None:
-    if job.sweep is not None:
+def _refuse_sweep(job: TrainingJob) -> None:
+    """Raises BadInputError for one over keys of our trainer, of which the model knows what they change."""
+    if job.sweep is not None and job.script is None:
         raise BadInputError(
             "a pilot measures one job, and this one has a sweep", "leave out sweep to pilot one of its trials"
         )
@@ -172,7 +175,7 @@ def _answered(
 ) -> PilotAnswer:
     """The pilots of a proposal once somebody has agreed to them, and to the run that follows."""
     job, around = proposal.job, desk.around
-    data = {name: bring(job, around.provider_of(name), around.settings) for name in _providers(proposal)}
+    data = {name: bring(proposal.piloted, around.provider_of(name), around.settings) for name in _providers(proposal)}
     _agree(proposal, data, follows, desk)
     for name, transfer in data.items():
         if transfer.is_missing:
@@ -206,7 +209,7 @@ def _run(
     proposal: PilotProposal, data: dict[str, DataTransfer], desk: PilotDesk, *, goes_on: bool
 ) -> list[PilotResult]:
     """What became of each of them."""
-    job = proposal.job
+    job = proposal.piloted
     locks = RunLocks(desk.around.settings.home / "locks")
     with locks.piloting(job.digest()), desk.opened() as opened:
         must_be_alone(opened.journal, opened.runner, job)

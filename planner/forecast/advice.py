@@ -86,6 +86,8 @@ def _of_script(findings: Findings) -> tuple[str, ...]:
     speeds += [findings.machine.throughput] if findings.machine and findings.machine.throughput else []
     if any(speed.basis is not Basis.UNMEASURED for speed in speeds) or not speeds:
         return ()
+    if findings.job.sweep is not None:
+        return ("times and costs are those of the deadline; plan pilot measures a trial of a script that reports",)
     return (
         "times and costs are those of the deadline; plan pilot (or --provider local) measures a script that reports",
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainplan.planner.throughput.values import Throughput
-from trainplan.workloads.sweep import Rung, images_of_an_epoch, new_epochs, planned_epochs, rungs_for
+from trainplan.workloads.sweep import Rung, images_of_epochs, new_epochs, planned_epochs, rungs_for, whole_trainings
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Reason
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 class SweepWork:
     """The trials of a job with a sweep as rungs train them, or all of them to the end (`is_grid`).
 
-    `kinds` are jobs that differ in their speed, each the first trial of its kind. Raises ValueError where the job does
-    not tell how many images an epoch has.
+    `kinds` are jobs that differ in their speed, each the first trial of its kind. Nobody knows what an argument of a
+    script changes: all of its trials are of one kind. Raises ValueError where the job does not tell how many images an
+    epoch has.
     """
 
     def __init__(self, job: TrainingJob, *, is_grid: bool = False) -> None:
+        self._job = job
         trials = job.trials
         if job.train_images is None:
             raise ValueError("the number of images in the data set is not known: set data.images")
@@ -34,11 +36,12 @@ class SweepWork:
         rungs = rungs_for(job)
         self.rungs = (Rung(rungs[-1].epochs, count),) if is_grid else rungs
         self.epochs = planned_epochs(self.rungs)
+        self.trainings = whole_trainings(self.rungs)
         self.tests = sum(rung.trials for rung in self.rungs)
         """Tests of the held-out images, one at the end of each trial's rung."""
         self.restarts = self.tests - 1 if is_grid else self.tests
         """Processes after the first: one for each trial of a rung, and one that writes the best model."""
-        self._images = [images_of_an_epoch(trial.job, job.train_images) for trial in trials]
+        self._images = images_of_epochs(job, job.train_images)
         keys = [_speed_key(trial.job) for trial in trials]
         names = list(dict.fromkeys(keys))
         self._kinds = [names.index(key) for key in keys]
@@ -55,6 +58,8 @@ class SweepWork:
 
     def throughput(self, ask: Callable[[TrainingJob], Throughput | Reason]) -> Throughput | Reason:
         """That of the whole sweep, where `ask` tells that of one kind or why it cannot be told."""
+        if self._job.script is not None:
+            return ask(self._job)
         answers = [ask(kind) for kind in self.kinds]
         reason = next((answer for answer in answers if not isinstance(answer, Throughput)), None)
         known = [answer for answer in answers if isinstance(answer, Throughput)]

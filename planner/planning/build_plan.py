@@ -379,10 +379,13 @@ def _again(predictor: TaughtPredictor, world: World) -> Callable[[TrainingJob, C
 
 
 def _full_grid(job: TrainingJob, choice: Choice, world: World) -> Candidate | None:
-    """The first candidate with every trial of the sweep trained to its end; None without a sweep, and of a script."""
-    if job.sweep is None or job.script is not None or not choice.candidates:
+    """The first candidate with every trial of the sweep trained to its end; None without a sweep, and of a script that
+    was not measured there."""
+    if job.sweep is None or not choice.candidates:
         return None
     first = choice.candidates[0]
+    if first.estimate.throughput.basis is Basis.UNMEASURED:
+        return None
     estimated, old = world.estimate(Workload(job, world.around, is_grid=True), first.estimate.rental), first.estimate
     if isinstance(estimated, Reason):
         return None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.script_work import cap_of
-from trainplan.planner.planning.this_machine import shape_of
+from trainplan.planner.planning.this_machine import shapes_of
 from trainplan.providers.registry import is_simulated
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 def with_measured_work(
     job: TrainingJob, rows: Sequence[OwnMeasurement], providers: Collection[str] = ()
 ) -> TrainingJob:
-    """A script's job with the images that its newest measured run trains in all, and with checkpoints where that run
-    wrote them; any other job as it is.
+    """A script's job with the images that its newest measured run trains on in all, and with checkpoints where that run
+    wrote them; any other job as it is. Of a sweep the images of the trial that trains on the most of those that were
+    measured.
 
     What the simulated cloud made up counts for an estimate of it alone. Raises BadInputError for a script without a
     deadline.
@@ -31,16 +32,16 @@ def with_measured_work(
         cap_of(job)
     except ValueError as error:
         raise BadInputError(f"{job.name}: {error}", "constraints: {deadline: 4h}") from None
-    shape = shape_of(job)
+    shapes = shapes_of(job)
     may_be_simulated = bool(providers) and all(map(is_simulated, providers))
-    told = [
-        row
+    newest = {
+        row.shape: (row.total_images, row.checkpoints)
         for row in rows
-        if row.shape == shape
+        if row.shape in shapes
         and row.total_images
         and (may_be_simulated or not is_simulated(row.machine.partition("/")[0]))
-    ]
-    if not told or told[-1].total_images is None:
+    }
+    if not newest:
         return job
-    measured = job.with_work(told[-1].total_images)
-    return measured.model_copy(update={"checkpoints": job.checkpoints or told[-1].checkpoints})
+    images, writes_checkpoints = max(newest.values())
+    return job.with_work(images).model_copy(update={"checkpoints": job.checkpoints or writes_checkpoints})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.forecast.allowances import Allowances, allowances
 from trainplan.planner.forecast.estimate import device_kind
 from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
-from trainplan.planner.planning.this_machine import shape_of
+from trainplan.planner.planning.this_machine import shapes_of
 from trainplan.planner.throughput.nets import model_key
 from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
@@ -39,7 +39,7 @@ class RentedMeasurements:
     def __init__(self, rows: Sequence[OwnMeasurement]) -> None:
         # Oldest first: the newest stays.
         self._rows = {(row.machine, row.shape): row for row in rows if row.device and row.images_per_second > 0}
-        self._shapes: dict[int, tuple[TrainingJob, str]] = {}
+        self._shapes: dict[int, tuple[TrainingJob, tuple[str, ...]]] = {}
 
     def of_devices(self) -> list[Measurement]:
         """What they say of devices wherever they are rented. A rate that the host held down says nothing of the device,
@@ -50,32 +50,42 @@ class RentedMeasurements:
         return [row for row in measurements if row is not None]
 
     def there(self, job: TrainingJob, rental: Rental) -> Throughput | None:
-        """The rate of this very job on this very machine; None where no pilot told."""
+        """The rate of this very job on this very machine; None where no pilot told. Of a sweep over a script the lowest
+        of the trials that were measured, with an interval over all of them."""
         machine = rented_name(rental.provider, rental.instance_type)
-        if not any(key[0] == machine for key in self._rows):
+        if not any(key[0] == machine for key in self._rows) or (job.script is not None and not job.is_measured_script):
             return None
-        row = self._rows.get((machine, self._shape_of(job)))
-        if job.script is not None and not job.is_measured_script:
-            return None
-        if row is None or row.device_count != rental.device_count:
-            return None
-        factor = max(REPEAT_FACTOR, 1 + (row.half_width or 0.0))
-        held = "; its host handed over images no faster" if row.input_bound else ""
-        return Throughput(
-            images_per_second=row.images_per_second,
-            low=row.images_per_second / factor,
-            high=row.images_per_second * factor,
-            basis=Basis.MEASURED,
-            evidence=(_name(row),),
-            note=f"measured on such a machine on {row.measured_at:%Y-%m-%d}{held}",
-            as_fed=True,
-        )
+        found = (self._rows.get((machine, shape)) for shape in self._shapes_of(job))
+        rows = [row for row in found if row is not None and row.device_count == rental.device_count]
+        return _over_all([_throughput(row) for row in rows]) if rows else None
 
-    def _shape_of(self, job: TrainingJob) -> str:
+    def _shapes_of(self, job: TrainingJob) -> tuple[str, ...]:
         # By the object, which is kept so that no other comes by its id: a plan asks of one job hundreds of times.
         if id(job) not in self._shapes:
-            self._shapes[id(job)] = (job, shape_of(job))
+            self._shapes[id(job)] = (job, shapes_of(job))
         return self._shapes[id(job)][1]
+
+
+def _throughput(row: OwnMeasurement) -> Throughput:
+    factor = max(REPEAT_FACTOR, 1 + (row.half_width or 0.0))
+    held = "; its host handed over images no faster" if row.input_bound else ""
+    return Throughput(
+        images_per_second=row.images_per_second,
+        low=row.images_per_second / factor,
+        high=row.images_per_second * factor,
+        basis=Basis.MEASURED,
+        evidence=(_name(row),),
+        note=f"measured on such a machine on {row.measured_at:%Y-%m-%d}{held}",
+        as_fed=True,
+    )
+
+
+def _over_all(speeds: Sequence[Throughput]) -> Throughput:
+    """The slowest, with an interval and evidence over all of them."""
+    slowest = min(speeds, key=lambda speed: speed.images_per_second)
+    evidence = tuple(dict.fromkeys(name for speed in speeds for name in speed.evidence))
+    low, high = min(speed.low for speed in speeds), max(speed.high for speed in speeds)
+    return replace(slowest, low=low, high=high, evidence=evidence)
 
 
 class OwnAllowances:

@@ -99,6 +99,15 @@ def shape_of(job: TrainingJob) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def shapes_of(job: TrainingJob) -> tuple[str, ...]:
+    """The shapes of which a measurement tells of the job: its own. Of a sweep over a script those of its trials, and of
+    the script without the arguments that are swept: what is known of one is taken to hold for all of them."""
+    if job.script is None or job.sweep is None:
+        return (shape_of(job),)
+    plain = job.model_copy(update={"sweep": None})
+    return tuple(map(shape_of, (plain, *(trial.job for trial in job.trials))))
+
+
 def _network(job: TrainingJob) -> object:
     if not job.is_layer_list:
         return job.graph().digest
@@ -127,10 +136,11 @@ def quote_this_machine(
     name = device.name if device else CPU_DEVICE
     fits, reason = fits_on(work, machine, device, count)
     rows = load_measurements(settings.measurements)
-    own = None if work.sweep is not None else own_measurement(job, machine.fingerprint, rows)
+    has_kinds = work.sweep is not None and job.script is None
+    own = None if has_kinds else own_measurement(job, machine.fingerprint, rows)
     if job.script is not None and (own is None or not job.is_measured_script):
         return _unmeasured_here(job, machine, (name, count), settings)
-    if work.sweep is not None:
+    if work.sweep is not None and has_kinds:
         quotes = [quote_this_machine(one, machine, settings, predictor, devices, processor) for one in work.sweep.kinds]
         answer = work.sweep.of_each([quote.throughput for quote in quotes])
         fits, reason = next(((quote.fits, quote.reason) for quote in quotes if not quote.fits), (fits, reason))
@@ -225,8 +235,8 @@ def own_measurement(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasur
 
 
 def _relevant_rows(job: TrainingJob, fingerprint: str, rows: Sequence[OwnMeasurement]) -> list[OwnMeasurement]:
-    shape = shape_of(job)
-    fitting = [row for row in rows if row.shape == shape and row.machine == fingerprint]
+    shapes = shapes_of(job)
+    fitting = [row for row in rows if row.shape in shapes and row.machine == fingerprint]
     rested = at_rest(fitting)
     whole = [row for row in rested if row.setup_seconds is not None]
     return (whole or rested)[-RUNS_KEPT_IN_MIND:]
@@ -409,8 +419,9 @@ def _own_time(work: Workload, own: OwnMeasurement, first: RunTime, throughput: T
     after = first.after if own.after_seconds is None else timedelta(seconds=own.after_seconds)
     if own.per_epoch_seconds is None:
         return replace(first, setup=setup, after=after)
-    time = run_time(work, throughput, setup, after, validates=False)
-    beside = timedelta(seconds=own.per_epoch_seconds * work.job.epochs)
+    time = with_restarts(run_time(work, throughput, setup, after, validates=False), work, setup.total_seconds())
+    epochs = work.job.epochs if work.sweep is None else work.sweep.trainings
+    beside = timedelta(seconds=own.per_epoch_seconds * epochs)
     return RunTime(
         setup=setup,
         train=time.train + beside,

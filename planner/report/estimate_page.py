@@ -168,7 +168,8 @@ def job_line(job: TrainingJob, size: str = "") -> str:
 def _script_line(job: TrainingJob) -> str:
     words = argument_words(job.args)
     arguments = f" {' '.join(words)}" if words else ""
-    work = f"{job.train_images:,} images in all" if job.is_measured_script else NOT_MEASURED
+    of_what = "in all" if job.sweep is None else "in a whole training"
+    work = f"{job.train_images:,} images {of_what}" if job.is_measured_script else NOT_MEASURED
     return f"{job.name}: {Path(str(job.script)).name}{arguments}, {job.framework}, {work}"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainplan.planner.forecast.sweep import SweepWork
 from trainplan.pricing.money import format_usd, from_micro
 from trainplan.workloads.durations import format_duration
-from trainplan.workloads.sweep import planned_epochs, rungs_for
+from trainplan.workloads.sweep import planned_epochs, rungs_for, whole_trainings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def sweep_lines(plan: Plan) -> list[str]:
-    """A line on what is trained, and one on the full grid where a row says what it costs; none without a sweep."""
+    """A line on what is trained, and one on the full grid where a row says what it costs; none without a sweep. Of a
+    script, what its figures rest on."""
     job = plan.job
     if job.sweep is None:
         return []
@@ -29,6 +30,7 @@ def sweep_lines(plan: Plan) -> list[str]:
         first = plan.ranking[0]
         kinds = len(SweepWork(job).kinds)
         most = f", at most where the slowest of {kinds} kinds of trials go on" if kinds > 1 else ""
+        most += ", if every trial trains as fast and as long as what was measured" if job.script is not None else ""
         lines.append(
             f"row 1 takes {format_usd(from_micro(first.cost_micro_usd))}{most}; all trials to their end would take "
             f"{format_usd(from_micro(plan.grid.cost_micro_usd))} and {format_duration(plan.grid.estimate.time.total)}"
@@ -42,8 +44,7 @@ def _steps_text(job: TrainingJob, rungs: Sequence[Rung]) -> str:
         return f"{steps}: {planned_epochs(rungs):,} epochs of the {len(job.trials) * job.epochs:,} of all trials"
     whole = rungs[-1].epochs
     parts = ", ".join(f"{rung.trials} to {rung.epochs}/{whole}" for rung in rungs[:-1])
-    trainings = planned_epochs(rungs) / whole
-    of_all = f"{trainings:.3g} whole trainings of the {len(job.trials)} of all trials"
+    of_all = f"{whole_trainings(rungs):.3g} whole trainings of the {len(job.trials)} of all trials"
     return f"{parts}, {rungs[-1].trials} to the end: {of_all}"
 
 

@@ -118,7 +118,7 @@ def evaluate_seconds(job_json: str, seconds_after_setup: float, images_per_secon
     epoch, batch = _images_and_batch(job)
     images = max(1, epoch // batch) * batch * job.epochs
     if job.sweep is not None:
-        images = sum(map(sum, _planned(job, epoch)))
+        images = sum(map(sum, planned_images(job, epoch)))
     left = seconds_after_setup - images / images_per_second - _SAVE_SECONDS - _END_SECONDS
     return round(max(EVALUATE_SECONDS, left), 3)
 
@@ -210,7 +210,7 @@ class _Schedule:
     @property
     def planned(self) -> list[list[int]]:
         """Of each rung of its sweep the images of each of its trials."""
-        return _planned(self.job, self.images)
+        return planned_images(self.job, self.images)
 
     @property
     def keeps_checkpoints(self) -> bool:
@@ -455,12 +455,6 @@ def _images_and_batch(job: TrainingJob) -> tuple[int, int]:
     if job.script is not None:
         return _BATCH_OF_A_SCRIPT * _STEPS_OF_A_SCRIPT, _BATCH_OF_A_SCRIPT
     return job.train_images or _UNKNOWN_IMAGES, job.global_batch_size
-
-
-def _planned(job: TrainingJob, images: int) -> list[list[int]]:
-    """Of each rung of a sweep the images of each of its trials; a script is trained in parts."""
-    parts = rungs_for(job)[-1].epochs if job.script is not None else 1
-    return planned_images(job, images // parts)
 
 
 def newest_checkpoint(marks: Iterable[bytes], job_json: str) -> int:

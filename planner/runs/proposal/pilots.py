@@ -30,9 +30,10 @@ from trainplan.planner.runs.proposal.make_proposal import Surroundings, make_pro
 from trainplan.planner.runs.proposal.proposal import targets_of
 from trainplan.planner.runs.runner import total_steps
 from trainplan.planner.runs.targets import MOST_ABOVE, Target, agreed
-from trainplan.planner.throughput.values import Throughput
+from trainplan.planner.throughput.values import Basis, Throughput
 from trainplan.providers.registry import THIS_MACHINE
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.sweep import rungs_for, whole_trainings
 from trainplan.workloads.terms import Objective
 from trainplan.workloads.tries import possible
 
@@ -65,7 +66,8 @@ class PilotPlacement:
     `choice` is what it is weighed by. `throughput` is the estimate of its speed, and `usd` (expected, low, high) that
     of the whole job there. A pilot is expected to take `seconds` and to cost `pilot_usd`, and trains `steps` at most;
     with `try_settings` it tries micro-batches and XLA, and each try trains that.
-    `images` are those of the whole job, as far as they are known.
+    `images` are those to which `throughput` belongs: of the whole job, as far as they are known, or of one training of
+    a sweep over a script.
     """
 
     rank: int
@@ -76,7 +78,7 @@ class PilotPlacement:
     seconds: float
     pilot_usd: Decimal
     steps: int
-    images: int = 1
+    images: float = 1
     try_settings: bool = False
 
     @property
@@ -89,7 +91,8 @@ class PilotPlacement:
 class PilotProposal:
     """The placements in the order of the plan, and the pilots that are worth it, which together never cost more than
     the cap. `left_out` says why others cannot be run within it. `try_settings`: one pilot was asked for, whatever it is
-    worth, which tries micro-batches and XLA; `job` has the parts that it begins with."""
+    worth, which tries micro-batches and XLA; `job` has the parts that it begins with. Of a sweep over a script a pilot
+    trains the first trial (`piloted`)."""
 
     job: TrainingJob
     cap_usd: Decimal
@@ -97,6 +100,11 @@ class PilotProposal:
     pilots: Pilots
     left_out: tuple[str, ...] = ()
     try_settings: bool = False
+
+    @property
+    def piloted(self) -> TrainingJob:
+        """What a pilot trains."""
+        return self.job.trials[0].job if self.job.sweep is not None else self.job
 
     @property
     def chosen(self) -> list[PilotPlacement]:
@@ -303,7 +311,7 @@ def _rented(ranked: RankedOffer, job: TrainingJob) -> PilotPlacement:
         seconds=seconds,
         pilot_usd=pilot_usd,
         steps=_steps(throughput, job),
-        images=job.train_images or 1,
+        images=_images(throughput, job),
     )
 
 
@@ -322,8 +330,16 @@ def _here(job: TrainingJob, query: PlanQuery, around: Surroundings) -> PilotPlac
     expected, low, high = (Decimal(str(round(whole_usd * (time / times[0]), 6))) for time in times)
     return PilotPlacement(
         rank=1, targets=(target,), choice=choice, throughput=quote.throughput, usd=(expected, low, high),
-        seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job), images=job.train_images or 1,
+        seconds=seconds, pilot_usd=pilot_usd, steps=_steps(quote.throughput, job),
+        images=_images(quote.throughput, job),
     )  # fmt: skip
+
+
+def _images(throughput: Throughput, job: TrainingJob) -> float:
+    images = job.train_images or 1
+    if job.script is None or job.sweep is None or throughput.basis is not Basis.UNMEASURED:
+        return images
+    return images / whole_trainings(rungs_for(job))  # all of them together take until the deadline
 
 
 def _steps(throughput: Throughput, job: TrainingJob) -> int:

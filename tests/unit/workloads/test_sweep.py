@@ -22,7 +22,7 @@ from trainplan.workloads.sweep import (
     Rung,
     Standing,
     goal_of,
-    images_of_an_epoch,
+    images_of_epochs,
     planned_epochs,
     planned_images,
     rungs_for,
@@ -138,7 +138,7 @@ def test_rungs_never_train_more_than_the_full_grid(epochs: int, trials: int) -> 
 
 def test_the_most_images_are_planned_where_batches_differ() -> None:
     job = swept("global_batch_size: [32, 1000]")
-    small, large = (images_of_an_epoch(trial.job, 1437) for trial in job.trials)
+    small, large = images_of_epochs(job, 1437)
     assert (small, large) == (1408, 1000)
     assert planned_images(job, 1437) == [[3 * small, 3 * large], [6 * small]]
 

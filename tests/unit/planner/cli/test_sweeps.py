@@ -177,7 +177,6 @@ def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) 
     assert "up to 2h 00m" in said.out
     document = json.loads(plan("estimate", "job.yaml", "--provider", "sim", "--json").out)
     assert (document["sweep"]["trials"], document["sweep"]["grid_cost_usd"]) == (3, None)
-    assert "a sweep" in plan("pilot", "job.yaml", "--budget", "1", "--provider", "sim").err
     launched = plan("launch", "job.yaml", "--provider", "sim", "--yes")
     assert launched.code == 0, launched.err
     (run,) = json.loads(plan("history", "--json").out)
@@ -186,3 +185,28 @@ def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) 
     assert table.out.splitlines()[1].split() == ["trial", "lr", "1/3", "whole", "end"]
     assert json.loads(plan("history", "--sweep", run["run_id"], "--json").out)["measure"] == "val_accuracy"
     assert not (tmp_path / "home" / "measurements.jsonl").exists(), "its rate is that of several jobs"
+
+
+def test_a_pilot_of_a_trial_gives_a_sweep_of_a_script_an_estimate(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "job.yaml").write_text(SCRIPT_JOB)
+    asked = ("estimate", "job.yaml", "--provider", "sim", "--all")
+    assert "plan pilot measures a trial" in plan(*asked).out
+    said = plan("pilot", "job.yaml", "--budget", "5", "--provider", "sim", "--yes")
+    assert said.code == 0, said.err
+    assert "a pilot trains trial 1 of the sweep alone: args.lr 0.3" in said.err
+    document = json.loads(plan(*asked, "--json").out)
+    first, sweep = document["candidates"][0], document["sweep"]
+    (row,) = map(json.loads, (tmp_path / "home" / "measurements.jsonl").read_text().splitlines())
+    trainings = row["total_images"] / row["images_per_second"]
+    assert first["basis"] == "measured"
+    assert first["total_low_seconds"] < first["total_seconds"] < first["total_high_seconds"] < 7200
+    assert first["train_seconds"] > 5 / 3 * trainings
+    assert sweep["grid_seconds"] > 3 * trainings
+    assert first["cost_usd"] < sweep["grid_cost_usd"]
+    shown = plan(*asked)
+    assert f"{row['total_images']:,} images in a whole training" in shown.out
+    assert "if every trial trains as fast and as long as what was measured; all trials to their end would" in shown.out
+    launched = plan("launch", "job.yaml", "--provider", "sim", "--pilot", "5", "--yes")
+    assert launched.code == 0, launched.err
+    assert "no pilot is worth it" in launched.err
