@@ -13,6 +13,8 @@ from trainplan.providers.errors import ProviderError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_OF_AN_ESTIMATE = "budget_usd"
+_SEARCHED = r"\b(providers|objective|deadline)=('[^']*'|\[[^]]*\])"
 _IN_PYTHON = (
     (r"--yes\b", "yes=True"),
     (r"--(fresh|another)\b", r"\1=True"),
@@ -24,10 +26,12 @@ _IN_PYTHON = (
     (r"--pilot\b", "pilots_usd"),
     (r"--batch auto\b", "batch='auto'"),
     (r"\b(\w+_usd) ([0-9][0-9.]*)", r"\1=\2"),
-    (r"--provider ([a-z]+)", r"providers=['\1']"),
+    (r"--provider ([a-z]+(?: or [a-z]+)*)", lambda found: _providers(found[1])),
     (r"--(provider|region|device|market)\b", r"\1s"),
     (r"--objective (cost|time|balanced)\b", r"objective='\1'"),
     (r"--output\b", "model_folder"),
+    (r"--deadline (\d\w*)", r"deadline='\1'"),
+    (r"plan history lists\b", "runs() lists"),
     (r"--free\b", "providers=['colab', 'kaggle']"),
     (r"--(deadline|objective|batch|assume-available|include-retired)\b", lambda found: found[1].replace("-", "_")),
 )
@@ -36,7 +40,7 @@ has no counterpart stays as it is."""
 
 
 @contextmanager
-def library_call(budget: str = "budget_usd") -> Iterator[None]:
+def library_call(budget: str = _OF_AN_ESTIMATE) -> Iterator[None]:
     """Raises every error as a PlanError that a traceback shows with its hint. Calls are not nested: what the providers
     hold open is closed at the end of each. `budget` is the argument that is the run's budget."""
     from trainplan.planner.api import build
@@ -60,9 +64,14 @@ def _in_words_of_python(error: PlanError, budget: str) -> PlanError:
     return error
 
 
-def in_python(text: str, budget: str = "budget_usd") -> str:
-    """A message of the command with its options as the arguments that they are in Python."""
+def _providers(names: str) -> str:
+    return " or ".join(f"providers=['{name}']" for name in names.split(" or "))
+
+
+def in_python(text: str, budget: str = _OF_AN_ESTIMATE) -> str:
+    """A message of the command with its options as the arguments that they are in Python. `budget` as above: what
+    narrows a search is an argument of `estimate`, also where `launch` says it."""
     text = re.sub(r"--budget\b", budget, text)
     for option, argument in _IN_PYTHON:
         text = re.sub(option, argument, text)
-    return text
+    return text if budget == _OF_AN_ESTIMATE else re.sub(_SEARCHED, r"estimate(job, \g<0>)", text)

@@ -46,6 +46,8 @@ class Offer:
 
     `rank` counts from 1, 0 for this computer beside a ranking. `seconds` and `usd` are expected for the whole run,
     prices before tax; the intervals are those from which the true value is missing two times of ten, as (low, high).
+    `planning_usd_per_hour` is the price of an hour that `usd` counts with, which for spot
+    is often above the listed one.
     `images_per_second` is of all devices together, None for a script that nobody has measured, and `basis` what it
     rests on: measured, scaled, anchored, modelled or unmeasured. `can_launch`: trainplan rents there; elsewhere it
     only estimates.
@@ -64,7 +66,7 @@ class Offer:
     seconds_interval: tuple[float, float]
     usd: float
     usd_interval: tuple[float, float]
-    usd_per_hour: float
+    planning_usd_per_hour: float
     images_per_second: float | None
     images_per_second_interval: tuple[float, float] | None
     basis: str
@@ -84,11 +86,10 @@ class Offer:
         low, high = (format_duration(timedelta(seconds=end)) for end in self.seconds_interval)
         cheap, dear = (format_usd(Decimal(str(end))) for end in self.usd_interval)
         time, cost = format_duration(timedelta(seconds=self.seconds)), format_usd(Decimal(str(self.usd)))
-        market = self.market.replace("_", " ")
-        return (
-            f"<Offer {self.rank}: {_device(self)} {market}, {self.provider} {self.region} "
-            f"{self.instance_type}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
-        )
+        where = f"{_device(self)} {self.market.replace('_', ' ')}, {self.provider} {self.region} {self.instance_type}"
+        if self.provider == THIS_MACHINE:
+            where = f"{_device(self)}, this computer ({self.instance_type})"
+        return f"<Offer {self.rank}: {where}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
 
 
 class Lever(NamedTuple):
@@ -225,7 +226,7 @@ class Plan(Sequence[Offer]):
             return lever_rows(detailed, plan_of)
 
     def __repr__(self) -> str:
-        from trainplan.planner.report.estimate_page import job_line, ranking_table
+        from trainplan.planner.report.estimate_page import job_line, mark_lines, ranking_table
         from trainplan.planner.report.plain_text import plain_text
 
         head = job_line(self._forecast.job)
@@ -233,7 +234,8 @@ class Plan(Sequence[Offer]):
             return f"{head}\n{self.explain()}" if self._this_machine else f"{head}\nno offer fits"
         few = self._forecast._replace(candidates=self._forecast.candidates[:_SHOWN])
         more = len(self) - len(few.candidates)
-        return plain_text([head, ranking_table(few, None), *([f"and {more} more"] if more > 0 else [])])
+        rest = [f"and {more} more"] if more > 0 else []
+        return plain_text([head, ranking_table(few, None), *rest, *mark_lines(few)])
 
     def _repr_html_(self) -> str:
         from trainplan.planner.report.estimate_html import estimate_cell
@@ -336,7 +338,7 @@ def _offer(ranked: RankedOffer, plan: Plan) -> Offer:
         seconds_interval=(estimate.time.low.total_seconds(), estimate.time.high.total_seconds()),
         usd=float(ranked.cost_usd),
         usd_interval=(float(ranked.cost_low_usd), float(ranked.cost_high_usd)),
-        usd_per_hour=float(offer.planning_usd_per_hour or offer.usd_per_hour),
+        planning_usd_per_hour=float(offer.planning_usd_per_hour or offer.usd_per_hour),
         **_speed(speed),
         can_launch=not is_estimated_only(offer.provider),
         _plan=plan,
@@ -363,7 +365,7 @@ def _machine_offer(machine: MachineEstimate, plan: Plan) -> Offer:
         seconds_interval=(low_seconds, high_seconds),
         usd=float(machine.cost_usd or 0),
         usd_interval=(usd_per_hour * low_seconds / 3600, usd_per_hour * high_seconds / 3600),
-        usd_per_hour=usd_per_hour,
+        planning_usd_per_hour=usd_per_hour,
         **_speed(machine.throughput),
         can_launch=machine.fits,
         _plan=plan,

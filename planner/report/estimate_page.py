@@ -55,7 +55,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     below = [
         *_tax_line(plan),
         *session_lines(plan),
-        *_mark_lines(plan),
+        *mark_lines(plan),
         *_software_lines(plan),
         *_why_not(checked or {}),
         *plan.own_notes,
@@ -207,7 +207,7 @@ def _under(plan: Plan) -> list[str]:
             lines.append(
                 f"{more} more {'rows' if more > 1 else 'row'}: --limit N, or --all for every offer of every placement"
             )
-        lines += [*_tax_line(plan), *session_lines(plan), *_mark_lines(plan), *_software_lines(plan), *_notes(plan)]
+        lines += [*_tax_line(plan), *session_lines(plan), *mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
     lines.extend(_named_lines(plan))
@@ -234,7 +234,7 @@ def _notes(plan: Plan) -> list[str]:
     ]
 
 
-def _mark_lines(plan: Plan) -> list[str]:
+def mark_lines(plan: Plan) -> list[str]:
     """What the mark behind a cost means, where a row has it."""
     if not any(ranked.candidate.estimate.unproven for ranked in plan.candidates):
         return []

@@ -129,7 +129,7 @@ def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
     status = run.status()
     assert status.outcome == "budget"
     # What the machine costs until it is deleted comes on top.
-    assert status.usd < cap_usd + offer.usd_per_hour * MINUTES_TO_DELETE / 60
+    assert status.usd < cap_usd + offer.planning_usd_per_hour * MINUTES_TO_DELETE / 60
     assert world.remaining() == []
 
 

@@ -21,6 +21,11 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 SCHEMA = Path(__file__).parents[4] / "planner" / "report" / "schemas" / "estimate.schema.json"
 
 
+PLACE = ("provider", "region", "instance_type", "market")
+SAME = ("device", "device_count", "machines", "basis")
+"""What offers and rows of the document call the same."""
+
+
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "home"))
@@ -61,15 +66,18 @@ def test_nothing_beats_the_front_and_everything_else_is_beaten(plan: Plan) -> No
 def test_the_document_is_that_of_the_command(plan: Plan) -> None:
     document = plan.to_dict()
     jsonschema.validate(json.loads(json.dumps(document)), json.loads(SCHEMA.read_text(encoding="utf-8")))
-    first = document["candidates"][0]
-    assert (first["provider"], first["region"], first["total_seconds"]) == (
-        plan[0].provider,
-        plan[0].region,
-        pytest.approx(plan[0].seconds),
-    )
-    assert first["cost_usd"] == pytest.approx(plan[0].usd)
-    assert first["cost_high_usd"] == pytest.approx(plan[0].usd_interval[1], rel=1e-4)
-    assert len(document["candidates"]) >= len(plan)
+    rows = {tuple(row[name] for name in PLACE): row for row in reversed(document["candidates"])}
+    for offer in plan:
+        row = rows[tuple(getattr(offer, name) for name in PLACE)]
+        assert [row[name] for name in SAME] == [getattr(offer, name) for name in SAME]
+        assert (row["total_seconds"], row["total_low_seconds"], row["total_high_seconds"]) == pytest.approx(
+            (offer.seconds, *offer.seconds_interval)
+        )
+        assert (row["cost_usd"], row["cost_low_usd"], row["cost_high_usd"]) == pytest.approx(
+            (offer.usd, *offer.usd_interval), rel=1e-4
+        )
+        assert row["planning_usd_per_hour"] == pytest.approx(offer.planning_usd_per_hour)
+        assert row["images_per_second"] == pytest.approx(offer.images_per_second)
 
 
 def test_a_row_is_explained(plan: Plan) -> None:
@@ -87,6 +95,12 @@ def test_levers_say_what_a_change_saves(plan: Plan) -> None:
     assert fitting
     for lever in fitting:
         assert lever.usd_difference == pytest.approx((lever.usd or 0) - plan[0].usd, abs=0.01)
+
+
+def test_what_the_mark_behind_a_cost_means_stands_below_the_table(plan: Plan) -> None:
+    table, *below = repr(plan).split("* ranked at")
+    assert ("*" in table) == bool(below)
+    assert below, "no offer of this plan is ranked at more than its cost"
 
 
 def test_a_shell_and_a_notebook_show_its_table(plan: Plan) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from tests.desk import own_home
+from tests.unit.planner.cli.command import plan as command
 from trainplan.planner.api.ask import Notebook, Reply, ask
 from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.job import Job
@@ -15,7 +18,7 @@ from trainplan.planner.api.launch import launch
 from trainplan.planner.api.plan import Plan, estimate
 from trainplan.planner.api.run import Run, runs
 from trainplan.planner.clock import SystemClock
-from trainplan.planner.errors import BadInputError, NothingLeftError, TrainplanError, UnknownRunError
+from trainplan.planner.errors import BadInputError, NothingLeftError, RefusedError, TrainplanError, UnknownRunError
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
@@ -47,6 +50,18 @@ def test_a_run_is_launched_followed_and_found_again(plan: Plan, tmp_path: Path) 
     assert Run(run.id[:10]) == run
     assert "succeeded" in repr(run)
     assert run.wait(quiet=True) == status, "what has ended is not launched once more"
+
+
+def test_a_status_says_what_the_command_says(plan: Plan) -> None:
+    run = launch(plan[0], max_cost_usd=3, yes=True, quiet=True)
+    for _ in range(2):
+        status, (row,) = run.status(), command("status", run.id, "--json").json
+        assert row["phase"] == status.phase
+        assert row["outcome"] == status.outcome
+        assert row["bills_usd_per_hour"] == status.usd_per_hour
+        assert row["usd_so_far"] == pytest.approx(status.usd, abs=0.01)  # simulated time goes on between the looks
+        assert datetime.fromisoformat(row["deadline"]) == status.ends_by
+        run.wait(quiet=True)
 
 
 def test_columns_of_the_history_are_equally_long(plan: Plan) -> None:
@@ -128,6 +143,9 @@ def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.Capture
         ("--objective cost puts the cheapest first", "objective='cost' puts the cheapest first"),
         ("plan estimate JOB.yaml --run-file agrees", "Job.read(path, run_file=True) agrees"),
         ("--provider local trains here, --device T4", "providers=['local'] trains here, devices T4"),
+        ("--provider local or sim; plan estimate", "providers=['local'] or providers=['sim']; plan estimate"),
+        ("--deadline 1h30m would admit it, raise --deadline", "deadline='1h30m' would admit it, raise deadline"),
+        ("plan history lists them", "runs() lists them"),
         ("--pilot 0.80", "pilots_usd=0.80"),
         ("leave out --batch auto", "leave out batch='auto'"),
         ("choose another --output", "choose another model_folder"),
@@ -139,6 +157,17 @@ def test_attaching_is_told_in_words_of_python(plan: Plan, capsys: pytest.Capture
 )
 def test_options_are_called_what_they_are_in_python(of_the_command: str, of_python: str) -> None:
     assert in_python(of_the_command) == of_python
+
+
+def test_what_narrows_a_search_is_an_argument_of_estimate_where_a_launch_says_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_home(tmp_path, monkeypatch)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(RefusedError, match="nobody is signed in") as caught:
+        launch(estimate(Job.read(EXAMPLES / "digits-vgg.yaml")), max_cost_usd=3, yes=True)
+    assert "estimate(job, providers=['local']) trains on this machine" in caught.value.hint
+    assert in_python("--objective cost puts it first") == "objective='cost' puts it first"
 
 
 def test_an_unknown_run_is_refused(plan: Plan) -> None:
