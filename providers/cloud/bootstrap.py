@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _BRANCH = re.compile(r"\d{3}")
 _COMMENT = re.compile(r"^ *# .*\n", re.MULTILINE)
 _SHELL = Path(__file__).parents[1] / "agent" / "data"
-_MOUNT = f'sh {_HERE}/disk.sh || give_up NO_DATA_DISK "the data disk could not be found, formatted or mounted"\n'
+_MOUNT = f'why=$(sh {_HERE}/disk.sh) || give_up NO_DATA_DISK "$why"\n'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +142,7 @@ def _packed(data: bytes) -> str:
 
 
 def _shell(name: str, boot: Boot) -> str:
-    """A shipped script with its `@NAME@` filled in: whole numbers and hexadecimal digits only."""
+    """A shipped script with its `@NAME@` filled in: whole numbers, hexadecimal digits, an id with dashes."""
     text = _source(name)
     values = {
         "SWITCH": _packed(_source("switch.py").encode()),
@@ -154,6 +155,7 @@ def _shell(name: str, boot: Boot) -> str:
         "AGENT": AGENT,
         "DRIVER": boot.driver,
         "MOUNT": _MOUNT if boot.data_disk_gib else "",
+        "DATA_DISK_ID": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{boot.run_uri}/attempts/{boot.attempt}")),
         "DATA_DISK_BYTES": str(int(boot.data_disk_gib) * 1024**3),
         "REFUSED_SECONDS": f"{machine_patience_seconds(boot.cloud):.0f}",
         "AGENT_SHA256": boot.agent_sha256,

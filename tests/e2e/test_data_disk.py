@@ -37,9 +37,9 @@ class Disk:
 
     def script(self) -> int:
         text = shell_parts(boot(data_disk_gib=GIB))["disk.sh"].replace("/var/lib/trainplan", str(self.root))
-        text = text.replace("/dev/sd? /dev/nvme?n?", self.device).replace("tries=60", "tries=1")
-        # A disk of this computer with the same label is none of the test's.
-        text = text.replace("blkid -L $label", f"blkid -t LABEL=$label -o device {self.device}")
+        text = text.replace("/dev/sd? /dev/nvme?n?", self.device).replace("tries=0", "tries=60")
+        # A disk of this computer with the same id is none of the test's.
+        text = text.replace("blkid -U $id", f"blkid -t UUID=$id -o device {self.device}")
         return subprocess.run(["sh"], input=text, text=True, timeout=300, check=False, capture_output=True).returncode
 
     def unmount(self) -> None:

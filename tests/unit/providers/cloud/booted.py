@@ -67,11 +67,13 @@ class Machine:
         path.chmod(0o755)
 
     def run(self, script: str, *words: str) -> int:
-        """Every place of the machine lies below the folder; only stubs, sh and what POSIX has can be called."""
+        """Every place of the machine lies below the folder; only stubs, sh and what POSIX has can be called. What the
+        script leaves running has ended too: the pipe is read until nobody holds it."""
         for place in ("/usr/local/lib/", "/etc/", "/var/lib/", "/proc/", "/dev/console"):
             script = script.replace(place, f"{self.root}{place}")
         path = f"{self.bin}:{self._posix()}"
-        ran = subprocess.run(["sh", "-c", script, "script", *words], env={"PATH": path}, timeout=300, check=False)
+        command = ["sh", "-c", script, "script", *words]
+        ran = subprocess.run(command, env={"PATH": path}, timeout=300, check=False, stdout=subprocess.PIPE)
         return ran.returncode
 
     def calls(self) -> list[str]:

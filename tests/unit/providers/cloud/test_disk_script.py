@@ -17,15 +17,15 @@ from trainplan.providers.cloud.bootstrap import MOST_BYTES, Boot, shell_parts, s
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 GIB = 157
 BYTES = GIB * 1024**3
-LABEL = "trainplan-data"
 # Each device is a folder with what the tools tell of it.
 TOOLS = {
-    "lsblk": 'case "$1" in -bdno) cat "$3/size" ;; *) cat "$3/names" ;; esac',
-    "wipefs": 'cat "$2/signature" 2>/dev/null || :',
-    "blkid": 'for disk in @/dev/*; do [ "$(cat "$disk/label" 2>/dev/null)" != "$2" ] || { echo "$disk"; exit; }; done\n'
+    "lsblk": 'case "$2" in SIZE) cat "$3/size" ;; NAME) cat "$3/names" ;; *) cat "$3/mounts" 2>/dev/null; esac',
+    "wipefs": '[ ! -e "$2/broken" ] || exit 1; cat "$2/signature" 2>/dev/null || :',
+    "cmp": '[ ! -e "$4/raw" ]',
+    "blkid": 'for disk in @/dev/*; do [ "$(cat "$disk/id" 2>/dev/null)" != "$2" ] || { echo "$disk"; exit; }; done\n'
     "exit 2",
-    "mkfs.ext4": 'for disk; do :; done; echo "mkfs $disk" >>@/told; echo ext4 >"$disk/signature"\n'
-    f'echo {LABEL} >"$disk/label"',
+    "mkfs.ext4": 'while [ $# -gt 1 ]; do [ "$1" != -U ] || id=$2; shift; done\necho "mkfs $1" >>@/told\n'
+    'echo ext4 >"$1/signature"; echo "$id" >"$1/id"',
     "mountpoint": 'grep -qx "$2" @/mounted 2>/dev/null',
     "mount": 'for at; do :; done; echo "mount $*" >>@/told; echo "$at" >>@/mounted',
     "sleep": 'echo "sleep $1" >>@/told; [ ! -d @/later ] || mv @/later @/dev/sdb',
@@ -59,24 +59,27 @@ class Playground:
             tool.parent.mkdir(exist_ok=True)
             tool.write_text(f"#!/bin/sh\n{text.replace('@', str(self.home))}\n")
             tool.chmod(0o755)
-        self.disk("sda", size=100 * 1024**3, names="sda\nsda1\nsda15\n", signature="gpt")
+        self.disk("sda", size=f"{100 * 1024**3}", names="sda\nsda1\nsda15", signature="gpt", mounts="/\n/boot/efi")
 
-    def disk(self, name: str, size: int = BYTES, names: str = "", signature: str = "", folder: str = "dev") -> Path:
-        made = self.home / folder / name if folder == "dev" else self.home / folder
+    def disk(self, name: str, folder: str = "", **told: str) -> Path:
+        """`told` are files with what the tools tell of it."""
+        made = self.home / (folder or f"dev/{name}")
         made.mkdir(parents=True)
-        (made / "size").write_text(f"{size}\n")
-        (made / "names").write_text(names or f"{name}\n")
-        if signature:
-            (made / "signature").write_text(f"{signature}\n")
+        for what, text in {"size": f"{BYTES}", "names": name, **told}.items():
+            (made / what).write_text(f"{text}\n")
         return made
 
-    def run(self) -> int:
-        """Under the folder, and with folders for devices."""
-        script = shell_parts(boot())["disk.sh"].replace("/var/lib", f"{self.home}/var/lib")
+    def run(self, **changes: Any) -> str:
+        """What it says: nothing where the disk is mounted. Under the folder, and with folders for devices."""
+        script = shell_parts(boot(**changes))["disk.sh"].replace("/var/lib", f"{self.home}/var/lib")
         script = script.replace("/dev/sd?", f"{self.home}/dev/sd?").replace("/dev/nvme?n?", f"{self.home}/dev/nvme?n?")
         script = script.replace('[ -b "$device" ]', '[ -d "$device" ]')
         tools = {"PATH": f"{self.home}/tools:/usr/bin:/bin"}
-        return subprocess.run(["sh"], input=script, text=True, env=tools, timeout=300, check=False).returncode
+        ran = subprocess.run(
+            ["sh"], input=script, text=True, env=tools, timeout=300, check=False, stdout=subprocess.PIPE
+        )
+        assert (ran.returncode == 0) is (ran.stdout == "")
+        return ran.stdout.replace(f"{self.home}/", "/")
 
     def reboot(self) -> None:
         (self.home / "mounted").unlink(missing_ok=True)
@@ -105,7 +108,7 @@ def playground(tmp_path: Path) -> Playground:
 
 def test_a_blank_disk_is_formatted_once_and_mounted_where_the_data_go(playground: Playground) -> None:
     playground.disk("sdb")
-    assert playground.run() == 0
+    assert playground.run() == ""
     assert playground.calls == ["mkfs /dev/sdb", *MOUNTS]
     assert (playground.home / "var/lib/trainplan/data").is_dir()
     assert (playground.home / "var/lib/trainplan/spool/fetched").is_dir()
@@ -115,32 +118,72 @@ def test_a_machine_that_restarts_mounts_it_and_formats_nothing(playground: Playg
     playground.disk("sdb")
     playground.run()
     playground.reboot()
-    assert playground.run() == 0
+    assert playground.run() == ""
     assert playground.calls == ["mkfs /dev/sdb", *MOUNTS, *MOUNTS]
 
 
 def test_doing_it_again_changes_nothing(playground: Playground) -> None:
     playground.disk("sdb")
     playground.run()
-    assert playground.run() == 0
+    assert playground.run() == ""
     assert playground.calls == ["mkfs /dev/sdb", *MOUNTS]
 
 
 @pytest.mark.parametrize(
-    "disk",
-    [{"signature": "xfs"}, {"names": "sdb\nsdb1\n"}, {"size": BYTES - 1}],
-    ids=["a file system", "partitions", "too small"],
+    ("disk", "why"),
+    [
+        ({"signature": "xfs"}, "holds a file system or a table of partitions"),
+        ({"names": "sdb\nsdb1"}, "has partitions"),
+        ({"size": f"{BYTES - 1}"}, f"has {BYTES - 1} bytes of {BYTES}"),
+        ({"raw": "somebody's"}, "does not begin with zeros"),
+        ({"broken": ""}, "cannot be read"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_not_blank_or_not_the_disk_is_never_formatted(playground: Playground, disk: dict[str, Any]) -> None:
+def test_what_is_not_blank_or_not_the_disk_is_never_formatted(
+    playground: Playground, disk: dict[str, str], why: str
+) -> None:
     playground.disk("sdb", **disk)
-    assert playground.run() == 1
-    assert set(playground.calls) == {"sleep 5"}
-    assert len(playground.calls) == 59
+    assert playground.run() == f"there is no blank disk for the data: /dev/sdb {why}\n"
+    assert playground.calls == ["sleep 5"] * 5
+
+
+def test_a_disk_that_never_comes_is_waited_for_longer_than_one_that_is_refused(playground: Playground) -> None:
+    assert playground.run() == "there is no blank disk for the data: none is attached\n"
+    assert playground.calls == ["sleep 5"] * 59
+
+
+def test_a_disk_of_another_run_is_somebodys(playground: Playground) -> None:
+    """Its data are none of this run's, and may be the only copy of somebody's."""
+    playground.disk("sdb")
+    playground.run()
+    playground.reboot()
+    for other in ({"attempt": 2}, {"run_uri": "gs://bucket/runs/r2"}):
+        assert (
+            playground.run(**other)
+            == "there is no blank disk for the data: /dev/sdb holds a file system or a table of partitions\n"
+        )
+    playground.disk("nvme0n1")
+    assert playground.run(attempt=2) == ""
+    assert playground.calls[-4] == "mkfs /dev/nvme0n1"
+
+
+def test_of_two_blank_ones_the_first_is_formatted_and_found_again(playground: Playground) -> None:
+    playground.disk("sdc")
+    playground.disk("nvme0n1")
+    assert playground.run() == ""
+    playground.reboot()
+    playground.disk("sdb")
+    assert playground.run() == ""
+    assert [call for call in playground.calls if "mkfs" in call or "noatime" in call] == [
+        "mkfs /dev/sdc",
+        *["mount -o discard,noatime /dev/sdc /var/lib/trainplan/data-disk"] * 2,
+    ]
 
 
 def test_a_disk_that_comes_late_is_waited_for(playground: Playground) -> None:
     playground.disk("sdb", folder="later")
-    assert playground.run() == 0
+    assert playground.run() == ""
     assert playground.calls == ["sleep 5", "mkfs /dev/sdb", *MOUNTS]
 
 
@@ -156,7 +199,7 @@ def test_it_is_mounted_before_anything_is_fetched_and_a_machine_that_cannot_ends
     """The agent, which fetches, comes last in the script; giving up says why and ends the machine."""
     lines = shell_parts(boot())["start.sh"].splitlines()
     (at,) = [number for number, line in enumerate(lines) if "disk.sh" in line]
-    assert "|| give_up NO_DATA_DISK" in lines[at]
+    assert lines[at].endswith('|| give_up NO_DATA_DISK "$why"')
     assert lines.index('exec python3 -u "$agent" run') > at > lines.index("refused_at=0")
 
 
