@@ -72,7 +72,7 @@ def main() -> int:
 def launched(folder: Path, number: int) -> RunId:
     job = folder / f"job-{number}.yaml"
     job.write_text(JOB.format(number=number))
-    command = [*PLAN, "launch", str(job), "--provider", "sim", "--yes", "--detach", "--json"]
+    command = [*PLAN, "launch", str(job), "--provider", "sim", "--yes", "--another", "--detach", "--json"]
     said = subprocess.run(command, capture_output=True, check=True, cwd=folder)
     return RunId(json.loads(said.stdout)["run_id"])
 
@@ -100,6 +100,7 @@ class Measured:
         self._address = urlsplit(json.loads(self._server.stdout.readline())["address"])
         self._noted: dict[str, float] = {}
         self._shown: dict[str, float] = {}
+        self._newest: dict[str, str] = {}
         self._memory_mb: list[float] = []
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -131,8 +132,9 @@ class Measured:
         )
 
     def _note(self, journal: Journal, count: int) -> None:
-        for run_id, event in journal.newest_events(min(count, 1_000)):
-            if event.kind == "interrupted":
+        for run_id, event in reversed(journal.newest_events(min(count, 1_000))):
+            before, self._newest[run_id] = self._newest.get(run_id), event.kind
+            if event.kind == "interrupted" != before:  # what is found out later about the same one is noted again
                 self._noted.setdefault(f"{event.at.astimezone():%Y-%m-%d %H:%M:%S} {run_id}", self._now())
 
     def _read(self) -> None:
