@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from trainplan.planner.errors import BadInputError, ThisMachineError
-from trainplan.workloads.data_folder.entries import is_of_the_computer
+from trainplan.workloads.data_folder.entries import is_of_the_computer, walked
 
 SHARD_BYTES = 256_000_000
 MOST_LOOKED_AT = 50_000
@@ -64,7 +64,7 @@ class Scan:
 
 
 def scan(folder: Path) -> Scan:
-    """Every regular file below the folder, sorted by path; links to files are the files, links to folders are left out.
+    """Every regular file below the folder, sorted by path; links are what they lead to.
 
     Pipes, sockets, devices and dangling links are left out and counted. Names need not be UTF-8: what is not stands in
     a path as Python's surrogate escapes. Raises BadInputError where there is no folder or nothing in it, and
@@ -159,16 +159,9 @@ def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:
 
 def _entries(folder: Path) -> Iterator[Item | None]:
     """Every entry that is no folder; None for one that is no regular file."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for root, folders, names in os.walk(folder, onerror=fail):
-        # No data, and often not to be read: lost+found is the administrator's.
-        folders[:] = [name for name in folders if not is_of_the_computer(name)]
-        for name in names:
-            path = Path(root) / name
-            yield _item(path, folder)
+    # No data, and often not to be read: lost+found is the administrator's.
+    for root, names in walked(folder, is_of_the_computer):
+        yield from (_item(root / name, folder) for name in names)
 
 
 def _item(path: Path, folder: Path) -> Item | None:

@@ -95,8 +95,9 @@ def job_keys(report: Report) -> dict[str, int]:
 
 
 def _counts_text(report: Report) -> str:
-    trained, hold_out = f"{report.train_images:,} images to train on", f"{report.hold_out_images:,} held out"
-    return f"{trained}, {hold_out}, {len(report.classes):,} classes"
+    images, classes = report.train_images, len(report.classes)
+    trained = f"{images:,} image{'' if images == 1 else 's'} to train on, {report.hold_out_images:,} held out"
+    return f"{trained}, {classes:,} class{'' if classes == 1 else 'es'}"
 
 
 def _sizes_text(report: Report) -> str:

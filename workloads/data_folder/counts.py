@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from trainplan.workloads.data_folder.entries import walked
 from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
 from trainplan.workloads.data_folder.parquet import ParquetLayout, rows_of
 from trainplan.workloads.data_folder.published import PublishedSet
@@ -53,9 +54,9 @@ def _of(samples: list[Sample]) -> Counts:
 def is_quick(folder: Path) -> bool:
     """Whether counting takes about a second: up to 50,000 files and 2 GB. Raises OSError."""
     files = total = 0
-    for root, _, names in os.walk(folder):
+    for root, names in walked(folder):
         files += len(names)
-        total += sum(os.lstat(os.path.join(root, name)).st_size for name in names)  # noqa: PTH118
+        total += sum(os.lstat(root / name).st_size for name in names)
         if files > _MOST_FILES or total > _MOST_BYTES:
             return False
     return True

@@ -7,6 +7,7 @@ several; turned upright as its EXIF orientation says; without transparency; of 1
 from __future__ import annotations
 
 import io
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,6 +95,8 @@ def _formats() -> tuple[str, ...]:
     from PIL import Image
 
     Image.init()
+    # Pillow warns of what is read all the same: a photograph of 100 million pixels, a damaged note of the camera.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     # Else the memory of each image goes back to the system and is asked for anew: a quarter more time for a photograph.
     Image.core.set_blocks_max(_BLOCKS_KEPT)  # type: ignore[attr-defined]
     return tuple(name for name in _FORMATS if name in Image.OPEN)
@@ -143,10 +146,12 @@ def _converted(image: Image, channels: int) -> Image:
 
 
 def _image_error(error: Exception) -> ImageError:
-    from PIL import UnidentifiedImageError
+    from PIL import Image, UnidentifiedImageError
 
     if isinstance(error, ImageError):
         return error
     if isinstance(error, UnidentifiedImageError):
         return ImageError(f"it is no {_READ}")
+    if isinstance(error, Image.DecompressionBombError) and Image.MAX_IMAGE_PIXELS:
+        return ImageError(f"it has more than {2 * Image.MAX_IMAGE_PIXELS:,} pixels: make it smaller")
     return ImageError(str(error) or type(error).__name__)

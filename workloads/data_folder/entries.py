@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from trainplan.workloads.data_folder.values import LeftOut
 
 HIDDEN = "hidden, or made by the computer itself"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"
+LEADS_BACK = "a link to a folder that it lies in"
 # Left by macOS, Windows, Linux' file systems, Android, network disks of Synology and QNAP, and Python.
 _OF_THE_COMPUTER = frozenset(
     {
@@ -63,13 +64,10 @@ def is_of_the_computer(name: str) -> bool:
 
 
 def folders_in(folder: Path, tally: Tally | None = None) -> list[Path]:
-    """Return the sub-folders by name, links to folders included, hidden ones left out."""
+    """Return the sub-folders by name: links to folders too, but for those that lead back; hidden ones are left out."""
     with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
-    hidden = [name for name in names if is_hidden(name)]
-    for name in hidden if tally is not None else ():
-        tally.add(HIDDEN, folder / name)  # type: ignore[union-attr]  # not None: see above
-    return [folder / name for name in names if not is_hidden(name)]
+        kept = _folders(entries, (os.path.realpath(folder),), is_hidden, tally)
+    return [folder / name for name, _ in kept]
 
 
 def files_in(folder: Path, tally: Tally) -> list[Path]:
@@ -80,14 +78,48 @@ def files_in(folder: Path, tally: Tally) -> list[Path]:
 
 
 def files_below(folder: Path, tally: Tally) -> list[Path]:
-    """Every regular file below it, by path; links to files count, links to folders below it do not."""
+    """Every regular file below it, by path; links to files are files."""
     paths: list[Path] = []
-    for root, folders, names in os.walk(folder):
-        for name in filter(is_hidden, folders):
-            tally.add(HIDDEN, Path(root) / name)
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        paths += _regular((Path(root) / name for name in names), tally)
+    for root, names in walked(folder, tally=tally):
+        paths += _regular((root / name for name in names), tally)
     return sorted(paths)
+
+
+def walked(
+    folder: Path, is_left_out: Callable[[str], bool] = is_hidden, tally: Tally | None = None
+) -> Iterator[tuple[Path, list[str]]]:
+    """The folder and each below it, with the names of what is no folder in it. Links to folders are folders, but for
+    those that lead back to one that they lie in. Raises OSError."""
+    waiting: list[tuple[Path, tuple[str, ...]]] = [(folder, (os.path.realpath(folder),))]
+    while waiting:
+        folder, real_paths = waiting.pop()
+        with os.scandir(folder) as entries:
+            found = list(entries)
+        yield folder, sorted(entry.name for entry in found if not _is_folder(entry))
+        below = _folders(found, real_paths, is_left_out, tally)
+        waiting += [(folder / name, (*real_paths, real_path)) for name, real_path in reversed(below)]
+
+
+def _folders(
+    entries: Iterable[os.DirEntry[str]],
+    real_paths: Sequence[str],
+    is_left_out: Callable[[str], bool],
+    tally: Tally | None,
+) -> list[tuple[str, str]]:
+    """Name and real path of the folders among the entries of the last of `real_paths`, the folders on the way to it."""
+    kept = []
+    for entry in sorted(filter(_is_folder, entries), key=lambda entry: entry.name):
+        real_path = os.path.realpath(entry.path) if entry.is_symlink() else f"{real_paths[-1]}{os.sep}{entry.name}"
+        if is_left_out(entry.name):
+            why = HIDDEN
+        elif any(f"{path}{os.sep}".startswith(real_path.rstrip(os.sep) + os.sep) for path in real_paths):
+            why = LEADS_BACK
+        else:
+            kept.append((entry.name, real_path))
+            continue
+        if tally is not None:
+            tally.add(why, Path(entry.path))
+    return kept
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

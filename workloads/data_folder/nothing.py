@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from trainplan.workloads.data_folder.entries import is_hidden
+from trainplan.workloads.data_folder.entries import is_hidden, walked
 from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
 
 READ = (
@@ -47,8 +47,7 @@ def nothing_text(folder: Path) -> str:
 
 def _suffixes(folder: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for _, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not is_hidden(name)]
+    for _, names in walked(folder):
         counts.update(os.path.splitext(name)[1].lower() for name in names if not is_hidden(name))  # noqa: PTH122
         if counts.total() > _MOST_LOOKED_AT:
             break

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
 
 
+_TABLES = (".csv", ".tsv", ".xlsx")
+
+
 class Found(NamedTuple):
     """Sentences: `problems` are what a run would fail for or train wrongly with, `warnings` what one should know."""
 
@@ -24,7 +27,7 @@ def class_problems(counts: Sequence[ClassCount], first: int | None, left_out: Se
     """Of classes without images, of labels, and of data without a hold-out."""
     texts = []
     if len(counts) < 2:
-        texts.append(_too_few_classes(counts))
+        texts.append(_too_few_classes(counts, left_out))
     empty = [row for row in counts if not row.train]
     if empty:
         texts.append(f"{_classes(empty)} no image to train on; add some, or take the class out")
@@ -80,10 +83,14 @@ def problems_of_job(report: Report, job: TrainingJob) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _too_few_classes(counts: Sequence[ClassCount]) -> str:
+def _too_few_classes(counts: Sequence[ClassCount], left_out: Sequence[LeftOut]) -> str:
     one = f" ({counts[0].name})" if counts and counts[0].name else ""
     many = f"1 class{one}" if counts else "no class"
-    return f"there is {many}; a run needs two or more"
+    table = next((row.example for row in left_out if row.example.lower().endswith(_TABLES)), "")
+    todo = (
+        f": a table of labels ({table}) is not read, move each image into the sub-folder of its class" if table else ""
+    )
+    return f"there is {many}; a run needs two or more{todo}"
 
 
 def _no_hold_out(left_out: Sequence[LeftOut]) -> str:

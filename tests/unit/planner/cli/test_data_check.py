@@ -187,6 +187,9 @@ def test_what_is_no_data_folder_is_told_as_what_it_is(folder: Path, tmp_path: Pa
     said = plan("data", "check", tmp_path / "one")
     assert "there is 1 class (cat); a run needs two or more" in said.error
     assert "model.classes" not in said.error
+    (tmp_path / "one/train.csv").write_text("000.png,tabby\n")
+    said = plan("data", "check", tmp_path / "one")
+    assert "a table of labels (train.csv) is not read, move each image into the sub-folder of its class" in said.error
 
 
 def test_names_in_wide_letters_are_not_cut(folder: Path) -> None:

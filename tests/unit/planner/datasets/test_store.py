@@ -37,6 +37,9 @@ from trainplan.providers.stores import registry
 from trainplan.providers.stores.patience import Patience
 from trainplan.providers.stores.pending_uploads import Unfinished
 from trainplan.providers.stores.store import ObjectStore, data_store
+from trainplan.workloads.data_folder.entries import LEADS_BACK
+from trainplan.workloads.data_folder.layout import read_layout
+from trainplan.workloads.data_folder.values import ImageLayout
 
 RATES = flat_provider_rates("aws", **{BUCKET: "0.02"})
 
@@ -164,6 +167,26 @@ def test_only_regular_files_are_packed_and_the_others_are_counted(folder: Path, 
     assert looked_at(folder, tmp_path / "home", silent) == data, "read before: told again"
     assert b"left_out" not in index_bytes(data)
     assert replace(data, left_out=0).content == data.content
+
+
+def test_links_to_folders_are_packed_as_the_trainer_reads_them(tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "images"
+    for name in ("elsewhere/dog/1.png", "elsewhere/dog/old/2.png", "images/cat/3.png", "images/cat/old/4.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(name.encode())
+    (folder / "dog").symlink_to(elsewhere / "dog")  # a class
+    (folder / "cat" / "more").symlink_to(folder / "cat" / "old")  # within a class
+    for name, to in {"back": tmp_path, "cat/all": folder, "cat/old/up": folder / "cat"}.items():
+        (folder / name).symlink_to(to)
+    (elsewhere / "dog" / "cats").symlink_to(folder / "cat")
+    (folder / "cat" / "dogs").symlink_to(elsewhere / "dog")  # each in the other
+    layout = read_layout(folder)
+    assert isinstance(layout, ImageLayout)
+    assert layout.class_names == ("cat", "dog")
+    trained_on = [path for path, _ in layout.train + layout.hold_out]
+    assert sorted(trained_on) == [item.path for item in scan(folder).items]
+    assert {"dog/1.png", "cat/more/4.png", "cat/dogs/old/2.png", "dog/cats/3.png"} < set(trained_on)
+    assert {left_out.reason for left_out in layout.left_out} == {LEADS_BACK}
 
 
 def test_names_that_are_not_utf_8_are_packed(folder: Path) -> None:

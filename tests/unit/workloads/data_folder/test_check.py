@@ -11,6 +11,7 @@ import pytest
 from tests.unit.workloads.data_folder.builders import example, frames
 from tests.unit.workloads.data_folder.test_published import cifar10, mnist_idx
 from tests.unit.workloads.trainer.builders import a_job
+from trainplan.workloads.data_folder import decode
 from trainplan.workloads.data_folder.check import check_folder
 from trainplan.workloads.data_folder.problems import problems_of_job
 from trainplan.workloads.data_folder.sheet import write_sheet
@@ -53,6 +54,17 @@ def test_a_folder_is_counted_and_decoded(folder: Path) -> None:
     assert {left.example for left in report.left_out} == {".cache", "train/bee/note.tif"}
     (problem,) = report.problems
     assert "1 of 14 images cannot be decoded, for example" in problem
+
+
+def test_images_of_very_many_pixels_are_read_up_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow warns above one number of pixels, which is no fault of the image, and refuses twice as many."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)
+    decode._formats.cache_clear()  # what it sets for a process is undone at the end of each test
+    (folder / "train/ant/1.jfif").write_bytes(png((25, 25)))
+    assert [Path(unreadable.path).name for unreadable in check_folder(folder).unreadable] == ["1.png"]
+    (folder / "train/ant/1.jfif").write_bytes(png((30, 30)))
+    reasons = [unreadable.reason for unreadable in check_folder(folder).unreadable]
+    assert "it has more than 800 pixels: make it smaller" in reasons
 
 
 def test_a_record_whose_checksum_does_not_fit_is_named(tmp_path: Path) -> None:
