@@ -107,12 +107,12 @@ def secrets_in(args: Arguments) -> Iterator[str]:
         following = words[place] if place < len(words) else ""
         is_named = word.startswith("-") and _NAME_OF_A_SECRET.search(name.lower())
         if is_named and (value or (following and not following.startswith("-"))):
-            yield f"args: {name} seems to be a secret, and arguments are stored and shown; {_INSTEAD}"
+            yield f"args: {name} seems to be a secret, and arguments are stored and shown; {INSTEAD_OF_IT}"
         elif _LOOKS_SECRET.search(word) or ("://" in word and shown_address(word) != word):
-            yield f"args: word {place} seems to hold a secret, and arguments are stored and shown; {_INSTEAD}"
+            yield f"args: word {place} seems to hold a secret, and arguments are stored and shown; {INSTEAD_OF_IT}"
 
 
-_INSTEAD = "name a variable with a reference under secrets, and let the script read it"
+INSTEAD_OF_IT = "name a variable with a reference under secrets, and let the script read it"
 
 
 @cache

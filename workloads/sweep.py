@@ -21,6 +21,7 @@ from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_valida
 
 from trainplan.workloads.key_changes import Change, with_changes
 from trainplan.workloads.nearest import nearest_names
+from trainplan.workloads.script import INSTEAD_OF_IT, Scalar, secrets_in
 from trainplan.workloads.terms import Measure
 from trainplan.workloads.values import Budget, Value, keys_of, refuse_all
 
@@ -197,6 +198,11 @@ def _script_problems(job: TrainingJob, spec: SweepSpec) -> Iterator[str]:
         )
     if not job.checkpoints:
         yield "sweep: trials of a script pause and go on from their checkpoints; checkpoints: true says that it does"
+    yield from (
+        f"sweep: a value of {key} seems to be a secret, and arguments are stored and shown; {INSTEAD_OF_IT}"
+        for key, values in spec.values.items()
+        if any(isinstance(value, Scalar) and any(secrets_in({key.removeprefix("args."): value})) for value in values)
+    )
     others = [key for key in spec.values if not key.startswith("args.")]
     yield from (f"sweep: {key} is not swept with a script; sweep its arguments, such as args.lr" for key in others)
     if job.args and not isinstance(job.args, dict):
