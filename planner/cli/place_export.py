@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,10 +25,12 @@ from trainplan.planner.export.session_plan import (
     local_images,
     session_plan,
 )
+from trainplan.planner.forecast.estimate import device_kind
+from trainplan.planner.forecast.free_sessions import fewest_sessions
 from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
 from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
 from trainplan.pricing.catalog import find_device
-from trainplan.pricing.devices import CPU_DEVICE, Architecture, UnknownDeviceError
+from trainplan.pricing.devices import UnknownDeviceError
 from trainplan.pricing.free_places import free_place, roomiest
 from trainplan.providers.cloud.images import table
 
@@ -109,7 +112,8 @@ def _machine_time(estimate: Estimate) -> MachineTime:
 
 
 def _estimated(job: TrainingJob, name: str, device: str | None) -> Candidate:
-    """The first machine of the place in the job's order (a GPU before a TPU), or the first with the device.
+    """The machine of the place that the estimate advises where it costs nothing, else the cheapest GPU; of those with
+    the device, if one is named.
 
     Raises BadInputError for a device that it lacks, NothingLeftError where none of its machines trains the job.
     """
@@ -127,17 +131,13 @@ def _estimated(job: TrainingJob, name: str, device: str | None) -> Candidate:
         )
     if not plan.ranking:
         raise nothing_left(plan)
-    # A GPU trains with every framework; who wants a TPU names it.
-    return min(plan.ranking, key=lambda candidate: (_rank(candidate.estimate.rental.device), candidate.cost_micro_usd))
+    free = fewest_sessions(plan.ranking, sys.maxsize if wanted else job.graph().macs)
+    # Where it costs money, a GPU trains with every framework; who wants a TPU names it.
+    return free or min(plan.ranking, key=lambda one: (_kind(one) != "gpu", one.cost_micro_usd))
 
 
-def _rank(device: str) -> int:
-    return (device == CPU_DEVICE) + (device != CPU_DEVICE and _is_tpu(device))
-
-
-def _is_tpu(device: str) -> bool:
-    """Whether a device of the catalog is a TPU."""
-    return find_device(device).architecture is Architecture.TPU
+def _kind(candidate: Candidate) -> str:
+    return device_kind(candidate.estimate.rental.device)
 
 
 def _device(spelling: str) -> str:

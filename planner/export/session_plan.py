@@ -13,11 +13,11 @@ from trainplan.planner.datasets.storage_costs import format_bytes
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import Images
 from trainplan.planner.forecast.free_sessions import checkpoint_bytes, kept_bytes
+from trainplan.planner.forecast.place_refusals import place_refusal
 from trainplan.planner.planning.own_networks import check_exported
 from trainplan.pricing.free_places import FreePlace
 from trainplan.providers.cloud.trainer_wheel import WHEEL
 from trainplan.workloads.job import Framework, TrainingJob
-from trainplan.workloads.pretrained import weights_address, weights_file
 from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
 from trainplan.workloads.sessions.session import JOB
 from trainplan.workloads.terms import DataName
@@ -142,28 +142,9 @@ def exported_job(job: TrainingJob) -> bytes:
 def check_job(job: TrainingJob, name: str) -> None:
     """Raises BadInputError for what no machine of the place `name` can be given."""
     check_exported(job)
-    if job.sweep is not None:
-        raise BadInputError(
-            f"{job.name} sweeps values of its keys, which is not exported to {name}", "plan launch runs it"
-        )
-    if job.nodes > 1:
-        raise BadInputError(f"{name} gives one machine, and the job asks for {job.nodes}", "write nodes: 1")
-    if job.data.name is DataName.IMAGENET:
-        raise BadInputError(
-            f"ImageNet (150 GB) does not fit {name}, which may not download it either",
-            "train on a data set that fits, or rent a machine: plan estimate",
-        )
-    if job.data.url is not None or weights_address(job) is not None:
-        raise BadInputError(
-            f"{name} fetches no address of a job",
-            "name a data set, or a folder of this computer (data.path)",
-        )
-    if weights_file(job) is not None:
-        raise BadInputError(
-            f"a model of this computer is not sent to {name}", "leave out model.weights, or write imagenet"
-        )
-    if job.secrets or job.container is not None:
-        raise BadInputError(f"{name} has neither containers nor secrets of a job", "leave out container and secrets")
+    refusal = place_refusal(job, name)
+    if refusal is not None:
+        raise BadInputError(refusal.message, refusal.hint)
 
 
 def local_images(job: TrainingJob) -> Images | None:

@@ -9,8 +9,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.accumulation import parts_text
-from trainplan.planner.forecast.estimate import device_kind
+from trainplan.planner.forecast.estimate import TPU_LEAST_MACS, device_kind
 from trainplan.planner.forecast.free_sessions import free_line
+from trainplan.planner.forecast.place_refusals import place_refusal
 from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import cores_of, device_text
@@ -32,9 +33,6 @@ AS_GOOD = 1.5
 WORTH_SAYING = Decimal("0.15")
 # A TPU core works on batches in multiples of eight (Google's Cloud TPU performance guide).
 TPU_BATCH_MULTIPLE = 8
-# Below this many multiply-accumulates an image, a TPU's matrix units wait: the small MNIST net has 5 million, VGG11
-# on 32 px 150 million.
-TPU_LEAST_MACS = 100_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +117,11 @@ def _this_machine(machine: MachineEstimate | None, best: Candidate) -> str | Non
 
 
 def _free(findings: Findings) -> str:
-    """A free place that takes few sessions."""
-    return free_line(findings.free, _device, tpus_are_wrong=findings.macs < TPU_LEAST_MACS)
+    """A free place that takes few sessions, where `plan export` takes the job there."""
+    first = findings.free[:1]
+    if not first or place_refusal(findings.job, first[0].estimate.rental.provider) is not None:
+        return ""
+    return free_line(findings.free, _device, findings.macs)
 
 
 def _processor(best: Candidate) -> str | None:

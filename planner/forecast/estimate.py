@@ -197,6 +197,11 @@ def uses_xla(job: TrainingJob) -> bool:
     return job.xla or job.framework is Framework.JAX
 
 
+TPU_LEAST_MACS = 100_000_000
+"""Below this many multiply-accumulates an image, a TPU's matrix units wait: the small MNIST net has 5 million, VGG11 on
+32 px 150 million."""
+
+
 def device_kind(device: str) -> str:
     """`cpu`, `gpu` or `tpu`, by the canonical device name."""
     if device == CPU_DEVICE:

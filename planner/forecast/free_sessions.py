@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from trainplan.planner.forecast.estimate import device_kind, more_weights
+from trainplan.planner.forecast.estimate import TPU_LEAST_MACS, device_kind, more_weights
 from trainplan.planner.forecast.plan import Estimate, Reason, Sessions
 from trainplan.pricing.free_places import free_place
 from trainplan.workloads.durations import format_duration
@@ -19,7 +19,7 @@ from trainplan.workloads.memory import optimizer_slots
 from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from trainplan.planner.forecast.estimate import Workload
     from trainplan.planner.forecast.plan import Candidate
@@ -102,22 +102,33 @@ def sessions_text(sessions: Sessions) -> str:
     return text
 
 
-def free_line(candidates: tuple[Candidate, ...], name_of: Callable[[Candidate], str], *, tpus_are_wrong: bool) -> str:
-    """What costs nothing and takes few sessions, in a line of advice; "" where nothing does. Of several the one with
-    the fewest sessions, and of these the fastest; no TPU where TPUs are wrong for the job."""
+def fewest_sessions(candidates: Iterable[Candidate], macs: int) -> Candidate | None:
+    """Of machines that cost nothing the one with the fewest sessions, of several the fastest; None where there is none.
+
+    No TPU where the job, with so many multiply-accumulates of one image, is too small for one. An estimate advises this
+    machine, and `plan export` writes a job for it.
+    """
     fitting = [
         (sessions.needed, one.estimate.time.total, rank, one)
         for rank, one in enumerate(candidates)
         if (sessions := one.estimate.sessions) is not None
-        and sessions.needed <= MOST_ADVISED
-        and sessions.weeks == 1
-        and not (tpus_are_wrong and device_kind(one.estimate.rental.device) == "tpu")
+        and not (macs < TPU_LEAST_MACS and device_kind(one.estimate.rental.device) == "tpu")
     ]
-    if not fitting:
+    return min(fitting)[-1] if fitting else None
+
+
+def free_line(candidates: Iterable[Candidate], name_of: Callable[[Candidate], str], macs: int) -> str:
+    """What costs nothing and takes few sessions of one week, in a line of advice; "" where nothing does."""
+    best = fewest_sessions(filter(_is_advised, candidates), macs)
+    if best is None or best.estimate.sessions is None:
         return ""
-    count, lasting, _, best = min(fitting)
-    time = format_duration(lasting)
+    time, count = format_duration(best.estimate.time.total), best.estimate.sessions.needed
     return (
         f"{best.estimate.rental.provider} has {name_of(best)} at no cost: "
         f"{time} in {count} session{'' if count == 1 else 's'} (--free)"
     )
+
+
+def _is_advised(candidate: Candidate) -> bool:
+    sessions = candidate.estimate.sessions
+    return sessions is not None and sessions.needed <= MOST_ADVISED and sessions.weeks == 1

@@ -42,7 +42,8 @@ def command(
         str | None,
         typer.Option(
             "--device",
-            help="The accelerator; without: processors (sbatch, skypilot, jobset), or the cheapest GPU there",
+            help="The accelerator; without: processors (sbatch, skypilot, jobset), what takes the fewest sessions "
+            "(colab, kaggle), or the cheapest GPU there",
             autocompletion=completion.devices,
         ),
     ] = None,

@@ -69,6 +69,10 @@ def exported(tmp_path: Path, text: str, *words: object) -> CommandResult:
     return plan("export", job, "--out", tmp_path / "out", *words)
 
 
+def advice_of(job: Path) -> list[str]:
+    return list(plan("estimate", job, "--json").json["advice"])
+
+
 def document(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -100,6 +104,27 @@ class TestColab:
         assert sealed["files"].keys() == {"images-00000.bin", "job.json", WHEEL}
         job = job_from_json((tmp_path / "out" / "job.json").read_text(encoding="utf-8"))
         assert job.data.path == "images"
+
+    @pytest.mark.parametrize(("place", "more"), [("colab", ()), ("kaggle", ("--user", "someone"))])
+    @pytest.mark.parametrize(
+        "text", [JOB, JOB.replace("framework: tensorflow\n", ""), JOB.replace("preset: vgg11", "layers: [8, M]")]
+    )
+    def test_the_machine_is_the_one_that_the_estimate_has_first(
+        self, tmp_path: Path, place: str, more: tuple[str, ...], text: str
+    ) -> None:
+        made = exported(tmp_path, text.replace("epochs: 2", "epochs: 60"), "--to", place, *more)
+        assert made.code == 0, made.err
+        first = plan("estimate", tmp_path / "job.yaml", "--provider", place, "--json").json["candidates"][0]
+        count = "" if first["device_count"] == 1 else f"{first['device_count']} x "
+        assert f"expected on {count}{first['device']}" in made.err
+
+    def test_what_is_advised_can_be_exported(self, tmp_path: Path) -> None:
+        (tmp_path / "job.yaml").write_text(JOB.replace("epochs: 2", "epochs: 900"))
+        (advised,) = [line for line in advice_of(tmp_path / "job.yaml") if "at no cost" in line]
+        text = (tmp_path / "job.yaml").read_text()
+        assert exported(tmp_path, text, "--to", advised.partition(" ")[0], "--user", "someone").code == 0
+        (tmp_path / "job.yaml").write_text(text.replace("cifar10", "imagenet"))
+        assert not [line for line in advice_of(tmp_path / "job.yaml") if "at no cost" in line]
 
     def test_a_tpu_trains_with_what_runs_there(self, tmp_path: Path) -> None:
         words = ("--to", "colab", "--device", "TPU v5e")
