@@ -350,7 +350,7 @@ class TrainingJob(Value):
         try:
             self.graph()
         except ImageTooSmallError as error:
-            yield f"{error}; give a larger model.image_size{' or fewer M' if self.is_layer_list else ''}"
+            yield f"{error}; give a larger model.image_size{' or fewer M' if self.model.layers is not None else ''}"
         except ValueError as error:  # a block to freeze that the net does not have
             yield str(error)
 

@@ -279,7 +279,9 @@ def _not_yaml(error: yaml.YAMLError, source: str) -> JobFileError:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or str(error).splitlines()[0]
     line = f":{mark.line + 1}" if mark is not None else ""
-    return JobFileError(f"{source}{line}: not valid YAML: {problem}", "check indentation, colons and brackets there")
+    return JobFileError(
+        f"{source}{line}: not valid YAML: {problem}", "check indentation (spaces, no tabs), colons and brackets there"
+    )
 
 
 def _lines(node: yaml.Node, where: Where, values: set[int], source: str) -> Iterator[tuple[Where, int]]:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MODEL_TYPE = "a keras.Model"
+_ALONE = (
+    "this one file is all that is read: put its helpers into it, and import Keras and NumPy only; a network of PyTorch "
+    "is estimated as model.onnx and trained by a script of your own"
+)
 
 
 def read_keras(
@@ -85,7 +89,8 @@ def _model(question: dict[str, Any]) -> Any:
             question["classes"],
         )  # fmt: skip
     except OwnFileError as error:
-        raise UnreadableError(str(error)) from None
+        hint = _ALONE if isinstance(error.__cause__, ModuleNotFoundError) else ""
+        raise UnreadableError(str(error), hint) from None
 
 
 def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> dict[str, Any]:

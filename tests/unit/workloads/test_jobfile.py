@@ -281,8 +281,7 @@ WRONG_LINES = [
     (
         "{preset: vgg16}",
         "\n  preset: vgg16\n  image_size: 31",
-        "job.yaml:4: the image is 1 px a side when it reaches maxpool5, which needs 2; "
-        "give a larger model.image_size or fewer M",
+        "job.yaml:4: the image is 1 px a side when it reaches maxpool5, which needs 2; give a larger model.image_size",
         "",
     ),
     ("", "checkpoint_every: 0s", "job.yaml:6: checkpoint_every must be at least 1s", ""),

@@ -163,6 +163,12 @@ def test_a_function_that_is_not_there_or_takes_something_else_is_told(source: st
         read(source)
 
 
+def test_what_a_file_imports_that_is_not_there_is_told_with_what_may_be_imported() -> None:
+    with pytest.raises(UnreadableError, match=r"line 1: ModuleNotFoundError: No module named 'my_blocks'") as told:
+        read("import my_blocks\n")
+    assert "this one file is all that is read" in told.value.hint
+
+
 def test_what_any_model_is_named_does_not_matter() -> None:
     parts: Any = [
         read(f"{IMAGE}    x = layers.Conv2D(4, 3, name={name!r})(image)\n{END}")[0] for name in ("one", "other")
