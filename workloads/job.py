@@ -230,6 +230,7 @@ _OF_OUR_TRAINER = (
     "accumulate", "precision", "xla", "optimizer", "augment", "validation", "nodes", "container", "export", "track",
 )  # fmt: skip
 """Keys that tell our trainer what to do, which a script does not ask."""
+NOT_OF_A_SCRIPT = (*_OF_THE_NET, *_OF_OUR_TRAINER)
 _OF_A_SCRIPT = ("args", "requirements", "checkpoints", "read_script")
 
 
@@ -303,7 +304,7 @@ class TrainingJob(Value):
         """A script says by itself what it trains, on what and how."""
         if not isinstance(values, dict) or values.get("script") is None:
             return values
-        extra = [name for name in (*_OF_THE_NET, *_OF_OUR_TRAINER) if name in values]
+        extra = [name for name in NOT_OF_A_SCRIPT if name in values]
         refuse_all(f"{name} is for the trainer of plan; a script decides that itself: leave it out" for name in extra)
         return values | {
             "model": OF_A_SCRIPT,
@@ -371,8 +372,7 @@ class TrainingJob(Value):
             values.get("data", {}).pop("duplicates", None)
         if self.script is None:
             return {name: value for name, value in values.items() if name not in ("script", *_OF_A_SCRIPT)}
-        unused = {*_OF_THE_NET, *_OF_OUR_TRAINER}
-        return {name: value for name, value in values.items() if name not in unused}
+        return {name: value for name, value in values.items() if name not in NOT_OF_A_SCRIPT}
 
     @property
     def micro_batch_size(self) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
 from trainplan.workloads.addresses import shown_values
-from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.job import NOT_OF_A_SCRIPT, TrainingJob
 from trainplan.workloads.job_mistakes import JobFileError, validated_job
 from trainplan.workloads.key_changes import with_changes
 
@@ -73,12 +74,16 @@ def _flat(job: TrainingJob) -> dict[str, Any]:
     """What a job says, and what holds where it says nothing, by key."""
     dumped = job.model_dump(mode="json")
     values: dict[str, Any] = {}
-    for name in (name for name in TrainingJob.model_fields if name not in LEFT_OUT):
+    left_out = LEFT_OUT if job.script is None else (*LEFT_OUT, *NOT_OF_A_SCRIPT)
+    for name in (name for name in TrainingJob.model_fields if name not in left_out):
         value = getattr(job, name)
         # Part by part: a job leaves out what it does not use.
         values[name] = value.model_dump(mode="json") if isinstance(value, BaseModel) else dumped.get(name, value)
     if job.model.read is not None:  # the file by what is in it
         values["model"]["read"] = f"a file of digest {job.model.read.sha256[:12]}"
+    if job.read_script is not None:
+        values["script"] = f"{Path(str(job.script)).name} of digest {job.read_script.sha256[:12]}"
+        values["read_script"] = {"dependencies": job.read_script.dependencies}
     if "framework" not in job.model_fields_set:  # it may be chosen then
         values["framework"] = None
     return dict(_leaves(values))

@@ -89,6 +89,8 @@ class Offer:
         where = f"{_device(self)} {self.market.replace('_', ' ')}, {self.provider} {self.region} {self.instance_type}"
         if self.provider == THIS_MACHINE:
             where = f"{_device(self)}, this computer ({self.instance_type})"
+        if self.basis == Basis.UNMEASURED:
+            return f"<Offer {self.rank}: {where}: up to {time}, up to {cost}>"
         return f"<Offer {self.rank}: {where}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
 
 

@@ -38,6 +38,11 @@ def known_rate(throughput: Throughput) -> float | None:
     return None if throughput.basis is Basis.UNMEASURED else throughput.images_per_second
 
 
+def up_to(text: str, basis: str) -> str:
+    """A time or a cost: that of a script that nobody has measured is the most that its deadline lets it be."""
+    return f"up to {text}" if basis == Basis.UNMEASURED else text
+
+
 def capped_time(job: TrainingJob, setup: timedelta, after: timedelta) -> RunTime:
     """The whole run of such a script: it ends at its deadline, at the latest."""
     cap = cap_of(job)

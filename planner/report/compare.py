@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
+from trainplan.planner.forecast.script_work import known_rate
 from trainplan.planner.report.estimate_json import candidate_rows, changed_json, machine_json
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import from_micro
@@ -61,7 +62,7 @@ class Figures(NamedTuple):
             "total_seconds": self.seconds.expected,
             "cost_usd": self.usd.expected,
             "usd_per_hour": float(self.usd_per_hour),
-            "images_per_second": self.throughput.images_per_second,
+            "images_per_second": known_rate(self.throughput),
             "memory_gib": None if self.memory is None else self.memory.allocated_bytes / GIB,
         }
 
@@ -95,8 +96,11 @@ class Pair(NamedTuple):
 
     @property
     def overlaps(self) -> dict[str, bool]:
-        """Whether the 80 % intervals of time and cost overlap; empty where one of the two is not there."""
+        """Whether the 80 % intervals of time and cost overlap; empty where one of the two is not there, or is a script
+        of which nothing but its deadline is known."""
         if self.first is None or self.second is None:
+            return {}
+        if known_rate(self.first.throughput) is None or known_rate(self.second.throughput) is None:
             return {}
         return {
             "total_seconds": self.first.seconds.overlaps(self.second.seconds),

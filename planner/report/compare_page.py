@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
+from trainplan.planner.forecast.script_work import known_rate, up_to
 from trainplan.planner.report.estimate_columns import speed_text
 from trainplan.planner.report.page import Column, Page, Table, joined
 from trainplan.pricing.money import format_usd, format_usd_interval, format_usd_per_hour
@@ -113,6 +114,8 @@ def _cost(figures: Figures) -> str:
     """Nothing where an hour costs nothing."""
     if not figures.usd_per_hour:
         return ""
+    if known_rate(figures.throughput) is None:
+        return up_to(_usd(figures.usd.expected), figures.throughput.basis)
     return format_usd_interval(*(Decimal(str(usd)) for usd in figures.usd))
 
 
@@ -123,7 +126,7 @@ _ROWS: Sequence[tuple[str, Callable[[Figures], str], str, Callable[[float], str]
     ("market", lambda one: one.market, "", str),
     (
         "time",
-        lambda one: format_duration(timedelta(seconds=one.seconds.expected)),
+        lambda one: up_to(format_duration(timedelta(seconds=one.seconds.expected)), one.throughput.basis),
         "total_seconds",
         lambda seconds: format_duration(timedelta(seconds=seconds)),
     ),
@@ -159,6 +162,8 @@ def _notes(comparison: Comparison) -> list[str]:
 
 def _noise_lines(key: str, pair: Pair) -> list[str]:
     deltas, overlaps = pair.deltas, pair.overlaps
+    if not overlaps:
+        return []
     judged = [measure for measure in _JUDGED_BY[key] if (delta := deltas.get(measure)) and delta.absolute]
     within = " and of the ".join(_WORDS[measure] for measure in judged if overlaps[measure])
     beyond = " and of the ".join(_WORDS[measure] for measure in judged if not overlaps[measure])

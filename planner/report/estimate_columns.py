@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner.forecast.price_notes import is_computed, price_word
+from trainplan.planner.forecast.script_work import up_to
 from trainplan.planner.report.page import Cell, Column, Table, Tone
 from trainplan.planner.report.queue_lines import queue_json
 from trainplan.planner.report.session_lines import sessions_json, sessions_word
@@ -131,8 +132,7 @@ def _basis(ranked: RankedOffer, _: date) -> str:
 
 def _time(ranked: RankedOffer, _: date) -> str:
     estimate = ranked.candidate.estimate
-    is_cap = estimate.throughput.basis is Basis.UNMEASURED
-    return f"{'up to ' if is_cap else ''}{format_duration(estimate.time.total)}"
+    return up_to(format_duration(estimate.time.total), estimate.throughput.basis)
 
 
 def _cost(ranked: RankedOffer, _: date) -> str:

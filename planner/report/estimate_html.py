@@ -100,13 +100,19 @@ def answer(estimate: Mapping[str, Any]) -> str:
         return f"No offer fits {job['name']}."
     first = rows[0]
     where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}"
+    title = _FIRST.get(job["objective"], "First")
+    if first["basis"] == Basis.UNMEASURED:
+        return f"{title}: {where}, up to {duration(first['total_seconds'])}, up to {usd(first['cost_usd'])}. {_UNKNOWN}"
     return (
-        f"{_FIRST.get(job['objective'], 'First')}: {where}, {duration(first['total_seconds'])} for "
+        f"{title}: {where}, {duration(first['total_seconds'])} for "
         f"{usd(first['cost_usd'])}. Eight times of ten it takes {ends_of_time(first)} and costs {ends_of_cost(first)}."
     )
 
 
 _FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Best by time and cost together"}
+
+
+_UNKNOWN = "That is its deadline: nobody has measured it (plan pilot)."
 
 
 def duration(seconds: float) -> str:
@@ -281,14 +287,18 @@ def _cells(row: Row, grounds: _Grounds) -> list[Any]:
     if row["images_per_second"] is not None:
         speed = f"{rounded(row['images_per_second'])} ({two_digits(row['images_per_second_low'])}-"
         speed += f"{two_digits(row['images_per_second_high'])})"
-    low, high = duration(row["total_low_seconds"]), duration(row["total_high_seconds"])
+    time = (
+        f"{duration(row['total_seconds'])} ({duration(row['total_low_seconds'])}-{duration(row['total_high_seconds'])})"
+    )
     cost = format_usd_interval(*(Decimal(str(row[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
+    if row["basis"] == Basis.UNMEASURED:
+        time, cost = f"up to {duration(row['total_seconds'])}", f"up to {usd(row['cost_usd'])}"
     return [
         str(row["rank"]),
         f"{row['provider']} {row['region']}",
         device(row),
         market_cell(row["market"], row["remarks"]),
-        f"{duration(row['total_seconds'])} ({low}-{high})",
+        time,
         cost.replace(" ", "* ", 1) if row["unproven"] else cost,
         f"{row['planning_usd_per_hour']:.3f}",
         grounds.price_text(row),

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.forecast.levers import job_levers, offer_levers
 from trainplan.planner.forecast.plan import REASON_TEXTS, Group, Plan
+from trainplan.planner.forecast.script_work import up_to
 from trainplan.planner.report.compare import Figures, Interval, Pair, of_offer
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone
+from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.money import format_usd, format_usd_interval, from_micro
 from trainplan.workloads.durations import format_duration
@@ -102,6 +104,7 @@ def _side(figures: Figures | None) -> dict[str, Any] | None:
     keys = ("provider", "region", "instance_type", "machines", "device", "device_count", "market")
     return {
         **{key: figures.row[key] for key in keys},
+        "basis": figures.throughput.basis,
         **dict(zip(("total_seconds", "total_low_seconds", "total_high_seconds"), figures.seconds, strict=True)),
         **dict(zip(("cost_usd", "cost_low_usd", "cost_high_usd"), figures.usd, strict=True)),
     }
@@ -127,8 +130,8 @@ def _cells(row: Mapping[str, Any]) -> list[str | Cell]:
     after, difference = row["after"], row["difference"]
     if after is None or difference is None:
         return [*first, "-", "-", Cell("no offer", Tone.WARNING), row["reason"] or ""]
-    time = format_duration(timedelta(seconds=after["total_seconds"]))
-    cost = format_usd(Decimal(str(after["cost_usd"])))
+    time = up_to(format_duration(timedelta(seconds=after["total_seconds"])), after["basis"])
+    cost = up_to(format_usd(Decimal(str(after["cost_usd"]))), after["basis"])
     machines = machines_text(after["instance_type"], after["machines"])
     offer = f"{machines} ({after['device']}) {after['provider']} {after['region']}"
     return [
@@ -152,6 +155,8 @@ def _noise(row: Mapping[str, Any]) -> str | Cell:
     if row["same_machine"]:
         return "same machine"
     within = row["within_noise"]
+    if within is None:  # nothing but a deadline is known
+        return "-"
     if all(within.values()):
         return Cell("within", Tone.FAINT)
     if not any(within.values()):
@@ -165,7 +170,9 @@ def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
         return [job_line, "nothing fits, so there is nothing to change"]
     now = rows[0]["before"]
     cost = format_usd_interval(*(Decimal(str(now[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
-    time = format_duration(timedelta(seconds=now["total_seconds"]))
+    if now["basis"] == Basis.UNMEASURED:
+        cost = up_to(format_usd(Decimal(str(now["cost_usd"]))), now["basis"])
+    time = up_to(format_duration(timedelta(seconds=now["total_seconds"])), now["basis"])
     market = now["market"].replace("_", " ")
     return [
         job_line,
