@@ -55,7 +55,13 @@ class Prediction:
 
 
 def kept_model(folder: Path) -> KeptModel:
-    """The model in a run's folder. Raises BadInputError where there is none, ThisMachineError where it is of no use."""
+    """The model in a run's folder. Raises BadInputError where there is none, or a script wrote it, ThisMachineError
+    where it is of no use."""
+    if _is_of_script(folder):
+        raise BadInputError(
+            f"a script of your own has written what is in {folder}: nobody knows what its model takes",
+            "load it as the script wrote it; predict and convert are for the models of jobs without a script",
+        )
     if not (folder / _MODEL).is_file():
         raise BadInputError(f"there is no {_MODEL} in {folder}", "a run that has succeeded leaves one")
     try:
@@ -85,6 +91,15 @@ def kept_model(folder: Path) -> KeptModel:
         framework=framework,
         class_names=tuple(names),
     )
+
+
+def _is_of_script(folder: Path) -> bool:
+    """Whether a script has written the output of the run: its metrics have steps and say nothing of an input."""
+    try:
+        metrics = json.loads((folder / _METRICS).read_bytes()[:_MOST_METRICS_BYTES])
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(metrics, dict) and {"job_digest", "steps"} <= metrics.keys() and "input" not in metrics
 
 
 def exported_model(folder: Path) -> KeptModel:

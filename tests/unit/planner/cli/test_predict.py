@@ -143,6 +143,16 @@ def test_a_folder_without_a_model_or_its_figures_is_an_error(tmp_path: Path) -> 
         kept_model(tmp_path / "model")
 
 
+@pytest.mark.parametrize("has_model", [False, True])
+def test_what_a_script_has_written_is_not_asked(tmp_path: Path, has_model: bool) -> None:
+    folder = a_folder(tmp_path / "model")
+    (folder / "metrics.json").write_text('{"name": "mine", "job_digest": "0", "steps": 3}')
+    if not has_model:
+        (folder / "model.keras").unlink()
+    with pytest.raises(BadInputError, match="a script of your own has written what is in"):
+        kept_model(folder)
+
+
 @needs_framework
 def test_a_trainer_that_cannot_answer_is_quoted(tmp_path: Path) -> None:
     program = (sys.executable, "-c", "import sys; sys.exit('error: the model cannot be loaded: it is none')")
