@@ -13,9 +13,9 @@ from trainplan.planner.api.calls import library_call
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.api.launching import Choices, Limits, begin, offered
-from trainplan.planner.api.piloting import PilotDesk, cap_of, limits_after_pilots
+from trainplan.planner.api.piloting import cap_of, limits_after_pilots
 from trainplan.planner.api.plan import Offer, Plan
-from trainplan.planner.api.python_desk import Interrupted, leave_running, python_desk, tell
+from trainplan.planner.api.python_desk import Interrupted, leave_running, python_desk, python_pilots
 from trainplan.planner.api.run import Run, recorded_run, refuse_failure
 from trainplan.planner.errors import BadInputError, RefusedError
 from trainplan.planner.planning.build_plan import PlanQuery
@@ -27,6 +27,7 @@ from trainplan.providers.registry import THIS_MACHINE
 
 if TYPE_CHECKING:
     from trainplan.planner.api.launching import Begun, Desk, Offered
+    from trainplan.planner.api.piloting import PilotDesk
     from trainplan.planner.runs.run import Run as JournalRun
     from trainplan.workloads.job import TrainingJob
 
@@ -70,7 +71,7 @@ def launch(  # noqa: PLR0913  each is a choice of the person's
         around = build.surroundings(load_settings(os.environ), calibrates=True)
         limits = Limits(cap_usd, is_agreed=yes)
         if pilots_usd is not None:
-            desk = PilotDesk(around=around, show=tell, opened=lambda: python_desk(around, quiet=quiet), is_agreed=yes)
+            desk = python_pilots(around, is_agreed=yes, quiet=quiet)
             limits = _after_pilots(job, query, limits, pilots_usd, desk)
         proposed = offered(job, query, around, limits)
         _refuse_bill(proposed, cap_usd)

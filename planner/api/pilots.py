@@ -17,13 +17,12 @@ from trainplan.planner.api.names import one_of
 from trainplan.planner.api.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
 from trainplan.planner.api.piloting import (
     DEFAULT_PILOTS,
-    PilotDesk,
     answer_with_pilots,
     answer_with_tries,
     cap_of,
 )
 from trainplan.planner.api.plan import Plan
-from trainplan.planner.api.python_desk import leave_running, python_desk, tell
+from trainplan.planner.api.python_desk import leave_running, python_pilots
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.pilots import MOST_PILOTS
 from trainplan.planner.report.plain_text import plain_text
@@ -141,7 +140,7 @@ def pilot(
         tries = batch is not None and bool(one_of("--batch", str(batch), ["auto"]))
         job, query = check_at_launch(plan.job._training_job), launch_query(plan)
         around = build.surroundings(load_settings(os.environ))
-        desk = PilotDesk(around=around, show=tell, opened=lambda: python_desk(around, quiet=quiet), is_agreed=yes)
+        desk = python_pilots(around, is_agreed=yes, quiet=quiet)
         try:
             if tries:
                 answer = answer_with_tries(job, query, cap, desk)

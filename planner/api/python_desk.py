@@ -10,6 +10,7 @@ from trainplan.planner.api import build
 from trainplan.planner.api.calls import in_python
 from trainplan.planner.api.event_lines import Lines, bills_line
 from trainplan.planner.api.launching import Desk
+from trainplan.planner.api.piloting import PilotDesk
 from trainplan.planner.report.plain_text import plain_text
 from trainplan.planner.runs.execution.executor import CtrlC
 from trainplan.planner.runs.execution.nobody import Nobody
@@ -40,6 +41,11 @@ def python_desk(around: Surroundings, told: Sequence[str] = (), *, quiet: bool =
     with build.journal(around.settings) as journal:
         lines = Lines(build.clock().now, told, quiet=quiet)
         yield Desk(around=around, journal=journal, view=lines, person=Interrupted(), show=tell)
+
+
+def python_pilots(around: Surroundings, *, is_agreed: bool, quiet: bool) -> PilotDesk:
+    """What pilots act with; `quiet` as above."""
+    return PilotDesk(around=around, show=tell, opened=lambda: python_desk(around, quiet=quiet), is_agreed=is_agreed)
 
 
 def tell(page: Page) -> None:

@@ -23,7 +23,7 @@ from trainplan.workloads import terms
 from trainplan.workloads.terms import MAX_NODES
 
 if TYPE_CHECKING:
-    pass
+    from trainplan.planner.planning.build_plan import PlanQuery
 
 JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
 NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
@@ -78,6 +78,7 @@ Client = Annotated[
     str | None,
     typer.Option("--client", metavar="any", help="any: act on the run even if another client launched it"),
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")]
 Wide = Annotated[bool, typer.Option("--wide", help="Show all columns, however wide the table becomes")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout")]
 
@@ -101,6 +102,18 @@ def nodes(text: str | None) -> tuple[int, ...]:
             "for example --nodes 1,2,4,8",
         )
     return tuple(numbers)
+
+
+def where(
+    providers: Sequence[str] | None,
+    regions: Sequence[str] | None,
+    devices: Sequence[str] | None,
+    market_names: Sequence[str] | None,
+) -> PlanQuery:
+    """Where is looked; an option that is not given asks for everything. Raises BadInputError for an unknown market."""
+    from trainplan.planner.planning.build_plan import PlanQuery
+
+    return PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), markets(market_names))
 
 
 def markets(values: Sequence[str] | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from trainplan.planner.api.ask import Reply, StandardTerminal, ask, unanswered
@@ -80,12 +80,19 @@ def person(view: LiveView, news: News) -> Nobody:
 @contextmanager
 def hang_up_detaches() -> Iterator[None]:
     """A terminal that is closed, or a computer that goes down, lets go of the run; the second ends the command."""
-    before = {kind: signal.signal(kind, _hang_up) for kind in _SIGNALS}
+    with signals_handled(_SIGNALS, _hang_up):
+        yield
+
+
+@contextmanager
+def signals_handled(kinds: Sequence[signal.Signals], handler: Callable[[int, object], None]) -> Iterator[None]:
+    """These signals go to the handler meanwhile."""
+    before = {kind: signal.signal(kind, handler) for kind in kinds}
     try:
         yield
     finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
+        for kind, earlier in before.items():
+            signal.signal(kind, earlier)
 
 
 def _hang_up(number: int, frame: object) -> None:

@@ -3,7 +3,6 @@ raised where a cloud or a person stands in the way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import trainplan
 from tests.desk import TINY
+from tests.doubles.interrupts import pressed_at
 from tests.users.worlds import WORLDS, World
 
 MINUTES_TO_DELETE = 2
@@ -22,9 +22,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return WORLDS[request.param](request.getfixturevalue(request.param), tmp_path, monkeypatch)
 
 
-def planned(world: World, deadline: str | None = None) -> trainplan.Plan:
+def planned(world: World) -> trainplan.Plan:
     return trainplan.estimate(
-        trainplan.Job.read("job.yaml"), providers=[world.name], devices=["T4"], markets=["on_demand"], deadline=deadline
+        trainplan.Job.read("job.yaml"), providers=[world.name], devices=["T4"], markets=["on_demand"]
     )
 
 
@@ -32,24 +32,6 @@ def launched(world: World) -> trainplan.Run:
     """A run that trains for long enough to be looked at."""
     world.slow()
     return trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
-
-
-@pytest.fixture
-def interrupted(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Python is interrupted (Ctrl-C) while it sleeps for the n-th time; n is put into the list."""
-    sleep, after = world.provider.sleep, list[int]()
-
-    def slept(self: object, seconds: float) -> None:
-        if after:
-            after[0] -= 1
-            if after[0] <= 0:
-                after.clear()
-                raise KeyboardInterrupt
-        sleep(self, seconds)
-
-    monkeypatch.setattr(world.provider, "sleep", slept)
-    yield after
-    assert not after, "nothing was interrupted"
 
 
 def test_a_run_is_launched_listed_followed_and_leaves_nothing(world: World, tmp_path: Path) -> None:
@@ -99,10 +81,16 @@ def test_a_permission_that_is_missing_is_named(world: World) -> None:
 
 
 def test_where_no_region_has_room_nothing_is_left(world: World) -> None:
+    """Somebody interrupts the launch while it waits for room, and follows its run later."""
     world.full()
-    with pytest.raises(trainplan.NoCapacityError, match="none has room") as caught:
-        trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
+    plan = planned(world)
+    with pressed_at(world.provider, 1), pytest.raises(KeyboardInterrupt):
+        trainplan.launch(plan[0], max_cost_usd=5, yes=True, quiet=True)
     (run,) = trainplan.runs()
+    status = run.status()
+    assert (status.outcome, status.usd, status.usd_per_hour) == ("interrupted", 0, 0)
+    with pytest.raises(trainplan.NoCapacityError, match="none has room") as caught:
+        run.wait(quiet=True)
     assert caught.value.hint == f"plan logs {run.id} shows what it said"
     assert run.status().outcome == "no_capacity"
     assert world.remaining() == []
@@ -124,8 +112,9 @@ def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
     world.slow()
     offer, cap_usd = planned(world)[0], 0.2
     run = trainplan.launch(offer, max_cost_usd=cap_usd, yes=True, quiet=True)
-    with pytest.raises(trainplan.LimitReachedError, match="the budget is used up"):
+    with pytest.raises(trainplan.LimitReachedError, match="the budget is used up") as caught:
         run.wait(quiet=True)
+    assert caught.value.hint == "launch it again to go on from its newest checkpoint; fresh=True starts anew"
     status = run.status()
     assert status.outcome == "budget"
     # What the machine costs until it is deleted comes on top.
@@ -133,22 +122,9 @@ def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
     assert world.remaining() == []
 
 
-def test_a_run_ends_at_its_deadline(world: World) -> None:
-    world.slow()
-    run = trainplan.launch(planned(world, deadline="20m")[0], max_cost_usd=5, yes=True, quiet=True)
-    with pytest.raises(trainplan.LimitReachedError, match="the deadline has passed") as caught:
-        run.wait(quiet=True)
-    assert caught.value.hint == "launch it again to go on from its newest checkpoint; fresh=True starts anew"
-    assert run.status().outcome == "deadline"
-    assert world.remaining() == []
-
-
-def test_whoever_interrupts_python_leaves_the_run_running(
-    world: World, interrupted: list[int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_whoever_interrupts_python_leaves_the_run_running(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     run = launched(world)
-    interrupted.append(3)
-    with pytest.raises(KeyboardInterrupt):
+    with pressed_at(world.provider, 3), pytest.raises(KeyboardInterrupt):
         run.wait()
     assert f"at the latest; Run('{run.id}').stop() ends it" in capsys.readouterr().err
     status = run.status()
@@ -157,22 +133,6 @@ def test_whoever_interrupts_python_leaves_the_run_running(
     assert world.remaining()
     assert trainplan.Run(run.id).stop(quiet=True).outcome == "stopped"
     assert world.remaining() == []
-
-
-def test_whoever_interrupts_a_launch_that_waits_for_room_finds_its_run_again(
-    world: World, interrupted: list[int]
-) -> None:
-    world.full()
-    plan = planned(world)
-    interrupted.append(1)
-    with pytest.raises(KeyboardInterrupt):
-        trainplan.launch(plan[0], max_cost_usd=5, yes=True, quiet=True)
-    (run,) = trainplan.runs()
-    status = run.status()
-    assert (status.outcome, status.usd, status.usd_per_hour) == ("interrupted", 0, 0)
-    assert world.remaining() == []
-    with pytest.raises(trainplan.NoCapacityError):
-        run.wait(quiet=True)
 
 
 def test_whoever_interrupts_a_create_finds_its_machine_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

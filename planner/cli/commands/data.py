@@ -159,7 +159,7 @@ def _upload(
     region: Region = None,
     project: Project = None,
     account: StorageAccount = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     values = {"bucket": bucket, "region": region, "project": project, "account": account}
@@ -182,7 +182,7 @@ def _remove(
     region: Region = None,
     project: Project = None,
     account: StorageAccount = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     values = {"bucket": bucket, "region": region, "project": project, "account": account}

@@ -18,6 +18,7 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.person import signals_handled
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
 from trainplan.planner.datasets.storage_costs import rates_of
@@ -59,7 +60,7 @@ def command(
             autocompletion=completion.drills,
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     max_cost: Annotated[
         str | None,
         typer.Option(
@@ -191,12 +192,8 @@ def _breaking_off(signals: list[str]) -> Iterator[None]:
 
     # Ctrl-C too: as KeyboardInterrupt it would be taken by the runner for the wish to stop one run.
     kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = {kind: signal.signal(kind, break_off) for kind in kinds}
-    try:
+    with signals_handled(kinds, break_off):
         yield
-    finally:
-        for kind, handler in before.items():
-            signal.signal(kind, handler)
 
 
 def _tools(settings: Settings, journal: Journal, provider: Provider, limits: Limits, device: str) -> Tools:

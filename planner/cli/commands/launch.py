@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +40,7 @@ def command(
     deadline: options.Deadline = None,
     budget: options.Budget = None,
     objective: options.Objective = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start again instead of continuing from an earlier checkpoint")
     ] = False,
@@ -71,7 +70,9 @@ def command(
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
     job, told = _checked(read_job_file(job_file, may_ask=not yes), deadline, budget, objective)
-    query = _query_of(provider, region, device, options.markets(market), allow_retired, assume_available)
+    query = options.where(provider, region, device, market)._replace(
+        include_retired=allow_retired, assume_available=assume_available
+    )
     around = build.surroundings(settings := options.settings(), calibrates=not dry_run)
     limits = Limits(None if max_cost is None else options.max_cost(max_cost), is_agreed=yes)
     if pilot is not None and not dry_run:
@@ -120,19 +121,6 @@ def _checked(
     that folder."""
     told: list[str] = []
     return check_at_launch(with_limits(job, deadline, budget, objective), told), told
-
-
-def _query_of(
-    providers: Sequence[str] | None,
-    regions: Sequence[str] | None,
-    devices: Sequence[str] | None,
-    markets: Sequence[str],
-    allow_retired: bool,
-    assume_available: bool,
-) -> PlanQuery:
-    """What the options ask for; an option that is not given asks for everything."""
-    query = PlanQuery(tuple(providers or ()), tuple(regions or ()), tuple(devices or ()), tuple(markets))
-    return query._replace(include_retired=allow_retired, assume_available=assume_available)
 
 
 def _print_requests(offer: Offered, settings: Settings, as_json: bool) -> None:

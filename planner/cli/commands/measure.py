@@ -47,7 +47,7 @@ DEFAULT_STEPS = 40
 def command(
     job_file: options.NeededJobFile,
     steps: Annotated[int, typer.Option("--steps", min=5, help="Training steps to measure over")] = DEFAULT_STEPS,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     export: Annotated[
         Path | None,
         typer.Option(

@@ -20,7 +20,6 @@ from trainplan.planner.cli.run_end import print_left
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.forecast.pilots import MOST_PILOTS
-from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import Detached
 
 
@@ -49,15 +48,13 @@ def command(
     market: options.Markets = None,
     assume_available: options.AssumeAvailable = False,
     deadline: options.Deadline = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     as_json: options.Json = False,
 ) -> None:
     """Measure machines in short runs, where that is expected to save more than it costs."""
     job = check_at_launch(with_limits(read_job_file(job_file, may_ask=not yes), deadline, None, None))
     cap = cap_of("--budget", budget)
-    query = PlanQuery(
-        tuple(provider or ()), tuple(region or ()), tuple(device or ()), options.markets(market)
-    )._replace(assume_available=assume_available)
+    query = options.where(provider, region, device, market)._replace(assume_available=assume_available)
     desk = pilot_desk(build.surroundings(options.settings()), is_agreed=yes)
     try:
         if batch is BatchChoice.AUTO:

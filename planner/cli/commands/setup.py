@@ -32,7 +32,7 @@ def command(
     email: Annotated[
         list[str] | None, typer.Option("--email", help="Whom the alarm warns; may be given several times")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the calls that would be sent")] = False,
     as_json: options.Json = False,
 ) -> None:

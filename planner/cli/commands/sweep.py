@@ -49,7 +49,7 @@ def command(
     stored: Annotated[
         bool, typer.Option("--stored", help="Also delete what ended runs of this computer have left in storage")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask")] = False,
+    yes: options.Yes = False,
     wide: options.Wide = False,
     as_json: options.Json = False,
 ) -> None:

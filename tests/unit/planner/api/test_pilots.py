@@ -10,6 +10,7 @@ import pytest
 
 import trainplan
 from tests.desk import on_the_doubles_day, own_home
+from tests.doubles.interrupts import pressed_at
 from tests.json_output import complaint
 from tests.unit.planner.cli.command import plan as command
 from trainplan.planner.runs.journal.journal import Journal
@@ -168,24 +169,13 @@ def test_no_pilot_is_paid_for_a_run_that_the_cap_does_not_pay_for() -> None:
 
 
 def test_whoever_interrupts_it_leaves_one_machine_that_ends_itself(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    sleep, count = SimProvider.sleep, 0
-
-    def interrupted(self: SimProvider, seconds: float) -> None:
-        nonlocal count
-        count += 1
-        if count == 4:
-            raise KeyboardInterrupt
-        sleep(self, seconds)
-
-    monkeypatch.setattr(SimProvider, "sleep", interrupted)
     plan = plan_of()
-    with pytest.raises(KeyboardInterrupt):
+    with pressed_at(SimProvider, 4), pytest.raises(KeyboardInterrupt):
         trainplan.pilot(plan, max_cost_usd=6, yes=True, quiet=True)
     (run,) = trainplan.runs()
     assert f"Run('{run.id}').stop() ends it" in capsys.readouterr().err
-    monkeypatch.setattr(SimProvider, "sleep", sleep)
     with pytest.raises(trainplan.ThisMachineError, match=f"run {run.id} of an earlier pilot") as caught:
         trainplan.pilot(plan, max_cost_usd=6, yes=True, quiet=True)
     assert f"Run('{run.id}').wait() follows it to its end" in caught.value.hint

@@ -16,6 +16,7 @@ from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
+from tests.doubles.interrupts import pressed_at
 from tests.unit.planner.cli.command import CommandResult, plan
 from trainplan.planner.planning.own_measurements import load_measurements
 from trainplan.planner.runs.journal.journal import Journal
@@ -376,21 +377,9 @@ def test_the_months_budget_holds_too(tmp_path: Path) -> None:
 # --- what goes wrong on the way ----------------------------------------------------------------------------------
 
 
-def test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sleep, count = SimProvider.sleep, 0
-
-    def pressed(self: SimProvider, seconds: float) -> None:
-        nonlocal count
-        count += 1
-        if count == 4:
-            raise KeyboardInterrupt
-        sleep(self, seconds)
-
-    monkeypatch.setattr(SimProvider, "sleep", pressed)
-    said = pilot(*PAIR)
-    monkeypatch.setattr(SimProvider, "sleep", sleep)
+def test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(tmp_path: Path) -> None:
+    with pressed_at(SimProvider, 4):
+        said = pilot(*PAIR)
     assert said.code == 0
     (run,) = runs(tmp_path)
     assert run.live
@@ -398,8 +387,8 @@ def test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(
     assert run.deadline - run.created_at < timedelta(minutes=30)
 
 
-def test_an_earlier_pilot_is_not_paid_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(tmp_path, monkeypatch)
+def test_an_earlier_pilot_is_not_paid_twice(tmp_path: Path) -> None:
+    test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(tmp_path)
     (run,) = runs(tmp_path)
     said = pilot(*PAIR)
     assert (said.code, said.error) == (9, f"run {run.run_id} of an earlier pilot or measurement of this job goes on")
