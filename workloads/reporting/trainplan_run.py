@@ -335,7 +335,7 @@ def _framework() -> dict[str, Any]:
     """What the script trains with and on, as far as that can be seen without importing anything."""
     version = ".".join(map(str, sys.version_info[:3]))
     told: dict[str, Any] = {"python_version": version, "framework": "Python", "framework_version": version}
-    for name in ("torch", "jax", "tensorflow"):
+    for name in (os.environ.get("KERAS_BACKEND", ""), "torch", "jax", "tensorflow"):  # Keras loads others as well
         module = sys.modules.get(name)
         if module is not None:
             told.update(framework=name, framework_version=str(getattr(module, "__version__", "")))

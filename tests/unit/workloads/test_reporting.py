@@ -138,6 +138,28 @@ def test_a_disk_that_takes_nothing_does_not_end_the_script(
     assert "progress cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("backend", "loaded", "told"),
+    [
+        ("tensorflow", ["jax", "tensorflow"], "tensorflow"),  # as Keras loads both where both are installed
+        ("jax", ["jax", "tensorflow"], "jax"),
+        ("tensorflow", ["torch"], "torch"),
+        ("", ["jax"], "jax"),
+        ("tensorflow", [], "Python"),
+    ],
+)
+def test_the_framework_is_that_of_the_job_where_several_are_loaded(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, loaded: list[str], told: str
+) -> None:
+    monkeypatch.setenv("KERAS_BACKEND", backend)
+    for name in ("torch", "jax", "tensorflow"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in loaded:
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    trainplan_run.report(1, images=8)
+    assert lines(tmp_path)[0]["framework"] == told
+
+
 def test_without_plan_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trainplan_run, "_run", trainplan_run._Run({}))
     monkeypatch.chdir(tmp_path)
