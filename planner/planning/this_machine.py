@@ -161,7 +161,10 @@ def quote_this_machine(
         answer = under_load(answer, load)
     time = None
     if answer is not None and fits:
-        first = first_time(work, answer, START_SECONDS if device else CPU_START_SECONDS)
+        start: float = START_SECONDS if device else CPU_START_SECONDS
+        if own is not None and own.setup_seconds is not None and work.sweep is not None:
+            start = own.setup_seconds  # of each process of a sweep
+        first = first_time(work, answer, start)
         time = _own_time(work, own, first, answer) if own else first
     cost = amount(UsdPerHour(settings.usd_per_hour), time.total, PER_SECOND) if time else None
     return MachineEstimate(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders import DEVICES, a_job, a_throughput
+from tests.builders import DEVICES, a_job, a_script, a_throughput
 from tests.doubles.clock import NOON
 from trainplan.planner.forecast.allowances import START_SECONDS
 from trainplan.planner.forecast.plan import MachineEstimate
@@ -101,6 +101,21 @@ def test_the_time_is_that_of_the_run_before_by_hand(tmp_path: Path) -> None:
     # One run does not tell how far the next is off; three alike do.
     assert time.train_low.total_seconds() == pytest.approx(train / 1.3 + 1)
     assert time.train_high.total_seconds() == pytest.approx(train * 1.3 + 1)
+
+
+@pytest.mark.parametrize("beside", [None, 3.0])
+def test_a_sweep_of_a_script_takes_its_rungs_at_the_rate_of_a_trial_by_hand(
+    tmp_path: Path, beside: float | None
+) -> None:
+    """Three trials to a third and one to the end, each in a process of its own."""
+    job = a_script(checkpoints=True, sweep={"args.lr": [0.3, 0.1, 0.03], "maximize": "score"}).with_work(9_000)
+    row = a_row(shape=shape_of(job.trials[0].job), setup_seconds=2.0, per_epoch_seconds=beside)
+    time = quote(tmp_path, row, job=job).time
+    assert time is not None
+    trainings, restarts = 3 * 1 / 3 + 2 / 3, 4  # the last writes the output
+    train = trainings * 9_000 / 500 + restarts * 2.0 + trainings * (beside or 0.0)
+    assert time.train.total_seconds() == pytest.approx(train)
+    assert time.total.total_seconds() == pytest.approx(2 + train + 4)
 
 
 @pytest.mark.parametrize(
