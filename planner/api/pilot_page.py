@@ -362,7 +362,7 @@ def _result_json(result: PilotResult) -> dict[str, Any]:
         "region": offer.region,
         "instance_type": offer.instance_type,
         "market": str(offer.market),
-        "outcome": None if result.run is None else result.run.outcome,
+        "outcome": None if result.run is None or result.run.outcome is None else str(result.run.outcome),
         "why": result.why,
         "usd": round(float(result.usd), 6),
         "estimated_images_per_second": _estimated(result.placement),

@@ -109,9 +109,9 @@ def limits_after_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, limits: Li
     query = _narrowed(job, query)
     proposal = propose_pilots(job, query, desk.around, cap, DEFAULT_PILOTS)
     limits = limits._replace(measures=True)
-    if not proposal.pilots.indices:
-        desk.show(proposal_page(proposal))
     if not any(index > 0 for index in proposal.pilots.indices):  # the first one is measured by the run
+        none_page = ["no other machine is worth a pilot"] if proposal.pilots.indices else proposal_page(proposal)
+        desk.show([*none_page, f"  {MEASURES}"])
         return limits
     follows = _run_to_follow(job, query, cap, limits, desk.around)
     _tell(_answered(proposal, query, desk, follows), desk)

@@ -48,6 +48,7 @@ def test_pilots_measure_and_the_plan_goes_by_it() -> None:
     (pilot,) = pilots
     assert (pilots.is_worth_it, pilot.outcome, pilot.why) == (True, "succeeded", "")
     assert pilot.images_per_second is not None
+    assert "outcome='succeeded'" in repr(pilot)
     assert pilot.run_id is not None
     receipt = trainplan.Run(pilot.run_id).receipt()
     assert receipt is not None

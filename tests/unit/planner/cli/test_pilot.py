@@ -209,6 +209,17 @@ def test_a_launch_without_a_pilot_that_is_worth_it_goes_on(tmp_path: Path) -> No
     assert len(runs(tmp_path)) == 1
 
 
+def test_a_run_that_measures_itself_says_so_although_no_pilot_is_worth_it(tmp_path: Path) -> None:
+    for why in ("no pilot is worth it", "no other machine is worth a pilot"):
+        (tmp_path / "job.yaml").write_text(LONG.replace("8000", "4000"))
+        said = plan("launch", "job.yaml", *PAIR[:4], "--device", "T4", "--device", "K80", "--pilot", "6")
+        assert said.code == 2, "nobody was asked"
+        assert why in said.err
+        assert "the run measures its own speed first" in said.err
+        (tmp_path / "job.yaml").write_text(LONG)
+        assert pilot(*PAIR).code == 0  # of the machines above one is measured then
+
+
 # --- settings are tried ------------------------------------------------------------------------------------------
 
 ONE = ("--provider", "sim", "--device", "A100-40GB", "--market", "on_demand", "--batch", "auto")
