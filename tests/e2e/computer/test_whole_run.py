@@ -71,7 +71,7 @@ def test_a_machine_whose_network_is_gone_ends_itself(
     trial: Trial, yard: ComputerYard, plain_image: str, late: Callable[[str, float], None]
 ) -> None:
     """For good, as soon as its agent has begun: nobody hears of its end but by the power."""
-    seconds = 600.0
+    seconds = 480.0
     yard.registries[OWN].stalls = threading.Event()
     terms = {"boot_seconds": seconds}
     client = trial.launch(a_job("quick"), plain_image, deadline_seconds=3600, terms=terms, detached=True, **CPU)
