@@ -101,9 +101,10 @@ def _counts_text(report: Report) -> str:
 
 
 def _sizes_text(report: Report) -> str:
-    if report.sizes is None:
-        return "no image was decoded: Pillow is not installed here (pip install pillow)" if not report.decoded else ""
     total = report.train_images + report.hold_out_images
+    if report.sizes is None:
+        why = ": Pillow is not installed here (pip install pillow)" if total else ""
+        return "" if report.decoded else f"no image was decoded{why}"
     some = f"all {total:,} images" if report.decoded == total else f"{report.decoded:,} of {total:,} images"
     least, middle, most = (
         "x".join(map(str, size)) for size in (report.sizes.least, report.sizes.middle, report.sizes.most)

@@ -255,13 +255,11 @@ def _image(cell: Any, file: Path, number: int) -> bytes:
 def _label(label: Any, names: tuple[str, ...], where: str) -> int | str:
     """The name of a class, or its number where nothing names it. Raises DataFolderError."""
     if isinstance(label, int) and not isinstance(label, bool):
-        if not names:
-            return label
-        if 0 <= label < len(names):
-            return names[label]
+        if 0 <= label < (len(names) or label + 1):
+            return names[label] if names else label
+        known = f"the file names the labels 0 to {len(names) - 1}" if names else "labels are 0 or more"
         raise DataFolderError(
-            f"{where} has the label {label}, and the file names the labels 0 to {len(names) - 1}: move files without "
-            "labels out of the folder"
+            f"{where} has the label {label}, and {known}: move files without labels out of the folder"
         )
     if isinstance(label, str) and label.strip():
         return label

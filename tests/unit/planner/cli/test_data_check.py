@@ -182,6 +182,11 @@ def test_what_is_no_data_folder_is_told_as_what_it_is(folder: Path, tmp_path: Pa
     said = plan("data", "check", folder / "cat")
     assert "holds 40 .png files and 1 .tif file, none of them in a sub-folder of a class" in said.error
     assert "Pillow" not in said.out + said.err
+    for name in ("one", "other"):
+        (tmp_path / "empty" / name).mkdir(parents=True)
+    (tmp_path / "empty/one/notes.txt").write_text("x")
+    said = plan("data", "check", tmp_path / "empty")
+    assert "Pillow" not in said.out + said.err
     (tmp_path / "one").mkdir()
     (folder / "cat").rename(tmp_path / "one/cat")
     said = plan("data", "check", tmp_path / "one")

@@ -154,6 +154,10 @@ def test_a_cell_may_name_a_file_beside_it_and_none_elsewhere(tmp_path: Path) -> 
         ({"image": [b"x"], "a": [1], "b": [2]}, "and one of their labels"),
         ({"image": [b""], "label": [1]}, "row 0 of .* has no bytes of an image"),
         ({"image": [b"x", b"y"], "label": ["a", None]}, "row 1 of .* has no label"),
+        (
+            {"image": [b"x", b"y"], "label": [0, -1]},
+            "row 1 of .* has the label -1, and labels are 0 or more: move files",
+        ),
         ({"image": [b"x", b"y"], "label": ["a/b", "a:b"]}, "the classes a[/:]b and a[/:]b would be one folder, a_b"),
     ],
 )
