@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +15,7 @@ from trainplan.providers.agent.schema import MANIFEST_BYTES, MOST_TEXT, json_obj
 from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
 from trainplan.providers.stores.bucket import DamagedError
 from trainplan.providers.stores.files import FileStore, fetch, sha256_of
+from trainplan.workloads.sweep import STATE
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.directory.proofs import Vouched
@@ -23,6 +26,9 @@ OUTPUT = "output"
 _METRICS = "metrics.json"
 _METRICS_BYTES = 4_000_000
 """A thousand classes with long names, and more."""
+_BROUGHT_EARLY = ".brought-early.json"
+"""What a sweep that ended before its last rung has brought, as its manifest says: once it has gone on, another trial
+may have left other files."""
 _AGAIN = "plan launch trains it again from the checkpoint"
 
 
@@ -45,13 +51,17 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
             for name, sha256 in files:
                 _fetch(store, name, sha256, partial)
             _clear(partial, {name for name, _ in files})
+            _remove_what_was_brought_early(target, {name for name, _ in files})
+            if _has_ended_early(partial):
+                rows = [{"path": name, "sha256": sha256} for name, sha256 in files]
+                (partial / _BROUGHT_EARLY).write_text(json.dumps(rows), encoding="utf-8")
             _replace(partial, target)
     except OSError as error:
         raise ThisMachineError(
             f"cannot write the model to {target}: {error.strerror}",
             "its last checkpoint is kept: make room, then plan launch goes on from it",
         ) from None
-    return sorted(path for path in target.rglob("*") if path.is_file())
+    return sorted(path for path in target.rglob("*") if path.is_file() and path.name != _BROUGHT_EARLY)
 
 
 def failure_of(folder: Path) -> str:
@@ -120,6 +130,34 @@ def _clear(partial: Path, names: set[str]) -> None:
     for path in [path for path in partial.rglob("*") if path.is_file()]:
         if path.relative_to(partial).as_posix() not in names:
             path.unlink()
+
+
+def _has_ended_early(folder: Path) -> bool:
+    """Whether the output is of a sweep that may go on."""
+    try:
+        with (folder / STATE).open("rb") as file:
+            table = json_object(file.read(_METRICS_BYTES + 1), _METRICS_BYTES)
+    except OSError:
+        return False
+    return table is not None and table.get("ended_early") is True
+
+
+def _remove_what_was_brought_early(target: Path, names: set[str]) -> None:
+    """Remove the files of the trial that was the best so far which the new output does not replace, as far as nobody
+    has changed them."""
+    record = target / _BROUGHT_EARLY
+    if not record.is_file() or record.is_symlink():
+        return
+    for name, sha256 in manifest_rows(record.read_bytes()[: MANIFEST_BYTES + 1]) or []:
+        path = target / name
+        if name in names or not path.resolve().is_relative_to(target.resolve()) or not path.is_file():
+            continue
+        if sha256_of(path) == sha256:
+            path.unlink()
+            for folder in list(path.relative_to(target).parents)[:-1]:
+                with suppress(OSError):  # it has other files
+                    (target / folder).rmdir()
+    record.unlink()
 
 
 def _refuse_links(top: Path, folders: Sequence[Path]) -> None:

@@ -34,6 +34,34 @@ def test_what_a_person_put_into_the_folder_meanwhile_stays(store: FolderStore, t
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
 
 
+def put_output(store: FolderStore, files: dict[str, str]) -> None:
+    rows = []
+    for name, text in files.items():
+        store.put(f"output/{name}", text.encode())
+        rows.append({"path": name, "size_bytes": len(text), "sha256": hashlib.sha256(text.encode()).hexdigest()})
+    store.put("output/manifest.json", json.dumps(rows).encode())
+
+
+def test_what_a_sweep_brought_early_does_not_lie_beside_the_model_of_another_trial(
+    store: FolderStore, tmp_path: Path
+) -> None:
+    home, early, late = tmp_path / "home", '{"ended_early": true}', '{"ended_early": false}'
+    put_output(
+        store, {"checkpoint/state": "3", "checkpoint/more/x": "3", "notes.txt": "3", "log": "3", "sweep.json": early}
+    )
+    assert len(collect(store, home)) == 5
+    (home / "checkpoint" / "mine.txt").write_text("mine")
+    (home / "notes.txt").write_text("changed by the person")
+    put_output(store, {"checkpoint/state": "4", "log": "4", "sweep.json": early})
+    collect(store, home)  # it has ended early once more
+    put_output(store, {"model.bin": "4", "log": "4", "sweep.json": late})
+    brought = collect(store, home)
+    left = {path.relative_to(home).as_posix() for path in home.rglob("*") if path.is_file()}
+    assert left == {"model.bin", "log", "sweep.json", "notes.txt", "checkpoint/mine.txt"}
+    assert {path.relative_to(home).as_posix() for path in brought} == left
+    assert not (home / "checkpoint" / "more").exists()
+
+
 def test_a_damaged_file_leaves_the_folder_as_it_was(store: FolderStore, tmp_path: Path) -> None:
     store.put("output/model.keras", b"damaged")
     with pytest.raises(TrainingFailedError):
