@@ -70,7 +70,7 @@ EOF
 [ "$(date +%s)" -lt @DEADLINE@ ] || exit 0
 crashes=/var/lib/trainplan/crashes
 [ ! -e $crashes ] || [ "$(wc -l <$crashes)" -lt 3 ] ||
-    give_up MACHINE_CRASHES "three times in a row the machine went down without a word, before the next checkpoint"
+    give_up MACHINE_CRASHES "three times in a row the machine went down before the next checkpoint"
 refused_at=0
 while :; do
     python3 $here/fetch.py /etc/trainplan/boot.json \

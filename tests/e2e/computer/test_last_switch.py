@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.computer.computer import ARMED, MOST_BOOT_SECONDS, Computer, Hardware, disc, power_on
 from tests.e2e.computer.conftest import GRACE_SECONDS, SHORT_GRACE
+from tests.e2e.computer.hanging import hang
 from tests.e2e.computer.trials import FETCHED
 from tests.unit.providers.cloud.booted import boot
 from trainplan.providers.cloud.bootstrap import start_up
@@ -26,6 +27,8 @@ BOOT_SECONDS = 120.0
 """From request to boot deadline: the switch is armed by then, on two busy cores too."""
 BEHIND, AHEAD = "2021-01-01T00:00:00", "2031-01-01T00:00:00"
 PAUSE_SECONDS = 1200.0
+RESTART_SECONDS = 60.0
+"""From the hang of a processor: 40 s and up to 8 more until the kernel notices, and 5 s until it restarts."""
 
 
 @pytest.fixture
@@ -134,6 +137,23 @@ def test_a_machine_that_crashes_again_and_again(
     off = computer.off_at(cut_at + MOST_BOOT_SECONDS)
     assert off is not None, computer.text()[-3000:]
     late("power cut four times, seconds after the fourth", off - cut_at)
+
+
+@pytest.mark.e2e
+def test_a_kernel_that_hangs_is_started_again(
+    start: Callable[..., Computer], late: Callable[[str, float], None]
+) -> None:
+    """A processor that hangs in the kernel is noticed after 40 s, and the machine restarts 5 s later: counted."""
+    computer = start(boot_seconds=3600.0)
+    armed(computer)
+    hang(computer)
+    hung_at = computer.clock()
+    assert computer.says("Rebooting in 5 seconds", within_seconds=RESTART_SECONDS - 5), computer.text()[-3000:]
+    late("a processor that hangs in the kernel, seconds until the restart", computer.clock() - hung_at + 5)
+    assert "Kernel panic - not syncing: softlockup: hung tasks" in computer.text()
+    assert computer.says(ARMED, times=2), computer.text()[-3000:]
+    crashes = "/var/lib/trainplan/crashes"
+    assert computer.run(f"until [ -e {crashes} ]; do sleep 1; done; cat {crashes}", MOST_BOOT_SECONDS) == "crashed\n"
 
 
 @pytest.mark.e2e

@@ -69,7 +69,7 @@ class Machine:
     def run(self, script: str, *words: str) -> int:
         """Every place of the machine lies below the folder; only stubs, sh and what POSIX has can be called. What the
         script leaves running has ended too: the pipe is read until nobody holds it."""
-        for place in ("/usr/local/lib/", "/etc/", "/var/lib/", "/proc/", "/dev/console"):
+        for place in ("/usr/local/lib/", "/etc/", "/var/lib/", "/proc/", "/sys/module/", "/dev/console"):
             script = script.replace(place, f"{self.root}{place}")
         path = f"{self.bin}:{self._posix()}"
         command = ["sh", "-c", script, "script", *words]

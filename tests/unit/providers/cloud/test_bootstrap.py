@@ -234,6 +234,26 @@ def test_a_machine_that_goes_down_without_a_word_is_counted_and_ends(machine: Ma
     assert "systemctl poweroff -ff" in machine.calls()
 
 
+KERNEL = {
+    "/proc/sys/kernel/panic": "5\n",
+    "/proc/sys/kernel/watchdog_thresh": "20\n",
+    "/proc/sys/kernel/softlockup_panic": "1\n",
+    "/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout": "60\n",
+}
+
+
+@pytest.mark.parametrize("in_container", [False, True])
+def test_a_kernel_that_crashes_or_hangs_is_started_again(machine: Machine, in_container: bool) -> None:
+    """But never somebody else's."""
+    for path in KERNEL:
+        machine.file(path).touch()
+    machine.stub("systemd-detect-virt", f"exit {0 if in_container else 1}")
+    machine.run(shell_parts(boot(deadline=hours_from_now(8), boot_deadline=hours_from_now(0.5)))["arm.sh"])
+    assert {path: machine.file(path).read_text() for path in KERNEL} == (
+        {path: "" for path in KERNEL} if in_container else KERNEL
+    )
+
+
 def test_a_deadline_that_has_passed_ends_the_machine_at_once(machine: Machine) -> None:
     machine.run(shell_parts(boot(deadline=hours_from_now(-1), boot_deadline=hours_from_now(-7)))["arm.sh"])
     assert "systemctl --no-block start trainplan-deadline.service" in machine.calls()
