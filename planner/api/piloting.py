@@ -215,10 +215,18 @@ def _run(
         must_be_alone(opened.journal, opened.runner, job)
         run_one = partial(_run_one, data=data, desk=opened)
         if proposal.try_settings:
-            return run_tries(proposal, run_one)
+            return _some_run(run_tries(proposal, run_one))
         series = PilotSeries(proposal, run_one, lambda line: opened.view.show(Message(line)), goes_on=goes_on)
         series.run()
-        return series.results
+        return _some_run(series.results)
+
+
+def _some_run(results: list[PilotResult]) -> list[PilotResult]:
+    """The results. Raises the refusal of the first where none was even recorded: nobody is signed in, say."""
+    refusals = [result.refusal for result in results]
+    if refusals and all(refusals) and refusals[0] is not None:
+        raise refusals[0]
+    return results
 
 
 def _run_one(placement: PilotPlacement, limit: timedelta, data: dict[str, DataTransfer], desk: Desk) -> PilotResult:

@@ -33,14 +33,16 @@ UNOBTAINABLE = 1e12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotResult:
-    """What became of one pilot. `run` is None where it was refused before anything was recorded. `measured` is what it
-    told (None: nothing), and `why` says why nothing. `receipt` is the record of its receipt, {} without one."""
+    """What became of one pilot. `run` is None where it was refused before anything was recorded, with this `refusal`.
+    `measured` is what it told (None: nothing), and `why` says why nothing. `receipt` is the record of its receipt, {}
+    without one."""
 
     placement: PilotPlacement
     run: Run | None
     measured: OwnMeasurement | None
     usd: Decimal
     why: str = ""
+    refusal: PlanError | None = None
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -137,7 +139,9 @@ def run_pilot(
         runner.prepare(make_request(run, 1, run.targets[0]))
         runner.record(run, job, _record(placement))
     except PlanError as error:
-        return PilotResult(placement=placement, run=None, measured=None, usd=Decimal(0), why=error.message)
+        return PilotResult(
+            placement=placement, run=None, measured=None, usd=Decimal(0), why=error.message, refusal=error
+        )
     try:
         run, measured = runner.measure(run, make_request)
     except TeardownUnverifiedError:

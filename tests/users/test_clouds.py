@@ -14,6 +14,14 @@ from tests.doubles.interrupts import pressed_at
 from tests.users.worlds import WORLDS, World
 
 MINUTES_TO_DELETE = 2
+LONG = {
+    "name": "flowers",
+    "model": {"preset": "vgg16"},
+    "data": {"name": "cifar10"},
+    "epochs": 8000,
+    "global_batch_size": 256,
+    "precision": "amp_fp16",
+}
 
 
 @pytest.fixture(params=sorted(WORLDS))
@@ -151,3 +159,35 @@ def test_whoever_interrupts_a_create_finds_its_machine_again(world: World, monke
     assert run.wait(quiet=True).outcome == "succeeded"
     assert world.machines() == 1
     assert world.remaining() == []
+
+
+def pilot_of(world: World) -> trainplan.Pilots:
+    """One pilot, which is asked for whatever it is worth."""
+    job = trainplan.Job.from_dict(LONG)
+    plan = trainplan.estimate(job, providers=[world.name], devices=["T4"], markets=["on_demand"])
+    return trainplan.pilot(plan, max_cost_usd=5, batch="auto", yes=True, quiet=True)
+
+
+def test_a_pilot_measures_and_leaves_nothing(world: World) -> None:
+    pilots = pilot_of(world)
+    (pilot,) = pilots
+    assert (pilot.provider, pilot.outcome, pilot.why) == (world.name, "succeeded", "")
+    assert pilot.images_per_second is not None
+    assert pilot.kept is not None
+    assert 0 < pilots.spent_usd < 5
+    assert (world.machines(), world.remaining()) == (1, [])
+
+
+def test_a_pilot_that_gets_no_machine_says_why(world: World) -> None:
+    world.full()
+    pilots = pilot_of(world)
+    (pilot,) = pilots
+    assert (pilot.outcome, pilot.images_per_second, pilots.spent_usd) == ("no_capacity", None, 0)
+    assert "none has room" in pilot.why
+    assert world.remaining() == []
+
+
+def test_nobody_who_is_not_signed_in_runs_pilots(world: World) -> None:
+    world.sign_out()
+    with pytest.raises(trainplan.RefusedError, match="there is no sign-in for"):
+        pilot_of(world)
