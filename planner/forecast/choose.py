@@ -252,6 +252,8 @@ def _unfit(work: Workload, rental: Rental, world: World) -> Reason | None:
         return Reason.MULTI_HOST
     if work.job.script is not None and not work.job.checkpoints and rental.market is Market.SPOT:
         return Reason.NO_CHECKPOINTS
+    if work.job.script is not None and not splits(work.job, rental):
+        return Reason.SCRIPT_ON_ONE_DEVICE
     # The trainer uses one device with PyTorch: the others would be paid for and idle.
     if rental.device_count > 1 and software.framework is Framework.TORCH:
         return Reason.ONE_DEVICE

@@ -122,6 +122,7 @@ class Reason(StrEnum):
     CANNOT_RUN = "no_known_software"
     MULTI_HOST = "several_hosts"
     NO_CHECKPOINTS = "no_checkpoints"
+    SCRIPT_ON_ONE_DEVICE = "script_on_one_device"
     NO_DEVICE_DATA = "no_device_data"
     ONE_DEVICE = "one_device_only"
     BATCH_NOT_DIVISIBLE = "batch_not_divisible"
@@ -148,6 +149,7 @@ REASON_TEXTS: dict[Reason, str] = {
     Reason.CANNOT_RUN: "no known combination of driver, container and host can train on it",
     Reason.MULTI_HOST: "a slice of several hosts",
     Reason.NO_CHECKPOINTS: "on spot a script without checkpoints begins anew (checkpoints: true says that it has them)",
+    Reason.SCRIPT_ON_ONE_DEVICE: "a script trains on one device, and this has more (a TPU v2 or v3 chip is two)",
     Reason.NO_DEVICE_DATA: "the speed of its device is unknown",
     Reason.ONE_DEVICE: "the trainer uses one device with PyTorch; framework: tensorflow or jax uses them all",
     Reason.BATCH_NOT_DIVISIBLE: "the batch does not split evenly over its devices (a TPU v2 or v3 chip is two)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from trainplan.planner.runs.report.held_out import classes_at_home, epochs_at_ho
 from trainplan.planner.runs.run import INTERRUPTIONS, Attempt, Phase, Run
 from trainplan.providers.errors import ProviderError
 from trainplan.providers.registry import is_simulated
-from trainplan.workloads.addresses import shown_values
+from trainplan.workloads.job import shown_job
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.journal.journal import Journal
@@ -51,9 +50,10 @@ def run_document(run: Run, sources: Sources) -> dict[str, Any]:
     receipt = _receipt(run, sources.journal, gaps)
     until = _until(run, events, sources.now)
     dollars = dollars_over_time(run, until)
+    job = _job(run, sources.journal, gaps)
     return {
         "run": _run(run, until),
-        "job": _job(run, sources.journal, gaps),
+        "job": job,
         "made_at": sources.now.isoformat(),
         "currency": "USD",
         "bills": bills_figures(run),
@@ -61,7 +61,7 @@ def run_document(run: Run, sources: Sources) -> dict[str, Any]:
         "actual": _actual(run, story, until, receipt),
         "attempts": [_attempt(run, attempt, until) for attempt in run.attempts],
         "interruptions": _interruptions(run),
-        "epochs": _epochs(run, curves, gaps),
+        "epochs": _epochs(run, curves, gaps, has_epochs="script" not in (job or {})),
         "progress": curves.by_time(),
         "dollars": dollars,
         "held_out": _held_out(run, story, gaps),
@@ -178,12 +178,12 @@ def _progress(run: Run, sources: Sources, gaps: list[str]) -> tuple[Curves, Stor
     return curves, newest
 
 
-def _epochs(run: Run, curves: Curves, gaps: list[str]) -> list[dict[str, Any]]:
-    """Of the progress; of metrics.csv beside the model, where there is none."""
+def _epochs(run: Run, curves: Curves, gaps: list[str], *, has_epochs: bool) -> list[dict[str, Any]]:
+    """Of the progress; of metrics.csv beside the model, where there is none. Of a script nobody expects any."""
     epochs = curves.by_epoch() or (epochs_at_home(Path(run.model_folder)) if run.model_folder else [])
     if is_simulated(run.provider):
         gaps.append("the run is simulated: no net was trained, so that there is no loss, no accuracy and no class")
-    elif not epochs and run.attempts:
+    elif not epochs and run.attempts and has_epochs:
         gaps.append("no whole epoch has been reported")
     return epochs
 
@@ -220,7 +220,7 @@ def _receipt(run: Run, journal: Journal, gaps: list[str]) -> dict[str, Any] | No
 
 def _job(run: Run, journal: Journal, gaps: list[str]) -> Any:
     try:
-        return shown_values(json.loads(recorded_job(journal, run.run_id).to_json()))
+        return shown_job(recorded_job(journal, run.run_id))
     except StateError as error:
         gaps.append(error.message)
         return None

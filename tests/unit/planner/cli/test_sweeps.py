@@ -185,6 +185,11 @@ def test_arguments_of_a_script_are_swept_on_the_simulated_cloud(tmp_path: Path) 
     assert table.out.splitlines()[1].split() == ["trial", "lr", "1/3", "whole", "end"]
     assert json.loads(plan("history", "--sweep", run["run_id"], "--json").out)["measure"] == "val_accuracy"
     assert not (tmp_path / "home" / "measurements.jsonl").exists(), "its rate is that of several jobs"
+    report = json.loads(plan("report", run["run_id"], "--json").out)
+    assert report["job"]["script"].endswith("train.py")
+    assert not {"source", "locked"} & set(report["job"]["read_script"]), "a report is for showing"
+    assert plan("report", run["run_id"], "--html", "report.html").code == 0
+    assert "import torch" not in (tmp_path / "report.html").read_text()
 
 
 def test_a_pilot_of_a_trial_gives_a_sweep_of_a_script_an_estimate(tmp_path: Path) -> None:

@@ -153,7 +153,8 @@ def test_a_chip_of_two_cores_has_half_its_memory_for_each() -> None:
 
 
 def test_every_reason_is_tried_here_and_has_its_words() -> None:
-    asked_elsewhere = {Reason.NO_THROUGHPUT, Reason.NO_PRICE, Reason.NO_CHECKPOINTS, Reason.SESSION_TOO_SHORT}
+    of_a_script = {Reason.NO_CHECKPOINTS, Reason.SCRIPT_ON_ONE_DEVICE}
+    asked_elsewhere = {Reason.NO_THROUGHPUT, Reason.NO_PRICE, Reason.SESSION_TOO_SHORT} | of_a_script
     assert {row[0] for row in REFUSED} == set(Reason) - asked_elsewhere
     assert set(REASON_TEXTS) == set(Reason)
     assert len(set(REASON_TEXTS.values())) == len(Reason)
