@@ -62,13 +62,8 @@ def _params(job: TrainingJob, receipt: Receipt, best: Trial | None) -> dict[str,
     of_trial = {} if best is None else {"trial": best.number, **best.values}
     values = {
         "model": _model_name(job),
-        "epochs": job.epochs,
-        "global_batch_size": job.global_batch_size,
-        "precision": job.precision,
+        **(_of_our_trainer(job) if job.script is None else _of_a_script(job)),
         "framework": receipt.framework or job.framework,
-        "optimizer": job.optimizer.name,
-        "learning_rate": job.optimizer.learning_rate,
-        "seed": job.seed,
         "job_digest": digest,
         "device": receipt.device,
         "where": ", ".join(dict.fromkeys(str(one["where"]) for one in receipt.placements)),
@@ -79,6 +74,24 @@ def _params(job: TrainingJob, receipt: Receipt, best: Trial | None) -> dict[str,
         **of_trial,
     }
     return {name: str(value) for name, value in values.items() if value not in (None, "")}
+
+
+def _of_our_trainer(job: TrainingJob) -> dict[str, object]:
+    return {
+        "epochs": job.epochs,
+        "global_batch_size": job.global_batch_size,
+        "precision": job.precision,
+        "optimizer": job.optimizer.name,
+        "learning_rate": job.optimizer.learning_rate,
+        "seed": job.seed,
+    }
+
+
+def _of_a_script(job: TrainingJob) -> dict[str, object]:
+    """What it was told: the rest is its own, and nobody knows it."""
+    if not isinstance(job.args, dict):
+        return {"args": " ".join(job.args)}
+    return {f"args.{name}": value for name, value in job.args.items()}
 
 
 def _curves(path: Path) -> list[dict[str, Any]]:

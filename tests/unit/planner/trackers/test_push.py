@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.builders import a_script
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.receipt.receipt import Receipt
 from trainplan.planner.trackers.push import write_run
@@ -95,6 +96,21 @@ def test_a_run_without_a_model_has_no_curves(folder: str | None, tmp_path: Path)
 def test_curves_that_are_no_text_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_bytes(b"\xff\xfe\x00step\n\x00")
     assert run_record(JOB, a_receipt(tmp_path))["curves"] == []
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        ({"lr": 0.1, "fast": True}, {"args.fast": "True", "args.lr": "0.1"}),
+        (["--lr", 0.1], {"args": "--lr 0.1"}),
+        ({}, {}),
+    ],
+)
+def test_of_a_script_what_it_was_told_and_nothing_that_it_decides_itself(args: Any, told: dict[str, str]) -> None:
+    params = run_record(a_script(args=args), a_receipt(None))["params"]
+    assert params["model"] == "train.py"
+    assert {name: value for name, value in params.items() if name.startswith("args")} == told
+    assert not {"epochs", "global_batch_size", "precision", "optimizer", "learning_rate", "seed"} & set(params)
 
 
 RECORD = run_record(JOB, a_receipt(None))
