@@ -31,10 +31,12 @@ from trainplan.planner.report.html import (
 )
 from trainplan.planner.report.levers import levers_table
 from trainplan.planner.report.page import Cell, Column, Table, Tone
+from trainplan.planner.report.sweep_lines import AS_MEASURED
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits
 from trainplan.workloads.durations import format_duration, parse_duration
+from trainplan.workloads.script import argument_words
 
 Row = dict[str, Any]
 """A candidate of the JSON (docs/estimate.md lists its keys)."""
@@ -47,7 +49,7 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
     blocks: list[Content] = [
         tag("p", answer(estimate), class_="answer"),
         tag("p", _job_line(job), class_="muted"),
-        tag("p", _sweep_line(estimate["sweep"]), class_="muted") if "sweep" in estimate else None,
+        tag("p", _sweep_line(estimate), class_="muted") if "sweep" in estimate else None,
         tag("p", f"changed: {_changes(estimate['changed'])}", class_="muted") if estimate["changed"] else None,
     ]
     if rows:
@@ -144,10 +146,15 @@ def _market(row: Row) -> str:
     return "on spot" if row["market"] == "spot" else "on demand"
 
 
-def _sweep_line(sweep: Mapping[str, Any]) -> str:
-    text = (
-        f"a sweep of {sweep['trials']} trials: {sweep['epochs']:,} epochs of the {sweep['grid_epochs']:,} of all trials"
-    )
+def _sweep_line(estimate: Mapping[str, Any]) -> str:
+    sweep, is_of_script = estimate["sweep"], bool(estimate["job"].get("script"))
+    work = f"{sweep['epochs']:,} epochs of the {sweep['grid_epochs']:,}"
+    if is_of_script:
+        trainings = sweep["epochs"] / sweep["rungs"][-1]["epochs"]
+        work = f"{trainings:.3g} whole trainings of the {sweep['trials']}"
+    text = f"a sweep of {sweep['trials']} trials: {work} of all trials"
+    if is_of_script and sweep["grid_cost_usd"] is not None:
+        text += f", {AS_MEASURED}"
     if sweep["grid_cost_usd"] is None:
         return text
     return f"{text}; all trials to their end would take {usd(sweep['grid_cost_usd'])} with the first offer"
@@ -161,7 +168,8 @@ def _budget(job: Mapping[str, Any]) -> Any:
 
 def _job_line(job: Mapping[str, Any]) -> str:
     if job.get("script"):
-        return f"{Path(job['script']).name}, {job['framework']}"
+        words = " ".join((Path(job["script"]).name, *argument_words(job.get("args") or ())))
+        return f"{words}, {job['framework']}"
     model, data = job["model"], job["data"]
     net = model.get("preset") or "a net of its own layers"
     size = f" at {model['image_size']} px" if model.get("image_size") else ""

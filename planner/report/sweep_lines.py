@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from trainplan.workloads.sweep import Rung
 
 
+AS_MEASURED = "if every trial trains as fast and as long as what was measured"
+"""What the figures of a sweep over a script rest on."""
+
+
 def sweep_lines(plan: Plan) -> list[str]:
     """A line on what is trained, and one on the full grid where a row says what it costs; none without a sweep. Of a
     script, what its figures rest on."""
@@ -30,7 +34,7 @@ def sweep_lines(plan: Plan) -> list[str]:
         first = plan.ranking[0]
         kinds = len(SweepWork(job).kinds)
         most = f", at most where the slowest of {kinds} kinds of trials go on" if kinds > 1 else ""
-        most += ", if every trial trains as fast and as long as what was measured" if job.script is not None else ""
+        most += f", {AS_MEASURED}" if job.script is not None else ""
         lines.append(
             f"row 1 takes {format_usd(from_micro(first.cost_micro_usd))}{most}; all trials to their end would take "
             f"{format_usd(from_micro(plan.grid.cost_micro_usd))} and {format_duration(plan.grid.estimate.time.total)}"

@@ -212,6 +212,10 @@ def test_a_pilot_of_a_trial_gives_a_sweep_of_a_script_an_estimate(tmp_path: Path
     shown = plan(*asked)
     assert f"{row['total_images']:,} images in a whole training" in shown.out
     assert "if every trial trains as fast and as long as what was measured; all trials to their end would" in shown.out
+    assert plan(*asked, "--html", "page.html").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "train.py --epochs 3, torch" in page
+    assert "a sweep of 3 trials: 1.67 whole trainings of the 3 of all trials, if every trial trains as fast" in page
     launched = plan("launch", "job.yaml", "--provider", "sim", "--pilot", "5", "--yes")
     assert launched.code == 0, launched.err
     assert "no pilot is worth it" in launched.err
