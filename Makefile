@@ -19,7 +19,7 @@ help:
 	@echo "make shells  install zsh, fish and man, for the tests of completion and of the manual page (root, Debian)"
 	@echo "make sizes   install each extra by itself and write its size into docs/installation.md (needs the network)"
 	@echo "make slurm   start Slurm with two nodes on loopback, for the tests of providers/slurm (root, Debian)"
-	@echo "make machine  boot what a rented machine gets in QEMU, do it harm, and see it off at its deadline (root, Debian, half an hour)"
+	@echo "make machine  boot what a rented machine gets in QEMU, do it harm, and see it off at its deadline (root, Debian, an hour)"
 	@echo "make browser install Chromium (root, Debian) and axe-core, for the tests of pages in make check"
 	@echo "make e2e     all tests marked e2e: a container plays each cloud's rented machine, every ending and interruption (up to an hour)"
 	@echo "make faults  kill a launch at every call and every write, and count what is left; make soak: at random"
@@ -82,10 +82,10 @@ slurm:
 docker: engine
 	scripts/docker.sh
 
-# Its disk is made once; a trial takes a quarter of an hour without KVM.
+# Its disk is made once; a trial takes 1 to 20 minutes without KVM, mostly waiting for a deadline.
 machine: $(VENV)/.dev
 	scripts/machine.sh
-	MACHINE=true $(BIN)/pytest --numprocesses 3 --maxschedchunk 1 -q tests/e2e/computer
+	MACHINE=true $(BIN)/pytest --numprocesses 4 --maxschedchunk 1 -q tests/e2e/computer
 
 azurite:
 	@scripts/azurite.sh
