@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
 
 NOT_MEASURED = "not measured: plan pilot"
+AS_MEASURED = "if every trial trains as fast and as long as what was measured"
+"""What the figures of a sweep over a script rest on."""
 
 
 def cap_of(job: TrainingJob) -> timedelta:
@@ -36,6 +38,13 @@ def unmeasured(job: TrainingJob) -> Throughput:
 def known_rate(throughput: Throughput) -> float | None:
     """Its images per second; None for a script that nobody has measured."""
     return None if throughput.basis is Basis.UNMEASURED else throughput.images_per_second
+
+
+def assumption(job: TrainingJob, throughput: Throughput | None) -> str:
+    """What the estimate of a sweep over a script rests on, as the end of a sentence; "" where nothing was measured, and
+    for any other job."""
+    is_measured = throughput is not None and throughput.basis is not Basis.UNMEASURED
+    return f", {AS_MEASURED}" if job.script is not None and job.sweep is not None and is_measured else ""
 
 
 def up_to(text: str, basis: str) -> str:

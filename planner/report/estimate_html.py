@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from trainplan.planner.forecast.choose import LONGEST
 from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
-from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.forecast.script_work import AS_MEASURED, NOT_MEASURED
 from trainplan.planner.report.estimate_chart import Kind, cost_chart, kind_of
 from trainplan.planner.report.estimate_columns import market_cell, rounded
 from trainplan.planner.report.html import (
@@ -31,7 +31,6 @@ from trainplan.planner.report.html import (
 )
 from trainplan.planner.report.levers import levers_table
 from trainplan.planner.report.page import Cell, Column, Table, Tone
-from trainplan.planner.report.sweep_lines import AS_MEASURED
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
 from trainplan.pricing.money import format_usd, format_usd_interval, to_micro, two_digits

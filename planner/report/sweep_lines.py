@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainplan.planner.forecast.script_work import assumption
 from trainplan.planner.forecast.sweep import SweepWork
 from trainplan.pricing.money import format_usd, from_micro
 from trainplan.workloads.durations import format_duration
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Plan
     from trainplan.workloads.job import TrainingJob
     from trainplan.workloads.sweep import Rung
-
-
-AS_MEASURED = "if every trial trains as fast and as long as what was measured"
-"""What the figures of a sweep over a script rest on."""
 
 
 def sweep_lines(plan: Plan) -> list[str]:
@@ -34,7 +31,7 @@ def sweep_lines(plan: Plan) -> list[str]:
         first = plan.ranking[0]
         kinds = len(SweepWork(job).kinds)
         most = f", at most where the slowest of {kinds} kinds of trials go on" if kinds > 1 else ""
-        most += f", {AS_MEASURED}" if job.script is not None else ""
+        most += assumption(job, first.estimate.throughput)
         lines.append(
             f"row 1 takes {format_usd(from_micro(first.cost_micro_usd))}{most}; all trials to their end would take "
             f"{format_usd(from_micro(plan.grid.cost_micro_usd))} and {format_duration(plan.grid.estimate.time.total)}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.datasets.transfer import providers_of
 from trainplan.planner.errors import RefusedError, TooSmallHereError, from_provider
+from trainplan.planner.forecast.script_work import assumption
 from trainplan.planner.planning.build_plan import (
     PlanQuery,
     check_providers,
@@ -86,7 +87,8 @@ def make_proposal(job: TrainingJob, query: PlanQuery, around: Surroundings) -> P
     check_trained(job)
     if query.providers == (THIS_MACHINE,):
         estimate, offer = _this_machine(job, around)
-        return here(estimate, offer, f"this machine: {machine_line(estimate)}", job.constraints.deadline)
+        text = f"this machine: {machine_line(estimate)}{assumption(job, estimate.throughput)}"
+        return here(estimate, offer, text, job.constraints.deadline)
     plan = ranked_placements(job, query, around)
     live = _first_let_in(refined(plan, around.provider_of, around.say), around)
     return rented(live, dearer(plan, live))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainplan.planner.errors import NothingLeftError
 from trainplan.planner.forecast.plan import MachineEstimate, Plan, RankedOffer
 from trainplan.planner.forecast.price_notes import price_text
-from trainplan.planner.forecast.script_work import NOT_MEASURED
+from trainplan.planner.forecast.script_work import NOT_MEASURED, assumption
 from trainplan.planner.report.estimate_page import unproven_text
 from trainplan.planner.runs.decision.market import chance_text
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
@@ -95,7 +95,7 @@ def rented(plan: Plan, dearer: str = "") -> Proposal:
         lasting = f"up to {format_duration(time.total)}, up to {format_usd(best.cost_usd)} ({NOT_MEASURED})"
     text = (
         f"{targets[0].where} at {format_usd_per_hour(targets[0].payable_usd_per_hour)} "
-        f"({price_text(best.offer, plan.made_at.date())}): {lasting}"
+        f"({price_text(best.offer, plan.made_at.date())}): {lasting}{assumption(plan.job, speed)}"
     )
     if is_simulated(best.offer.provider):
         text += "; simulated: nothing is rented, and nothing bills"

@@ -219,3 +219,5 @@ def test_a_pilot_of_a_trial_gives_a_sweep_of_a_script_an_estimate(tmp_path: Path
     launched = plan("launch", "job.yaml", "--provider", "sim", "--pilot", "5", "--yes")
     assert launched.code == 0, launched.err
     assert "no pilot is worth it" in launched.err
+    proposed = next(line for line in launched.err.splitlines() if line.startswith("mine on sim"))
+    assert "if every trial trains as fast and as long as what was measured" in proposed
