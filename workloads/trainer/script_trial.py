@@ -35,10 +35,12 @@ def result_of(limits: Limits, reports: Reports, *, has_ended: bool) -> RungResul
             "trainplan_run.report(step, images, total_steps)"
         )
     if not reports.told_figure:
+        name = limits.figure
+        call = f"{name}=..." if name.isidentifier() else f'**{{"{name}": ...}}'
         others = ", ".join(sorted(reports.names)) or "no figure at all"
         raise BadInputError(
-            f"the script never reported {limits.figure!r}, which ranks the trials of its sweep; it reported {others}. "
-            f"Report it after each epoch (trainplan_run.figures({limits.figure}=...)), or name another in the job"
+            f"the script never reported {name!r}, which ranks the trials of its sweep; it reported {others}. "
+            f"Report it after each epoch (trainplan_run.figures({call})), or name another in the job"
         )
     reached = 1.0 if has_ended or total is None else min(1.0, reports.step / total)
     if not has_ended and total is not None and reports.step < share * total:

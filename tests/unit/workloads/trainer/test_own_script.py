@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import time
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tests.conftest import ROOT
 from tests.doubles.own_script import command, environment, left, lines, run
 from tests.doubles.waiting import until
 from trainplan.workloads.trainer.descendants import descendants
+from trainplan.workloads.trainer.errors import BadInputError
 from trainplan.workloads.trainer.script_reports import Reports
+from trainplan.workloads.trainer.script_trial import result_of
+from trainplan.workloads.trainer.watch import Limits
 
 pytestmark = pytest.mark.slow
 
@@ -206,3 +210,30 @@ def test_the_step_of_a_checkpoint_is_a_step_that_is_done(tmp_path: Path) -> None
     reports = Reports(path)
     reports.read(1.0)
     assert (reports.step, reports.count, reports.checkpoint_seconds) == (84, 1, 0.1)
+
+
+def test_what_a_script_says_that_it_trains_with_is_text_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    start = {"event": "start", "framework": "x" * 1000, "device_kind": 5, "device_name": None, "total_steps": [1]}
+    path.write_text(json.dumps(start | {"resumed_from_step": True}) + "\n")
+    reports = Reports(path)
+    reports.read(1.0)
+    assert (reports.trained_with, reports.resumed_step) == ({"framework": "x" * 100}, 0)
+    assert reports.total_steps is None
+
+
+@pytest.mark.parametrize(
+    ("figure", "call"), [("score", "figures(score=...)"), ("val/acc", 'figures(**{"val/acc": ...})')]
+)
+def test_a_figure_that_was_never_reported_is_asked_for_as_python_takes_it(
+    tmp_path: Path, figure: str, call: str
+) -> None:
+    path = tmp_path / "progress.jsonl"
+    path.write_text('{"event": "start", "total_steps": 9}\n{"event": "step", "step": 9, "loss": 1.0}\n')
+    reports = Reports(path, figure=figure)
+    reports.read(1.0)
+    with pytest.raises(BadInputError) as refused:
+        result_of(
+            Limits(checkpoint_every_seconds=600.0, until_share=Fraction(1, 3), figure=figure), reports, has_ended=True
+        )
+    assert call in str(refused.value)
