@@ -302,6 +302,8 @@ def fits(work: Workload, rental: Rental, world: World, software: ChosenSoftware 
 
 
 def _too_late(estimated: Estimate, filters: Filters) -> Reason | None:
+    if not estimated.time.train:  # a script whose deadline comes before its machine is ready
+        return Reason.OVER_DEADLINE
     if filters.deadline is not None:
         return Reason.OVER_DEADLINE if estimated.time.total > filters.deadline else None
     return Reason.TOO_SLOW if estimated.time.total > LONGEST else None

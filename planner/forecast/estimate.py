@@ -283,7 +283,9 @@ def _timed(
     if rate is not None:
         spot = spot_time(plain, rate, work.checkpoints)
         time, durations, interruptions = spot.run_time(plain), spot.billed_durations, spot.expected.interruptions
-    expected, low, high = (rental_work.billing.billed_seconds(lasting - rental_work.free) for lasting in durations)
+    # The deadline of a script may come before its machine is there.
+    billed = (max(timedelta(0), lasting - rental_work.free) for lasting in durations)
+    expected, low, high = map(rental_work.billing.billed_seconds, billed)
     usages = work.usages(rental_work.device, plain, interruptions)
     # The steady run fetches its data once: without interruptions nothing is fetched again.
     side = SideCosts(classes, usages, durations, usages[0]._replace(fetched_gb=_gigabytes(work.bucket_bytes)))

@@ -52,6 +52,17 @@ def test_a_script_that_nobody_has_measured_takes_all_of_its_time() -> None:
     assert estimate.billed_seconds == (7200, 7200, 7200)
 
 
+@pytest.mark.parametrize("deadline", ["1s", "2m", "2h"])
+def test_a_machine_that_is_not_there_before_the_deadline_is_none(deadline: str) -> None:
+    job = a_script(constraints={"deadline": deadline})
+    world = a_world()._replace(throughput=lambda job, rental: unmeasured(job))
+    billed_when_ready = rented(a_rental(family="tpu-v5litepod"), *TWO_PLACEMENTS)
+    choice = choose(job, [billed_when_ready], world, Filters(), every_placement=True)
+    late = set() if deadline == "2h" else {Reason.OVER_DEADLINE}
+    assert {key.reason for key in choice.rejections} == late
+    assert len(choice.candidates) == (0 if late else 2)
+
+
 @pytest.mark.parametrize(("checkpoints", "count"), [(False, 0), (True, 2)])
 def test_spot_is_refused_without_checkpoints(checkpoints: bool, count: int) -> None:
     job = a_script(checkpoints=checkpoints)
