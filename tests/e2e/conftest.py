@@ -49,6 +49,11 @@ def public_digest(yard: Yard) -> str:
 @pytest.fixture(scope="session")
 def trainer_image(yard: Yard, engine: CliEngine) -> str:
     """The trainer image as a person's own, with a TensorFlow that reports the machine's accelerators."""
+    return pulled_trainer(yard, engine)
+
+
+def pulled_trainer(yard: Yard, engine: CliEngine) -> str:
+    """Its name at the person's registry; every machine has pulled it before."""
     image = images.trainer(engine, build_settings(engine))
     name = f"trainer@{yard.registries[OWN].add('trainer', images.saved(image))}"
     # 2 GB: pulled once, and not by every machine.

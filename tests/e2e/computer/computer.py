@@ -148,10 +148,8 @@ class Computer:
             return _until_said(shell, b"the end\n").decode("utf-8", "replace").removesuffix("the end\n")
 
     def tell(self, script: str) -> None:
-        """Its root shell, without waiting for what it says."""
-        with self._socket("shell") as shell:
-            shell.sendall(f"{script}\n".encode())
-            time.sleep(1)  # noqa: TID251  QEMU drops what has not reached the machine once the socket is closed
+        """Its root shell, which has read it then; what the script does and says is not waited for."""
+        self.run(f"({script}) >/dev/null 2>&1 &")
 
     def command(self, words: str, within_seconds: float = 30.0) -> str:
         """QEMU's monitor; what it answers."""
@@ -225,10 +223,10 @@ def _qemu(hardware: Hardware, folder: Path, disk: Path, *more: str) -> subproces
         *hardware.within,
         *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"),
         *("-m", str(hardware.memory_mib)),
-        *("-display", "none", *hardware.options),
+        *("-display", "none"),
         *("-rtc", f"base={hardware.clock},clock={'host' if hardware.host_clock else 'vm'}"),
         *("-kernel", str(hardware.image / "vmlinuz"), "-initrd", str(hardware.image / "initrd")),
-        *("-append", _KERNEL_LINE, "-drive", f"file={disk},format=raw,if=virtio,id=disk"),
+        *("-append", _KERNEL_LINE, "-drive", f"file={disk},format=raw,if=virtio,id=disk", *hardware.options),
         *("-serial", f"file:{folder / 'console'}", "-serial", f"unix:{folder / 'shell'},server=on,wait=off"),
         *("-monitor", f"unix:{folder / 'monitor'},server=on,wait=off", *more),
     )

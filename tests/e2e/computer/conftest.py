@@ -10,14 +10,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.e2e.computer.computer import ARMED, Computer, Hardware, Saved, disc, power_on, resume
 from tests.e2e.computer.yard import ComputerYard
+from tests.e2e.conftest import pulled_trainer
+from tests.e2e.yard import images
 from tests.unit.providers.cloud.booted import boot
 from trainplan.providers.cloud.bootstrap import start_up
+
+if TYPE_CHECKING:
+    from trainplan.providers.local.engine import CliEngine
 
 GRACE_SECONDS = 60.0
 """Of the switch of a machine that is saved late; with the 300 s that are shipped a trial takes four minutes more."""
@@ -113,3 +119,10 @@ def yard(image: Path) -> Iterator[ComputerYard]:
     """In place of the yard whose machines are containers."""
     with ComputerYard(image) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def trainer_image(yard: ComputerYard, engine: CliEngine) -> str:
+    """As in the yard of containers, one of which pulls it here too."""
+    yard.image = images.machine()
+    return pulled_trainer(yard, engine)

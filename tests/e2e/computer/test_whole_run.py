@@ -13,6 +13,7 @@ import pytest
 from tests.doubles.waiting import until
 from tests.e2e.computer.yard import ComputerYard, Rented
 from tests.e2e.test_rented_endings import a_job
+from tests.e2e.test_rented_machine import digits
 from tests.e2e.yard.trial import Trial
 from tests.e2e.yard.yard import OWN
 
@@ -26,8 +27,14 @@ CPU: dict[str, Any] = {"device": "cpu", "zones": ("a",), "memory_gib": 0.9}
 
 
 @pytest.fixture
-def trial(yard: ComputerYard, store: Store, tmp_path: Path) -> Iterator[Trial]:
-    with Trial(yard, store, tmp_path) as made:
+def shapes() -> list[dict[str, Any]]:
+    """How the machines of a test differ from the usual one."""
+    return []
+
+
+@pytest.fixture
+def trial(yard: ComputerYard, store: Store, shapes: list[dict[str, Any]], tmp_path: Path) -> Iterator[Trial]:
+    with Trial(yard, store, tmp_path, shapes) as made:
         yield made
 
 
@@ -63,6 +70,24 @@ def test_a_restart_while_it_trains_costs_no_attempt(trial: Trial, plain_image: s
     assert (tmp_path / "model" / "model.txt").read_text() == "trained\n"
     first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
     assert first["resumed_from_step"] == 0 < second["resumed_from_step"] < second["total_steps"]
+    assert len(trial.office.instances) == 1
+
+
+@on_aws
+@pytest.mark.train
+@pytest.mark.parametrize("shapes", [[{"memory_mib": 3072, "disk_mib": 12288}]], ids=["3 GiB"])
+def test_the_digits_are_trained_with_a_restart_in_the_middle(trial: Trial, trainer_image: str, tmp_path: Path) -> None:
+    client = trial.launch(digits(epochs=3), trainer_image, deadline_seconds=6000, terms={"boot_seconds": 3600}, **CPU)
+    client.until(lambda: "checkpoint" in trial.status(client.run_id), "a checkpoint is stored", 4000)
+    machine = rented(trial)
+    machine.restart()
+    receipt = client.wait(6000)
+    assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
+    assert receipt["steps"] == receipt["total_steps"] == 3 * 44
+    first, second = (line for line in trial.progress(client.run_id) if line["event"] == "start")
+    assert first["resumed_from_step"] == 0 < second["resumed_from_step"]
+    assert (tmp_path / "model" / "model.keras").is_file()
+    until(machine.is_off, "the machine is off", seconds=300)
     assert len(trial.office.instances) == 1
 
 

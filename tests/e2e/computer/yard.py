@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tests.e2e.yard.network import METADATA
 from tests.e2e.yard.yard import Yard
 
 _RESOLVERS = Path("/etc/netns")
+_DOCKERS_DISK = "/dev/vdb /var/lib/docker ext4 defaults 0 0\n"
 _AZURES_DISC = "/var/lib/cloud/seed/azure/ovf-env.xml"
 _FIRMWARE = {
     "sys_vendor": "type=1,manufacturer",
@@ -67,6 +67,13 @@ class ComputerYard(Yard):
     def __init__(self, image: Path) -> None:
         super().__init__("")
         self._hardware_image = image
+        self._layers: Path | None = None
+
+    def keep_layers(self, folder: Path) -> None:
+        """As the yard's, on a second disk that is mounted where Docker keeps them: to pull 2 GB takes half an hour."""
+        self._layers = self._folder / "layers"
+        words = ["mkfs.ext4", "-q", "-F", "-d", str(folder), str(self._layers), "8G"]
+        subprocess.run(words, check=True, capture_output=True)
 
     def _powered_on(self, rented: Machine, site: Site) -> Rented:
         namespace, address = site.network.machine()
@@ -79,10 +86,16 @@ class ComputerYard(Yard):
             image=self._hardware_image,
             memory_mib=rented.memory_mib,
             disk_mib=rented.disk_mib,
-            options=("-nic", "user,model=virtio-net-pci,id=net0", *_smbios(rented)),
+            options=("-nic", "user,model=virtio-net-pci,id=net0", *_smbios(rented), *self._second_disk()),
             within=("ip", "netns", "exec", namespace),
         )
-        return Rented(rented, power_on(hardware, site.folder / namespace, _files(rented, site)), identity)
+        files = _files(rented, site) | ({} if self._layers is None else {"/etc/fstab": _DOCKERS_DISK})
+        return Rented(rented, power_on(hardware, site.folder / namespace, files), identity)
+
+    def _second_disk(self) -> tuple[str, ...]:
+        if self._layers is None:
+            return ()
+        return ("-drive", f"file={self._layers},format=raw,if=virtio,snapshot=on")
 
     def __exit__(self, *_: object) -> None:
         self.clear()
@@ -90,7 +103,7 @@ class ComputerYard(Yard):
         subprocess.run(["rm", "-rf", *_RESOLVERS.glob(f"{self._network.name}-*")], check=True)
 
 
-def _files(rented: Machine, site: Site) -> Mapping[str, str]:
+def _files(rented: Machine, site: Site) -> dict[str, str]:
     """What a vendor's image has, and what its cloud puts into the drive."""
     azure = {_AZURES_DISC: provisioning(rented)} if rented.cloud == "azure" else {}
     return {f"/etc/ssl/certs/{_hash(site.authority)}.0": site.authority.read_text(), **azure}

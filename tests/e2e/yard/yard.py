@@ -96,8 +96,9 @@ class Yard:
 
     def pull(self, image: str, folder: Path) -> None:
         """Docker's own folder as it is on a machine that has pulled the image and is booted for nothing else."""
-        site = replace(self._site, folder=folder.with_name(f"{folder.name}-machine"), layers=None)
-        running = self._powered_on(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"), site)
+        place = folder.with_name(f"{folder.name}-machine")
+        site = replace(self._site, image=self.image, folder=place, layers=None)
+        running = self._container(Machine(name="pulls-once", cloud="gcp", user_data="#cloud-config\n"), site)
         try:
             until(lambda: not running.run("docker", "info").returncode, "Docker answers", seconds=900)
             # Asked again: a busy computer may take longer for the registry's TLS than Docker waits (10 s).
@@ -112,6 +113,9 @@ class Yard:
             subprocess.run(["rm", "-rf", str(site.folder)], check=False)
 
     def _powered_on(self, rented: Machine, site: machine.Site) -> Running:
+        return self._container(rented, site)
+
+    def _container(self, rented: Machine, site: machine.Site) -> Running:
         running, address = machine.boot(rented, site)
         self._metadata.machines[address] = running.identity
         machine.start(running)
