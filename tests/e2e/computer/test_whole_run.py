@@ -112,14 +112,15 @@ def test_a_machine_whose_network_is_gone_ends_itself(
 
 @on_aws
 def test_a_restart_while_docker_pulls(trial: Trial, yard: ComputerYard, plain_image: str, tmp_path: Path) -> None:
-    yard.registries[OWN].stalls = threading.Event()
+    registry = yard.registries[OWN]
+    registry.requests.clear()
+    registry.stalls = threading.Event()
     client = trial.launch(a_job("quick"), plain_image, deadline_seconds=1500, terms={"boot_seconds": 1200}, **CPU)
     machine = rented(trial)
-    until(lambda: trial.status(client.run_id).get("state") == "fetching", "it pulls", seconds=PATIENCE)
-    time.sleep(10)  # noqa: TID251
+    until(lambda: any("/blobs/" in path for _, path in registry.requests), "it waits for a layer", seconds=PATIENCE)
     machine.restart()
     assert machine.computer.says("Linux version", times=2), machine.journal()[-3000:]
-    yard.registries[OWN].let_go()
+    registry.let_go()
     receipt = client.wait(PATIENCE)
     assert (receipt["outcome"], receipt["attempts"]) == ("succeeded", 1), receipt
     until(machine.is_off, "the machine is off", seconds=300)
