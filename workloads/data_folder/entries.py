@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from trainplan.workloads.data_folder.values import LeftOut
 HIDDEN = "hidden, or made by the computer itself"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"
 LEADS_BACK = "a link to a folder that it lies in"
+MOST_LINKED_FOLDERS = 100_000
+"""Folders with links to each other have more paths than anybody can read."""
 # Left by macOS, Windows, Linux' file systems, Android, network disks of Synology and QNAP, and Python.
 _OF_THE_COMPUTER = frozenset(
     {
@@ -89,10 +92,18 @@ def walked(
     folder: Path, is_left_out: Callable[[str], bool] = is_hidden, tally: Tally | None = None
 ) -> Iterator[tuple[Path, list[str]]]:
     """The folder and each below it, with the names of what is no folder in it. Links to folders are folders, but for
-    those that lead back to one that they lie in. Raises OSError."""
+    those that lead back to one that they lie in.
+
+    Raises OSError, also where links lead to more than MOST_LINKED_FOLDERS.
+    """
     waiting: list[tuple[Path, tuple[str, ...]]] = [(folder, (os.path.realpath(folder),))]
+    top, linked = str(folder), 0
     while waiting:
         folder, real_paths = waiting.pop()
+        linked += real_paths[-1] != real_paths[0] + str(folder)[len(top) :]
+        if linked > MOST_LINKED_FOLDERS:
+            why = f"links lead to more than {MOST_LINKED_FOLDERS:,} folders; put the images there in place of the links"
+            raise OSError(errno.ELOOP, why, top)
         with os.scandir(folder) as entries:
             found = list(entries)
         yield folder, sorted(entry.name for entry in found if not _is_folder(entry))

@@ -37,6 +37,7 @@ from trainplan.providers.stores import registry
 from trainplan.providers.stores.patience import Patience
 from trainplan.providers.stores.pending_uploads import Unfinished
 from trainplan.providers.stores.store import ObjectStore, data_store
+from trainplan.workloads.data_folder import entries
 from trainplan.workloads.data_folder.entries import LEADS_BACK
 from trainplan.workloads.data_folder.layout import read_layout
 from trainplan.workloads.data_folder.values import ImageLayout
@@ -187,6 +188,22 @@ def test_links_to_folders_are_packed_as_the_trainer_reads_them(tmp_path: Path) -
     assert sorted(trained_on) == [item.path for item in scan(folder).items]
     assert {"dog/1.png", "cat/more/4.png", "cat/dogs/old/2.png", "dog/cats/3.png"} < set(trained_on)
     assert {left_out.reason for left_out in layout.left_out} == {LEADS_BACK}
+
+
+def test_folders_that_are_all_linked_to_each_other_end_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "MOST_LINKED_FOLDERS", 500)
+    names = [f"class{number}" for number in range(8)]
+    for name in names:
+        (tmp_path / "images" / name).mkdir(parents=True)
+        (tmp_path / "images" / name / "1.png").write_bytes(name.encode())
+        for other in names:
+            (tmp_path / "images" / name / f"to {other}").symlink_to(tmp_path / "images" / other)
+    with pytest.raises(ThisMachineError, match="links lead to more than 500 folders; put the images there"):
+        scan(tmp_path / "images")
+    said = plan("data", "check", tmp_path / "images")
+    assert "links lead to more than 500 folders" in said.error
 
 
 def test_names_that_are_not_utf_8_are_packed(folder: Path) -> None:
