@@ -64,8 +64,8 @@ class PilotDesk:
 
 
 class RunToFollow(NamedTuple):
-    """The run that a launch proposes after its pilots: its limits, what is told of it before the question, and where it
-    may go."""
+    """What a person agrees to before a launch runs its pilots: the limits of the run that follows, the lines that
+    describe it, and the placements that it may use."""
 
     agreed: Agreed
     lines: Sequence[str]
@@ -119,8 +119,8 @@ def limits_after_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, limits: Li
 
 
 def all_pilots_first(job: TrainingJob, query: PlanQuery, cap: Cap, desk: PilotDesk) -> None:
-    """The same before a run that measures nothing, since nobody follows it or it is a sweep: the machine that ranks
-    first has a pilot too, and the launch asks by itself."""
+    """Run the pilots of a launch whose run does not measure itself: a detached one, or a sweep. The machine that ranks
+    first then has a pilot as well, and the launch asks its own question afterwards."""
     _tell(answer_with_pilots(job, query, cap, DEFAULT_PILOTS, desk), desk)
 
 
@@ -222,7 +222,8 @@ def _run(
 
 
 def _some_run(results: list[PilotResult]) -> list[PilotResult]:
-    """The results. Raises the refusal of the first where none was even recorded: nobody is signed in, say."""
+    """The results. Where every pilot was refused before it began (nobody is signed in, for example), raises the first
+    refusal."""
     refusals = [result.refusal for result in results]
     if refusals and all(refusals) and refusals[0] is not None:
         raise refusals[0]

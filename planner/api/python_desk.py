@@ -55,6 +55,6 @@ def tell(page: Page) -> None:
 
 
 def leave_running(run: Run) -> NoReturn:
-    """Say what a run that nobody follows any more bills, and raise KeyboardInterrupt."""
+    """Say what the run still bills after Python stops following it, and raise KeyboardInterrupt."""
     tell([bills_line(run)])
     raise KeyboardInterrupt from None

@@ -82,7 +82,7 @@ class Workload:
         self.job = job
         self.around = around
         self.graph = job.graph()
-        # Of a sweep over a script that nobody has measured nothing is known: it takes until its deadline, at the most.
+        # Nothing is known of a sweep over a script that was not measured: it takes until its deadline at the most.
         has_trials = job.sweep is not None and (job.script is None or job.is_measured_script)
         self.sweep = SweepWork(job, is_grid=is_grid) if has_trials else None
         self.kinds = tuple(map(Workload, self.sweep.kinds)) if self.sweep is not None else (self,)

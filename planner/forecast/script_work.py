@@ -48,7 +48,7 @@ def assumption(job: TrainingJob, throughput: Throughput | None) -> str:
 
 
 def up_to(text: str, basis: str) -> str:
-    """A time or a cost: that of a script that nobody has measured is the most that its deadline lets it be."""
+    """The text of a time or a cost. For a script that was not measured it is an upper limit, from its deadline."""
     return f"up to {text}" if basis == Basis.UNMEASURED else text
 
 

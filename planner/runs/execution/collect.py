@@ -143,8 +143,8 @@ def _has_ended_early(folder: Path) -> bool:
 
 
 def _remove_what_was_brought_early(target: Path, names: set[str]) -> None:
-    """Remove the files of the trial that was the best so far which the new output does not replace, as far as nobody
-    has changed them."""
+    """Remove what is left of the trial that was brought home early: files that the new output did not replace and that
+    nobody has changed since."""
     record = target / _BROUGHT_EARLY
     if not record.is_file() or record.is_symlink():
         return
