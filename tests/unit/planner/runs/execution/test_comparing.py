@@ -34,14 +34,14 @@ def at(device: str, usd: str, **changes: Any) -> Target:
 FIRST, SECOND, THIRD = at("T4", "1.0"), at("V100", "1.1"), at("A100-40GB", "1.5")
 
 
-def at_a_rate(rate: float) -> Script:
-    """Trains at this rate, some seconds a look, until it is done or asked to end."""
+def at_a_rate(rate: float, look_seconds: float = 8) -> Script:
+    """Trains at this rate, so many seconds a look, until it is done or asked to end."""
 
     def script(machine: FakeMachine) -> Iterator[Sighting]:
         machine.start()
         machine.say("phase", name="compile", seconds=1.0)
         while machine.step < machine.total_steps:
-            machine.train(min(max(1, round(8 * rate / 128)), machine.total_steps - machine.step), rate)
+            machine.train(min(max(1, round(look_seconds * rate / 128)), machine.total_steps - machine.step), rate)
             yield RUNNING
             if machine.stop_asked:
                 yield STOPPING
@@ -118,13 +118,13 @@ def test_what_was_measured_is_kept_of_each_machine(desk: Desk) -> None:
 
 def test_whoever_lets_go_leaves_it_where_it_is(desk: Desk) -> None:
     """No machine waits for a word of anybody: it trains the whole job, within its limits, wherever the command is."""
-    desk.scripts(at_a_rate(400.0))
+    desk.scripts(at_a_rate(400.0, look_seconds=60))
     runner = desk.runner()
     run = replace(runner.draft(JOB, (FIRST, SECOND), None, desk.folder / "model"), measures_first=True)
     runner.record(run, JOB, {})
     with pytest.raises(Detached):
         runner.follow(run, desk.request(JOB), until_launched=True)
-    for _ in range(900):
+    for _ in range(120):
         desk.clock.sleep(60)
         run = desk.runner().settle(desk.journal.run(run.run_id))
         if run.phase is Phase.DONE:
