@@ -1,4 +1,4 @@
-"""`plan drill` as a person types it, on each double: docs/maintainers/drill-transcripts.md is what it prints."""
+"""`plan drill` as a person types it, on each double: tests/golden/drill has what it prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Golden
+from tests.conftest import Golden
 from tests.contract import aws_command, azure_command, gcp_command
 from tests.contract.aws import TimedAws
 from tests.desk import signed_out
@@ -27,7 +27,6 @@ from trainplan.providers import registry
 from trainplan.providers.aws.provider import AwsProvider
 from trainplan.providers.base import Provider, ProviderSettings
 
-PAGES = ROOT / "docs" / "maintainers" / "drill-transcripts"
 WORLDS: list[SimCloud] = []
 NAMES = {"sim": "the simulated cloud", "aws": "AWS's double", "gcp": "Google Cloud's double", "azure": "Azure's double"}
 
@@ -58,7 +57,7 @@ def check(name: str, folder: Path, golden: Golden) -> None:
     ):
         page += f"```\n{_transcript(words, said)}```\n\n"
     page += f"{written.name.replace(f'{result.day}', 'DATE')}:\n\n```json\n{_readable(written)}```\n"
-    golden.check(PAGES / f"{name}.md", page)
+    golden.check(f"drill/{name}.txt", page)
 
 
 def test_a_drill_of_the_simulated_cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
