@@ -19,6 +19,8 @@ from scripts.fit.memory import memory_lines
 from scripts.fit.processors import processor_lines
 from scripts.fit.report_text import (
     BEGINNING,
+    BY_FOLD,
+    BY_GPU,
     COVERAGE,
     DECISION,
     HOSTS,
@@ -93,6 +95,17 @@ LINES = tuple(
     Line(test=test, title=title, at_most=most, figure=figure, of=of) for test, title, most, figure, of in _LINES
 )
 
+_LEFT_OUT = (
+    (names.UNSEEN_NET, "a VGG"),
+    (names.SOURCE, "a source"),
+    (names.ARCHITECTURE, "an architecture"),
+    (names.SHARING, "several GPUs of a source, its rows of one GPU kept"),
+    (names.SHARING_STRICT, "several GPUs of a source, all its rows of that GPU"),
+    (names.LIBRARY, "several GPUs, a library"),
+    (names.DATA_PARALLEL, "several GPUs under `nn.DataParallel`"),
+    (names.PRECISION, "a precision of a GPU"),
+)
+
 
 def figures(tested: Sequence[Tested]) -> dict[str, float]:
     """The figure of each test, for the model file."""
@@ -109,18 +122,8 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     moved = influence_lines(influence(rows, tested, moved_figures))
     lines += ["## What a source moves", "", MOVES, *moved, ""]
     lines += ["## The decision", "", DECISION, *decision_lines(decided), ""]
-    for test, title in (
-        (names.UNSEEN_NET, "Leave one VGG out"),
-        (names.SOURCE, "Leave one source out"),
-        (names.DEVICE, "Leave one GPU out"),
-        (names.ARCHITECTURE, "Leave one architecture out"),
-        (names.SHARING, "Several GPUs: leave one (source, GPU) out, its single-GPU rows kept"),
-        (names.SHARING_STRICT, "Several GPUs: all of a (source, GPU) out"),
-        (names.LIBRARY, "Several GPUs: leave one library out"),
-        (names.DATA_PARALLEL, "`nn.DataParallel`"),
-        (names.PRECISION, "Leave one precision of a GPU out"),
-    ):
-        lines += [f"## {title}", "", *_by_fold(rows, tested, test), ""]
+    lines += ["## GPU by GPU", "", BY_GPU, *_by_gpu(rows, tested), ""]
+    lines += ["## Fold by fold", "", BY_FOLD, *(_by_fold(tested, *test) for test in _LEFT_OUT), ""]
     lines += ["## The worst rows, and why", "", *_worst(rows, tested), "", PUBLISHED]
     lines += ["## Whole runs", "", WHOLE_RUNS, *total_lines(totals), "", WHOLE_RUN_PARTS]
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
@@ -193,10 +196,11 @@ def _basis(tested: Sequence[Tested], widths: dict[int, float]) -> list[str]:
             rows = [row for row in group if row.basis == basis]
             width, covered = _width(rows, widths), _covered(rows, widths)
             lines.append(f"| {basis} | {title} | {width:.2f} | {target} | {len(rows)} | {covered:.0%} |")
-    lines += ["", "| evidence | half width (factor) | held-out errors |", "|---|---|---|"]
-    for kind, width in half_widths(tested).items():
-        lines.append(f"| {kind} | {math.exp(width):.2f} | {sum(row.evidence == kind for row in tested)} |")
-    return lines
+    told = [
+        f"{kind} {math.exp(width):.2f} ({sum(row.evidence == kind for row in tested)})"
+        for kind, width in half_widths(tested).items()
+    ]
+    return [*lines, "", f"Half widths as factors, by evidence (held-out errors): {', '.join(told)}."]
 
 
 def _of_targets(tested: Sequence[Tested]) -> list[Tested]:
@@ -235,18 +239,27 @@ def _missed_decisions(decided: Sequence[Decisions]) -> list[str]:
     ]
 
 
-def _by_fold(rows: Sequence[Row], tested: Sequence[Tested], test: str) -> list[str]:
+def _by_gpu(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
     by_id = {row.measurement.id: row for row in rows}
-    lines = ["| left out | rows | MAPE | median error | bias | without a sibling |", "|---|---|---|---|---|---|"]
-    parts = _parts(tested, test)
-    for part in sorted(parts, key=lambda part: -mean(abs(row.error) for row in part)):
+    lines = ["| GPU | rows | MAPE | median error | bias |", "|---|---|---|---|---|"]
+    for part in _worst_first(tested, names.DEVICE):
         errors = [abs(row.error) for row in part]
-        alone = _alone(by_id[part[0].id], rows) if test == names.DEVICE else False
-        lines.append(
-            f"| {part[0].fold} | {len(part)} | {mean(errors):.1%} | {median(errors):.1%} "
-            f"| {mean(row.error for row in part):+.1%} | {'yes' if alone else ''} |"
-        )
+        name = part[0].fold + (" (alone)" if _alone(by_id[part[0].id], rows) else "")
+        bias = mean(row.error for row in part)
+        lines.append(f"| {name} | {len(part)} | {mean(errors):.1%} | {median(errors):.1%} | {bias:+.1%} |")
     return lines
+
+
+def _by_fold(tested: Sequence[Tested], test: str, title: str) -> str:
+    told = []
+    for part in _worst_first(tested, test):
+        error, bias = mean(abs(row.error) for row in part), mean(row.error for row in part)
+        told.append(f"{part[0].fold} {error:.1%} ({bias:+.1%}, {len(part)})")
+    return f"- Left out, {title}: {'; '.join(told)}."
+
+
+def _worst_first(tested: Sequence[Tested], test: str) -> list[list[Tested]]:
+    return sorted(_parts(tested, test), key=lambda part: -mean(abs(row.error) for row in part))
 
 
 def _alone(row: Row, rows: Sequence[Row]) -> bool:
@@ -264,7 +277,10 @@ def _worst(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
     for row in sorted(tested, key=lambda row: -abs(row.off)):
         worst.setdefault((row.test, row.fold), row)
     lines = ["| row | what | left out | measured | predicted | why |", "|---|---|---|---|---|---|"]
+    once: dict[str, Tested] = {}
     for row in list(worst.values())[:_WORST]:
+        once.setdefault(row.id, row)
+    for row in once.values():
         stated = by_id[row.id]
         what = f"{stated.model} {stated.image_size_px} px, batch {stated.batch_per_device}, {stated.precision}, "
         what += f"{stated.device_count} x {stated.device}"

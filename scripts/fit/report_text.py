@@ -4,17 +4,36 @@ from __future__ import annotations
 
 # ruff: noqa: E501 (rows of a Markdown table)
 
-BEGINNING = """# How right the throughput estimate is
+BEGINNING = """# How right an estimate is
 
-Made by `make accuracy`; do not edit. Every figure is of rows that the model in question was not fitted to: for each
-fold its constants, its variances and its corrections are fitted anew without the rows left out. The folds follow from
-the rows' model, source, device and precision (`scripts/fit/folds.py`); the shuffle of single configurations is in
-`scripts/fit/folds.json`. Rows: VGG, training, quality A and B, on a device with known rates. An error is
-(predicted - measured) / measured; MAPE is the mean of its absolute value. The interval that a fold is held against
-comes from the errors of the other folds, and no error of a row of the fold in another test is among them. Steps of
-other nets say how links and libraries share (`scripts/fit/pairs.py`) and how far versions of a program are apart on a
-device (`scripts/fit/others.py`); of a source, a device or a library that is left out, they are left out too. "One alone
-known" may therefore be another net on one device under the same version.
+The column `here` of the first table says how far predicted images/s are from measured ones that the model was not fitted to.
+
+| your case | where to look |
+|---|---|
+| a VGG net on a GPU that was measured with others | `unseen VGG, known GPU`; another batch or size: `held-out configuration` |
+| a GPU that nobody measured | `unseen GPU`, and [GPU by GPU](#gpu-by-gpu) |
+| another kind of network | [networks of any kind](#networks-of-any-kind) |
+| several GPUs, several machines | `several GPUs, …`; [several machines](#several-machines) |
+| is the first row the cheapest? | [the decision](#the-decision) |
+| hours of a whole run, memory, a processor | [whole runs](#whole-runs), [memory](#memory), [hosts](#hosts-without-accelerator) |
+
+An 80 % interval should hold four of five; `coverage` says how many it held. What falls short: [what is missing](#what-is-missing).
+
+Made by `make accuracy`; do not edit. For each fold the constants, variances and corrections are fitted anew without the
+rows left out. The folds follow from the rows' model, source, device and precision (`scripts/fit/folds.py`); the shuffle
+of single configurations is in `scripts/fit/folds.json`. Rows: VGG, training, quality A and B, on a device with known
+rates. An error is (predicted - measured) / measured; MAPE is the mean of its absolute value. The interval that a fold is
+held against comes from the errors of the other folds, and no error of a row of the fold in another test is among them.
+Steps of other nets say how links and libraries share (`scripts/fit/pairs.py`) and how far versions of a program are
+apart on a device (`scripts/fit/others.py`); of a source, a device or a library that is left out, they are left out too.
+"One alone known" may therefore be another net on one device under the same version.
+"""
+
+BY_GPU = """How far the predictions for a GPU are off whose rows were all left out. "Alone": no other one of its architecture was
+measured.
+"""
+
+BY_FOLD = """MAPE (bias, rows) of each fold.
 """
 
 # Why the worst rows are off: how the id begins, what the fold's name holds, and the reason; the first that fits.

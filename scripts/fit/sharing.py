@@ -20,7 +20,7 @@ _ASSUMED = "no row: as plausible"
 
 
 def sharing_lines(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
-    """Two tables: of the shipped constants, and of the held-out errors of each link with each library."""
+    """Two tables of the shipped constants, and the held-out errors of each link with each library."""
     links = load_model().links
     lines = ["| link | GB/s | VGG rows |", "|---|---|---|"]
     for link in Link:
@@ -38,24 +38,22 @@ def sharing_lines(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
             count = sum(row.setup.library is library for row in rows)
             ground = count or ("other nets alone" if library is Library.DDP else _ASSUMED)
             lines.append(f"| {library} | {one.reach:.2f} | {one.hop_seconds * 1e3:.1f} | {one.jitter:.1%} | {ground} |")
-    lines += ["", "| link | library | test | folds | rows | MAPE | spread (factor) |", "|---|---|---|---|---|---|---|"]
-    return [*lines, *_errors(rows, tested)]
+    return [*lines, "", *_errors(rows, tested)]
 
 
 def _errors(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
+    """A line for each test."""
     setups = {row.measurement.id: row.setup for row in rows}
     tests: dict[tuple[Link, Library, str], dict[str, list[Tested]]] = defaultdict(lambda: defaultdict(list))
     for row in tested:
         if row.test in (names.SHARING, names.LIBRARY, names.DATA_PARALLEL):
             setup = setups[row.id]
             tests[setup.link, setup.library, row.test][row.fold].append(row)
-    lines = []
+    told: dict[str, list[str]] = defaultdict(list)
     for (link, library, test), folds in sorted(tests.items()):
         every = [row for part in folds.values() for row in part]
         # Each fold once: a card and its source are off as a whole.
         spread = math.sqrt(mean(mean(row.off**2 for row in part) for part in folds.values()))
-        lines.append(
-            f"| {link} | {library} | {test} | {len(folds)} | {len(every)} "
-            f"| {mean(abs(row.error) for row in every):.1%} | {math.exp(spread):.2f} |"
-        )
-    return lines
+        error = mean(abs(row.error) for row in every)
+        told[test].append(f"{link} with {library} {error:.1%} ({math.exp(spread):.2f}, {len(folds)}, {len(every)})")
+    return [f"- `{test}`: MAPE (spread, folds, rows): {'; '.join(told[test])}." for test in sorted(told)]
