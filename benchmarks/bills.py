@@ -1,7 +1,7 @@
 """Estimate, receipt and bill side by side, for three runs on each cloud's double.
 
-`python -m benchmarks.bills [--provider NAME]` prints the table; `--write` puts it into docs/alarm.md. Each run trains
-the same small job: one is followed to its end, one is left alone for ten hours, one is asked to stop. The estimate is
+`python -m benchmarks.bills [--provider NAME]` prints the table; docs/alarm.md says what it shows. Each run trains the
+same small job: one is followed to its end, one is left alone for ten hours, one is asked to stop. The estimate is
 what the whole job costs at the price list. The bill is what the double's own ledger has of the run's machine, disk and
 address, at the same price list, rounded as that vendor rounds.
 """
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from trainplan.planner.runs.run import Run
     from trainplan.planner.runs.targets import Target
 
-ROOT = Path(__file__).parents[1]
-PAGE, BEGIN, END = ROOT / "docs" / "alarm.md", "<!-- bills: python -m benchmarks.bills --write -->\n", "<!-- /bills -->"
 JOB = a_job(epochs=40, checkpoint_every="20s", constraints={"deadline": "4h"})
 SETUP_SECONDS, END_SECONDS = 45.0, 20.0
 """About what the doubles take: their machines boot in seconds."""
@@ -52,9 +50,6 @@ def main(arguments: list[str] | None = None) -> int:
     rows = [row for name in names for row in rows_of(name)]
     text = "\n".join(["| double | run | estimate | receipt | bill | difference |", "|---|---|---|---|---|---|", *rows])
     sys.stdout.write(f"{text}\n")
-    if options.write:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
     return 0
 
 
@@ -172,7 +167,6 @@ def _catalog_rates(name: str) -> ProviderRates:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--provider", choices=NAMES)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/alarm.md")
     return parser
 
 

@@ -20,25 +20,26 @@ _ASSUMED = "no row: as plausible"
 
 
 def sharing_lines(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
-    """Two tables of the shipped constants, and the held-out errors of each link with each library."""
+    """The shipped constants, and the held-out errors of each link with each library."""
     links = load_model().links
-    lines = ["| link | GB/s | VGG rows |", "|---|---|---|"]
+    of_links, of_libraries = [], []
     for link in Link:
         if link is not Link.ONE:
             count = sum(row.setup.link is link for row in rows)
-            lines.append(f"| {link} | {links.bytes_per_second[link] / 1e9:.1f} | {count or _ASSUMED} |")
-    lines += [
-        "",
-        "| library | reach of the link | ms a doubling | jitter a doubling | VGG rows |",
-        "|---|---|---|---|---|",
-    ]
+            of_links.append(f"{link} {links.bytes_per_second[link] / 1e9:.1f} ({count or _ASSUMED})")
     for library in Library:
         if library is not Library.ONE:
             one = links.libraries[library]
             count = sum(row.setup.library is library for row in rows)
             ground = count or ("other nets alone" if library is Library.DDP else _ASSUMED)
-            lines.append(f"| {library} | {one.reach:.2f} | {one.hop_seconds * 1e3:.1f} | {one.jitter:.1%} | {ground} |")
-    return [*lines, "", *_errors(rows, tested)]
+            of_libraries.append(
+                f"{library} {one.reach:.2f}, {one.hop_seconds * 1e3:.1f} ms, {one.jitter:.1%} ({ground})"
+            )
+    return [
+        f"- Links, GB/s (VGG rows): {'; '.join(of_links)}.",
+        "- Libraries, reach of the link, time and jitter a doubling (VGG rows): " + "; ".join(of_libraries) + ".",
+        *_errors(rows, tested),
+    ]
 
 
 def _errors(rows: Sequence[Row], tested: Sequence[Tested]) -> list[str]:
