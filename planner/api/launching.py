@@ -170,7 +170,9 @@ def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside:
     clock = build.clock_of(first_at)
     draft = limits.draft(runner.draft(job, proposal.targets, proposal.slow_end, choices.output))
     earlier = None if choices.fresh else runner.resumable(job, offer.providers)
-    refuse_unwritable(Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder))
+    folder = Path(earlier.model_folder if earlier and choices.output is None else draft.model_folder)
+    refuse_unwritable(folder)
+    runner.refuse_taken(folder, earlier.run_id if earlier else draft.run_id)
     key, client_id = RunKeys(around.settings.home).key, build.client(around.settings).id
     request = request_for(job, clock, client=client_id, data=transfer.files, key=key)
     watchful = Watchful(factory, clock.now, proposal.offers)

@@ -100,8 +100,8 @@ class Tools:
 
     def draft(self, deadline: timedelta, budget_usd: Decimal) -> Run:
         """A run of the drill's job, not recorded."""
-        folder = self.settings.home / "drills" / "model"
-        return self.runner.draft(job(deadline, budget_usd), self.targets, None, folder)
+        draft = self.runner.draft(job(deadline, budget_usd), self.targets, None, None)
+        return replace(draft, model_folder=str(self.settings.home / "drills" / draft.run_id))
 
     def record(self, run: Run, deadline: timedelta, budget_usd: Decimal) -> Run:
         """The run in the journal, before anything is made for it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainplan.planner.errors import BadInputError, HungUp, RefusedError, StateError, ThisMachineError
+from trainplan.planner.errors import BadInputError, HungUp, PlanError, RefusedError, StateError, ThisMachineError
 from trainplan.planner.forecast.estimate import trained_images
 from trainplan.planner.home.client import own_client
 from trainplan.planner.planning.check import preflight_of
@@ -18,6 +18,7 @@ from trainplan.planner.planning.own_measurements import OwnMeasurement, load_mea
 from trainplan.planner.runs.directory.run_directory import Watcher, newest_checkpoint
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.collect import partial_folder
 from trainplan.planner.runs.execution.executor import Detached, Executor, Person
 from trainplan.planner.runs.execution.observe import spent_by
 from trainplan.planner.runs.journal.locks import RunLocks
@@ -33,7 +34,7 @@ from trainplan.providers.registry import is_here
 from trainplan.workloads.job_changes import differences, differences_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from trainplan.planner.clock import Clock
@@ -166,12 +167,32 @@ class Runner:
     def record(self, run: Run, job: TrainingJob, estimate: dict[str, Any]) -> Run:
         """The run in the journal, before anything is created for it; nobody else acts on it until it is followed.
 
-        Raises RefusedError where the run could pass the month's budget.
+        Raises RefusedError where the run could pass the month's budget, BadInputError where another run's model goes to
+        its folder.
         """
-        with self.spending.launching(run):
+        with self._folder_taken(run.model_folder, run.run_id), self.spending.launching(run):
             self._locks.keep(run.run_id)
             self.journal.add_run(run, job.to_json(), estimate, self._clock.now())
         return run
+
+    def refuse_taken(self, folder: Path, run_id: RunId) -> None:
+        """Raises BadInputError where another run's model goes to this folder, or is in it: one would replace the
+        other's files."""
+        for other in self.journal.with_model_in(str(folder)):
+            if other.run_id != run_id and (other.live or _has_files(folder)):
+                verb = "goes to" if other.live else "is in"
+                raise BadInputError(f"the model of run {other.run_id} {verb} {folder}", "choose another --output")
+
+    @contextmanager
+    def _folder_taken(self, model_folder: str, run_id: RunId) -> Iterator[None]:
+        """The block writes down where a run's model goes. Two launches at once would each look before the other has
+        written, so that they take turns."""
+        if not model_folder:  # a measuring run
+            yield
+            return
+        with self._locks.deciding("model-folders"):
+            self.refuse_taken(Path(model_folder), run_id)
+            yield
 
     def again(self, run: Run, draft: Run, output: Path | None) -> Run:
         """An ended run made ready for its next attempt: under the limits and in the placements of a new draft.
@@ -189,8 +210,12 @@ class Runner:
             targets=draft.targets, on_slow=draft.on_slow, moving=None, measures_first=draft.measures_first,
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
         )  # fmt: skip
-        with self.spending.launching(next_run):
-            self.journal.go_on(run.run_id, now)
+        try:
+            with self._folder_taken(folder, run.run_id), self.spending.launching(next_run):
+                self.journal.go_on(run.run_id, now)
+        except PlanError:
+            self._locks.let_go(run.run_id)
+            raise
         return next_run
 
     def prepare(self, request: LaunchRequest) -> None:
@@ -416,26 +441,36 @@ def refused(provider: str) -> type[RefusedError] | type[ThisMachineError]:
 
 
 def output_folder(path: Path | None, job_name: str, run_id: str) -> Path:
-    """Where the model goes. Raises BadInputError where that is no folder, and can be none."""
+    """Where the model goes, without links. Raises BadInputError where that is no folder, and can be none."""
     folder = (path or Path(f"{job_name}-{run_id}")).absolute()
     try:
-        if folder.exists() and not folder.is_dir():
+        folder = folder.resolve()
+        if (folder.exists() or folder.is_symlink()) and not folder.is_dir():
             raise BadInputError(f"{folder} is there and is not a folder", "choose another --output")
         if path is not None and folder.is_dir() and any(folder.iterdir()):
             raise BadInputError(f"{folder} is not empty", "choose another --output")
-    except (OSError, ValueError) as error:  # a name too long, say
+        partial_folder(folder).exists()  # its name may be too long where that of the folder is not
+    except (OSError, ValueError, RuntimeError) as error:  # a name too long, say, or links in a circle
         raise BadInputError(f"{str(folder)!r} cannot be a folder: {error}", "choose another --output") from None
     return folder
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """Raises BadInputError where a model could not be put into this folder once it is trained (execution/collect.py
-    makes it beside the folder, and renames it)."""
-    there = next((parent for parent in folder.parents if os.access(parent, os.F_OK)), folder)
+    """Raises BadInputError where a model could not be put into this folder once it is trained."""
+    paths = (folder, *folder.parents)
+    there = next((path for path in paths if os.access(path, os.F_OK)), folder)
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise BadInputError(
             f"the model is to go to {folder}, and nothing can be written to {there}", "choose another --output"
         )
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether anything is in a folder; one that cannot be read may have something."""
+    try:
+        return folder.is_dir() and any(folder.iterdir())
+    except OSError:
+        return True
 
 
 def _left_behind(run: Run, step: int, before: TrainingJob, job: TrainingJob) -> str:

@@ -42,11 +42,10 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
     """
     files, sizes = _manifest(store, vouched)
     _refuse_other_sizes(store, sizes)
-    # In the same folder as the target, so that the last step is a rename within one file system.
-    partial = target.with_name(f".{target.name}.partial")
+    partial = partial_folder(target)
     try:
         with persons_files():
-            _refuse_links(target.parent, (partial,))
+            _refuse_links(partial.parent, (partial,))
             partial.mkdir(parents=True, exist_ok=True)
             for name, sha256 in files:
                 _fetch(store, name, sha256, partial)
@@ -62,6 +61,12 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
             "its last checkpoint is kept: make room, then plan launch goes on from it",
         ) from None
     return sorted(path for path in target.rglob("*") if path.is_file() and path.name != _BROUGHT_EARLY)
+
+
+def partial_folder(target: Path) -> Path:
+    """Where the files of a model that goes to `target` are collected, so that the last step is a rename within one file
+    system: beside it, and in it where it is there, since it may be a disk of its own."""
+    return (target if target.is_dir() else target.parent) / f".{target.name}.partial"
 
 
 def failure_of(folder: Path) -> str:

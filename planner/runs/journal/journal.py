@@ -317,6 +317,11 @@ class Journal:
         )
         return [self._run(RunId(row["run_id"])) for row in rows]
 
+    def with_model_in(self, model_folder: str) -> Sequence[Run]:
+        """The runs whose model goes to this folder, done or not; one that cannot be read is left out."""
+        rows = self._rows("SELECT run_id FROM runs WHERE model_folder = ?", model_folder)
+        return list(self._each(rows, lambda _: None))
+
     def newest_of(self, job_digest: str, provider: str) -> Run | None:
         """The newest run of a job with this digest at this provider; measuring runs have no model and are none."""
         rows = self._rows(

@@ -38,6 +38,12 @@ class RunLocks:
             self._locks[run_id] = lock
         return lock is not None
 
+    def let_go(self, run_id: RunId) -> None:
+        """Give up a lock that was kept: the run is not followed after all."""
+        lock = self._locks.pop(run_id, None)
+        if lock is not None:
+            lock.release()
+
     @contextmanager
     def holding(self, run_id: RunId) -> Iterator[bool]:
         """Whether this process may act on the run until the block ends; False: another one does.

@@ -77,11 +77,52 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         refuse_unwritable(tmp_path / "file" / "new" / "model")
 
 
+def test_a_link_is_followed_when_the_run_begins(tmp_path: Path) -> None:
+    (tmp_path / "to-nothing").symlink_to(tmp_path / "new")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert output_folder(tmp_path / "to-nothing", "tiny", "run-1") == tmp_path / "new"
+    with pytest.raises(BadInputError, match=r"circle' cannot be a folder|circle is there and is not a folder"):
+        output_folder(tmp_path / "circle", "tiny", "run-1")
+
+
+def test_a_name_is_refused_that_is_too_long_only_while_the_model_is_fetched(tmp_path: Path) -> None:
+    assert output_folder(tmp_path / ("x" * 246), "tiny", "run-1").name == "x" * 246
+    with pytest.raises(BadInputError, match="cannot be a folder"):
+        output_folder(tmp_path / ("x" * 250), "tiny", "run-1")
+
+
+def test_no_two_runs_bring_their_models_to_one_folder(desk: Desk) -> None:
+    """One would replace the other's model.keras. An ended run's folder is free once its model is not there any more."""
+    run, runner, job = desk.planned(), desk.runner(), a_job(epochs=9)
+    draft = runner.draft(job, [a_target()], None, desk.folder / "x" / ".." / "model")
+    with pytest.raises(BadInputError, match=f"the model of run {run.run_id} goes to {run.model_folder}"):
+        runner.record(draft, job, {})
+    runner.refuse_taken(Path(run.model_folder), run.run_id)
+    desk.journal.save(replace(run, phase=Phase.DONE, outcome=Outcome.SUCCEEDED), NOON)
+    Path(run.model_folder).mkdir()
+    (Path(run.model_folder) / "model.keras").touch()
+    with pytest.raises(BadInputError, match=f"the model of run {run.run_id} is in"):
+        runner.record(draft, job, {})
+    (Path(run.model_folder) / "model.keras").unlink()
+    assert runner.record(draft, job, {}) is draft
+
+
+def test_a_run_that_goes_on_does_not_write_over_the_model_of_another(desk: Desk) -> None:
+    run, runner, job = desk.planned(), desk.runner(), a_job(epochs=9)
+    run = replace(run, phase=Phase.DONE, outcome=Outcome.STOPPED)
+    desk.journal.save(run, NOON)
+    other = runner.record(runner.draft(job, [a_target()], None, desk.folder / "model"), job, {})
+    with pytest.raises(BadInputError, match=f"the model of run {other.run_id} goes to"):
+        runner.again(run, run, None)
+    assert runner.again(run, run, desk.folder / "elsewhere").model_folder == str(desk.folder / "elsewhere")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
 def test_a_folder_of_somebody_elses_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(BadInputError, match="nothing can be written to"):
-        refuse_unwritable(tmp_path / "model")
+    for folder in (tmp_path, tmp_path / "model"):
+        with pytest.raises(BadInputError, match="nothing can be written to"):
+            refuse_unwritable(folder)
 
 
 def test_a_draft_is_recorded_nowhere(desk: Desk) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -32,6 +33,19 @@ def test_what_a_person_put_into_the_folder_meanwhile_stays(store: FolderStore, t
     assert (home / "notes.txt").read_text(encoding="utf-8") == "mine"
     assert (home / "model.keras").read_bytes() == b"weights"
     assert [path.name for path in tmp_path.iterdir() if "partial" in path.name] == []
+
+
+OTHER_DISK = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not OTHER_DISK.is_dir(), reason="needs a file system in memory")
+def test_the_folder_may_be_a_disk_of_its_own(store: FolderStore, tmp_path: Path) -> None:
+    if OTHER_DISK.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("temporary files are there too")
+    with TemporaryDirectory(dir=OTHER_DISK) as disk:
+        (tmp_path / "home").symlink_to(disk)
+        collect(store, tmp_path / "home")
+        assert [path.name for path in Path(disk).iterdir()] == ["model.keras"]
 
 
 def put_output(store: FolderStore, files: dict[str, str]) -> None:
