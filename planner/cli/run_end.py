@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import typer
@@ -13,7 +14,7 @@ from trainplan.planner.api.event_lines import bills_line
 from trainplan.planner.cli.person import hang_up_detaches
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.typed import launch_again
-from trainplan.planner.errors import ExitCode, LimitReachedError, TeardownUnverifiedError
+from trainplan.planner.errors import ExitCode, LimitReachedError, StateError, TeardownUnverifiedError
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Detached, ended_error
 from trainplan.planner.runs.journal.journal import Journal
@@ -43,7 +44,8 @@ def follow(
         return
     except TeardownUnverifiedError:
         # What may still bill, and until when, stands before the error.
-        sys.stderr.write(f"{bills_line(runner.now(run))}\n")
+        with suppress(StateError):  # a journal that cannot be read says nothing of it
+            sys.stderr.write(f"{bills_line(runner.now(run))}\n")
         raise
     print_receipt(receipt, as_json)
     after_run(run, receipt, runner.journal, runner.settings, images)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -68,9 +68,10 @@ class Receipts:
         try:
             yield
         except PlanError:
-            run = self._journal.run(run_id)
-            if run.phase is Phase.DONE:
-                self.write(run)
+            with suppress(PlanError):  # whatever becomes of its receipt, the person is told why the run ended
+                run = self._journal.run(run_id)
+                if run.phase is Phase.DONE:
+                    self.write(run)
             raise
 
     def write(self, run: Run) -> Receipt:
@@ -100,6 +101,8 @@ class Receipts:
         try:
             self._learn(run, story, ending)
             self._learn_speeds(run, new_attempts, story)
+        except ThisMachineError as error:  # a full disk, say: the person gets the receipt all the same
+            self._listen(Message(f"what this run has measured is not kept: {error.message}"))
         finally:
             self._save(run, receipt, ending)
         return receipt
@@ -156,14 +159,13 @@ class Receipts:
             return None
 
     def _learn(self, run: Run, story: Story, ending: Ending) -> None:
-        """Keep what a run on this computer has measured, and what a measuring run has on a rented machine."""
+        """Keep what a run on this computer has measured, and what a measuring run has on a rented machine.
+
+        Raises ThisMachineError where the job cannot be read, or nothing can be written.
+        """
         if run.outcome is not Outcome.SUCCEEDED or not (is_here(run.provider) or run.max_steps is not None):
             return
-        try:
-            job = recorded_job(self._journal, run.run_id)
-        except StateError as error:
-            self._listen(Message(f"what this run has measured is not kept: {error.message}"))
-            return
+        job = recorded_job(self._journal, run.run_id)
         if job.sweep is not None:  # its rate is that of several jobs, and of a process for each
             return
         where = _here() if is_here(run.provider) else _rented(run)
@@ -176,15 +178,11 @@ class Receipts:
             add_row(self._settings.measurements, one)
 
     def _learn_speeds(self, run: Run, attempts: Sequence[Attempt], story: Story) -> None:
-        """Keep how fast rented machines were measured to train by a run that compares them."""
+        """Keep how fast rented machines were measured to train by a run that compares them. Raises ThisMachineError."""
         measured = [attempt for attempt in attempts if attempt.speed is not None and attempt.target is not None]
         if is_here(run.provider) or not measured:
             return
-        try:
-            job = recorded_job(self._journal, run.run_id)
-        except StateError as error:
-            self._listen(Message(f"what this run has measured is not kept: {error.message}"))
-            return
+        job = recorded_job(self._journal, run.run_id)
         for attempt in measured:
             assert attempt.speed is not None
             assert attempt.target is not None

@@ -13,7 +13,7 @@ from tests.builders import a_run, a_target
 from tests.doubles.clock import NOON, ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import ends, ends_after, stubborn, trains_well, until_asked
-from trainplan.planner.errors import ThisMachineError
+from trainplan.planner.errors import TeardownUnverifiedError, ThisMachineError
 from trainplan.planner.runs.events import Message, PhaseReached
 from trainplan.planner.runs.execution.recorder import Recorder
 from trainplan.planner.runs.run import Outcome, Phase, Run
@@ -178,6 +178,24 @@ def test_a_journal_that_fails_while_it_trains_does_not_leave_the_machine_alone(
     assert desk.leaked == []
     assert (desk.folder / "model" / "model.keras").exists() == (script is trains_well)
     assert any("going on without it" in text for text in messages(desk))
+
+
+def test_what_may_still_bill_is_told_though_the_journal_is_gone(desk: Desk) -> None:
+    desk.scripts(trains_well)
+    desk.provider.slow_deletes = None
+    desk.clock.at_sleep[1] = lambda: damaged(desk)
+    with pytest.raises(TeardownUnverifiedError, match="may still be there"):
+        desk.launch()
+
+
+def test_a_receipt_is_shown_though_what_was_measured_cannot_be_kept(desk: Desk) -> None:
+    desk.scripts(trains_well)
+    desk.settings.measurements.mkdir(parents=True)
+    run, receipt = desk.launch()
+    assert receipt.outcome is Outcome.SUCCEEDED
+    assert desk.journal.receipt(run.run_id) is not None
+    (line,) = [text for text in messages(desk) if "measured" in text]
+    assert line.startswith(f"what this run has measured is not kept: cannot write {desk.settings.measurements}: ")
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
