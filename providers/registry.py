@@ -310,7 +310,8 @@ def _row_of(name: str) -> Vendor:
         return row
     if plug_in is not None:
         raise BadRequestError(f"provider {name} cannot be used: {plug_in.problem}", hint=plug_in.hint)
-    raise BadRequestError(f"there is no provider {name!r} to launch on", hint=f"known: {', '.join(names())}")
+    hint = f"no package that is installed brings it; known: {', '.join(names())}"
+    raise BadRequestError(f"there is no provider {name!r} to launch on", hint=hint)
 
 
 def _of_stranger(row: Vendor, where: str, make: Callable[[], object]) -> object:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainplan.planner.api import build
 from trainplan.planner.errors import PlanError, TeardownUnverifiedError
 from trainplan.planner.runs.directory.progress import story_of, unreadable_text
-from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.run import Run
 from trainplan.providers.errors import CredentialsError, PermissionDeniedError, ProviderError
 
 if TYPE_CHECKING:
+    from trainplan.planner.clock import Clock
     from trainplan.planner.home.client import Client
     from trainplan.planner.runs.journal.journal import Journal
     from trainplan.planner.settings import Settings
@@ -41,6 +42,10 @@ def standing_of(
     run: Run, journal: Journal, settings: Settings, client: Client, make_provider: Callable[[str], Provider]
 ) -> Standing:
     """Bring a run up to date. An error is kept in the result, so that other runs are still read."""
+    try:
+        make_provider(run.provider)
+    except ProviderError as missing:  # a package that is not installed any more, say
+        return _unasked(run, journal, missing)
     error: PlanError | None = None
     if client.owns(run) and (run.live or journal.owes_receipt(run)):
         runner = build.runner(journal, settings, lambda _: None, run.provider, make_provider=make_provider)
@@ -48,11 +53,28 @@ def standing_of(
             run = runner.settle(run)
         except PlanError as trouble:
             error, run = trouble, runner.with_end(journal.run(run.run_id))
-    receipt = journal.receipt(run.run_id) if run.phase is Phase.DONE else None
-    now = build.clock_of(make_provider(run.provider)).now() if run.live else None
-    usd = receipt.get("actual_usd", 0.0) if receipt else float(run.total_usd(now)) if now else 0.0
+    usd = _usd(run, journal, build.clock_of(make_provider(run.provider)))
     progress, blind = _progress(run, make_provider)
     return Standing(run=run, progress=progress, usd=usd, error=error or blind)
+
+
+def _usd(run: Run, journal: Journal, clock: Clock) -> float:
+    """What a run has cost: of one that is done, as its receipt says."""
+    if run.live:
+        return float(run.total_usd(clock.now()))
+    return float((journal.receipt(run.run_id) or {}).get("actual_usd", 0.0))
+
+
+def _unasked(run: Run, journal: Journal, missing: ProviderError) -> Standing:
+    """A run whose provider cannot be asked at all: as the journal has it."""
+    progress = Progress(run.outcome or "no answer")
+    error = _blind(run, missing) if run.bills else None
+    return Standing(run=run, progress=progress, usd=_usd(run, journal, build.clock()), error=error)
+
+
+def _blind(run: Run, error: ProviderError) -> TeardownUnverifiedError:
+    text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
+    return TeardownUnverifiedError(text, error.hint)
 
 
 def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, PlanError | None]:
@@ -65,9 +87,7 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, P
     try:
         story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
     except (CredentialsError, PermissionDeniedError) as error:
-        text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
-        blind = TeardownUnverifiedError(text, error.hint) if run.live else None
-        return Progress(run.outcome or "no answer"), blind
+        return Progress(run.outcome or "no answer"), _blind(run, error) if run.live else None
     except ProviderError:
         return Progress(run.outcome or "no answer"), None
     steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"

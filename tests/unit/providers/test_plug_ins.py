@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 
+from tests.builders import a_run
 from tests.conftest import ROOT
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
+from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.run import Phase
 from trainplan.providers import registry
 from trainplan.providers.abilities import Doctor, Timekeeper
 from trainplan.providers.errors import InstanceNotFoundError, UnrecognizedError
@@ -144,6 +147,23 @@ def test_commands_over_all_providers_name_a_broken_one_and_go_on(install: Callab
         "warning: provider acme: acme_plan:VENDOR is not a trainplan.providers.registry.Vendor: "
         "update or uninstall acme-plan, which brings it"
     )
+
+
+def test_a_run_whose_plug_in_is_gone_hides_no_other(home: Path) -> None:
+    """The package was uninstalled, or this is another environment: its machine may bill, and is told."""
+    lost = a_run(Phase.RUNNING, attempts=1, run_id="260101-aaaaaaaa", provider="acme")
+    other = a_run(run_id="260101-bbbbbbbb", provider="sim")
+    with Journal.open(home / "journal.sqlite") as journal:
+        for run in (lost, other):
+            journal.add_run(run, "{}", {}, NOON)
+    for words in (("status",), ("status", lost.run_id)):
+        shown = plan(*words)
+        assert shown.code == ExitCode.TEARDOWN_UNVERIFIED
+        words = "may still exist, but its provider cannot be read: there is no provider 'acme' to launch on"
+        assert shown.error == f"run {lost.run_id} {words}"
+        assert shown.hint.startswith("no package that is installed brings it; known: ")
+        assert lost.run_id in shown.out
+    assert other.run_id in plan("status", other.run_id).out
 
 
 @pytest.mark.parametrize(
