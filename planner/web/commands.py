@@ -37,17 +37,23 @@ class Answer(NamedTuple):
         return f"plan ended with code {self.code}"
 
 
+_NOT_STARTED = 126
+"""What a shell gives for a program that it cannot start."""
 _PLAN = "from trainplan.planner.cli.main import main; main()"
 
 
 def execute(arguments: Sequence[str]) -> Answer:
-    """`plan ARGUMENTS` in a process of its own, which a Ctrl-C in the server's terminal does not reach."""
+    """`plan ARGUMENTS` in a process of its own, which a Ctrl-C in the server's terminal does not reach. One that cannot
+    be started is an answer too."""
     # -P: a folder that happens to be the working directory provides no modules.
     command = [sys.executable, "-P", "-c", _PLAN, *arguments]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=False, start_new_session=True, text=True,
-        encoding="utf-8", errors="replace",
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False, start_new_session=True, text=True,
+            encoding="utf-8", errors="replace",
+        )  # fmt: skip
+    except OSError as error:  # no memory, no more processes, or Python was replaced by another version
+        return Answer(_NOT_STARTED, "", f"error: plan {arguments[0]} could not be started: {error.strerror or error}")
     return Answer(done.returncode, done.stdout, done.stderr)
 
 

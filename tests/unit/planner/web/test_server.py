@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from tests.unit.planner.report.test_run_page import a_document
 from tests.unit.planner.web.visitor import Typed, Visitor, serving
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Phase
-from trainplan.planner.web.commands import STOPPING, Answer
+from trainplan.planner.web.commands import STOPPING, Answer, execute
 from trainplan.planner.web.server import UNSEEN
 
 if TYPE_CHECKING:
@@ -102,6 +103,19 @@ def test_an_interruption_comes_by_itself(desk: Desk, visitor: Visitor) -> None:
         message = next(one["html"] for one in news if "interrupted" in one["html"])
         assert ("td", {"class": "warning"}) in Reader(message).elements
         assert f"tiny {run.run_id} interrupted: attempt 1: spot took it back" in message
+
+
+def test_a_command_that_cannot_be_started_is_told_and_may_be_asked_for_again(
+    desk: Desk, visitor: Visitor, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No memory, or the Python of the server was replaced: nothing is being stopped then, and the page says so."""
+    run = launched(desk)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    typed.answers["stop"] = execute(["stop", run.run_id, "--json"])
+    with visitor.stream(f"/events?run={run.run_id}") as news:
+        visitor.server.commands.stop(run.run_id)
+        words = "it could not be stopped: plan stop could not be started: No such file or directory"
+        assert next(one for one in news if words in one["html"])
 
 
 def test_a_page_is_told_when_what_stands_below_has_changed(desk: Desk, visitor: Visitor) -> None:
