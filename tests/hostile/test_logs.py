@@ -22,7 +22,7 @@ def test_a_log_without_an_end_is_cut_with_a_word(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(logs, "MOST_BYTES", 3 * logs.PIECE_BYTES)
     store, seen = Endless(), dict[str, int]()
     store.files["attempts/1/log/00001.log"] = b""
-    lines = list(itertools.islice(logs._new_output(store, "attempts/1/log", seen), 10))
+    lines = list(itertools.islice(logs.new_output(store, "attempts/1/log", seen, is_last=True), 10))
     assert len(lines) == 4
     assert lines[-1] == "(what follows in attempts/1/log/00001.log is not shown: it is longer than 3 MiB)"
-    assert list(logs._new_output(store, "attempts/1/log", seen)) == [], "with --follow it is said once"
+    assert list(logs.new_output(store, "attempts/1/log", seen, is_last=True)) == [], "with --follow it is said once"

@@ -47,7 +47,7 @@ def command(
 
 def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
     readers: dict[int, ProgressReader] = {}
-    for now in _rounds(run, journal, follow):
+    for now, _ in _rounds(run, journal, follow):
         # Anew in each round: an interrupted run may go on at another provider.
         store = build.provider(now.provider, settings).store(run.run_id)
         for attempt in now.attempts:
@@ -59,11 +59,11 @@ def _progress(run: Run, settings: Settings, journal: Journal, follow: bool) -> I
 
 def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Iterator[str]:
     counts: dict[str, int] = {}
-    for now in _rounds(run, journal, follow):
+    for now, is_last in _rounds(run, journal, follow):
         run = now
         store = build.provider(run.provider, settings).store(run.run_id)
         for attempt in run.attempts:
-            yield from _new_output(store, f"attempts/{attempt.number}/log", counts)
+            yield from new_output(store, f"attempts/{attempt.number}/log", counts, is_last=is_last)
     if not any(counts.values()) and run.attempt is not None and run.attempt.ref is not None:
         try:
             yield from build.provider(run.provider, settings).logs(run.attempt.ref)
@@ -71,23 +71,29 @@ def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Ite
             yield "(no output was kept)"
 
 
-def _new_output(store: RunStore, prefix: str, counts: dict[str, int]) -> Iterator[str]:
+def new_output(store: RunStore, prefix: str, counts: dict[str, int], *, is_last: bool) -> Iterator[str]:
+    """The lines of the logs below `prefix` beyond `counts`, the bytes of each that were read before. A line whose end
+    is not written yet stays for the next call, unless this one is the last."""
     for path in store.list(prefix):
         is_more = counts.get(path, 0) < MOST_BYTES
         while is_more:
-            data = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)
+            piece = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)
+            is_whole = len(piece) < PIECE_BYTES
+            end = len(piece) if is_whole and is_last else max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+            data = piece[:end] if end or is_whole else piece
             counts[path] = counts.get(path, 0) + len(data)
             yield from data.decode("utf-8", "replace").splitlines()
-            is_more = len(data) == PIECE_BYTES and counts[path] < MOST_BYTES
+            is_more = not is_whole and counts[path] < MOST_BYTES
             if counts[path] >= MOST_BYTES:
                 yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"
 
 
-def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[Run]:
-    """The run as it stands, once; or while it goes on, attempt after attempt, and once more."""
+def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[tuple[Run, bool]]:
+    """The run as it stands, once; or while it goes on, attempt after attempt, and once more. With it, whether it is the
+    last time."""
     clock = build.clock()
     while follow and (now := journal.run(run.run_id)).phase is not Phase.DONE:
-        yield now
+        yield now, False
         clock.sleep(FOLLOW_SECONDS)
     # Once more after the end: what was written since the last round is still unread.
-    yield journal.run(run.run_id)
+    yield journal.run(run.run_id), True

@@ -1,0 +1,38 @@
+"""`plan logs`: the output of a run in whole lines, however it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainplan.planner.cli.commands.logs import PIECE_BYTES, new_output
+from trainplan.providers.local.store import FolderStore
+
+LOG = "attempts/1/log"
+
+
+def test_a_line_is_printed_when_its_end_is_written(tmp_path: Path) -> None:
+    """A look may come in the middle of a line, and of a letter."""
+    store, counts = FolderStore(tmp_path), dict[str, int]()
+    text = "epoch 1\nLänge 3\nlast".encode()
+    middle = text.index("ä".encode()) + 1
+    store.put(f"{LOG}/output.log", text[:middle])
+    lines = [*new_output(store, LOG, counts, is_last=False)]
+    assert lines == ["epoch 1"]
+    store.put(f"{LOG}/output.log", text)
+    lines += new_output(store, LOG, counts, is_last=False)
+    assert lines == ["epoch 1", "Länge 3"]
+    lines += new_output(store, LOG, counts, is_last=True)
+    assert lines == ["epoch 1", "Länge 3", "last"]
+
+
+def test_a_log_of_several_pieces_comes_in_whole_lines(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    written = [f"ä{number}" * 20 for number in range(PIECE_BYTES // 100)]
+    store.put(f"{LOG}/output.log", "\n".join(written).encode())
+    assert [*new_output(store, LOG, {}, is_last=True)] == written
+
+
+def test_a_line_longer_than_a_piece_does_not_keep_the_rest_waiting(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put(f"{LOG}/output.log", b"x" * (PIECE_BYTES + 5))
+    assert "".join(new_output(store, LOG, {}, is_last=True)) == "x" * (PIECE_BYTES + 5)
