@@ -478,7 +478,7 @@ def _unknown(kind: str, value: str, allowed: set[str], names_elsewhere: Iterable
         raise BadInputError(retired.text, f"take {retired.instead}")
     known = sorted({*allowed, *names_elsewhere} - {value})
     begins = [name for name in known if name.startswith(value.lower())]
-    near = [name for name in known if name == other_word(value)] or nearest_names(value, sorted(allowed))
+    near = [name for name in known if name == other_word(value)] or nearest_names(value, known)
     if begins and (kind.startswith("region") or not near):
         hint = f"did you mean {_listed(begins)}?"
     else:

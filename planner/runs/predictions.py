@@ -57,7 +57,13 @@ class Prediction:
 def kept_model(folder: Path) -> KeptModel:
     """The model in a run's folder. Raises BadInputError where there is none, or a script wrote it, ThisMachineError
     where it is of no use."""
-    if _is_of_script(folder):
+    metrics = _metrics(folder)
+    if metrics.get("simulated") is True:
+        raise BadInputError(
+            f"the run of {folder} is simulated: no net was trained, so that there is no model",
+            "plan launch with another provider, local for example, trains one",
+        )
+    if _is_of_script(metrics):
         raise BadInputError(
             f"a script of your own has written what is in {folder}: nobody knows what its model takes",
             "load it as the script wrote it; predict and convert are for the models of jobs without a script",
@@ -93,13 +99,18 @@ def kept_model(folder: Path) -> KeptModel:
     )
 
 
-def _is_of_script(folder: Path) -> bool:
-    """Whether a script has written the output of the run: its metrics have steps and say nothing of an input."""
+def _metrics(folder: Path) -> dict[str, Any]:
+    """What the run's metrics say; {} where nothing can be read."""
     try:
         metrics = json.loads((folder / _METRICS).read_bytes()[:_MOST_METRICS_BYTES])
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(metrics, dict) and {"job_digest", "steps"} <= metrics.keys() and "input" not in metrics
+        return {}
+    return metrics if isinstance(metrics, dict) else {}
+
+
+def _is_of_script(metrics: dict[str, Any]) -> bool:
+    """Whether a script has written the output of the run: its metrics have steps and say nothing of an input."""
+    return {"job_digest", "steps"} <= metrics.keys() and "input" not in metrics
 
 
 def exported_model(folder: Path) -> KeptModel:

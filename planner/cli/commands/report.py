@@ -41,7 +41,7 @@ def command(
     """
     if page is not None and page.suffix.lower() not in (".html", ".htm"):
         raise BadInputError(
-            f"--html writes a page, and {page.name} does not end in .html", f"--html {page.stem or 'report'}.html"
+            f"--html writes a page, and {page} does not end in .html", f"--html {page.stem or 'report'}.html"
         )
     settings = options.settings()
     with build.journal(settings) as journal:

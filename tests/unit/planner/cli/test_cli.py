@@ -79,6 +79,8 @@ BAD_INPUT = [
     ("estimate job.yaml --market futures", "--market: there is no 'futures'", "known: on_demand, spot"),
     ("estimate job.yaml --objective cheap", "--objective: ", ""),
     ("estimate job.yaml --provider asw", "there is no provider 'asw'", "did you mean aws?"),
+    ("launch job.yaml --provider simm", "there is no provider 'simm'", "did you mean sim?"),
+    ("report RUN --html .", "--html writes a page, and . does not end in .html", "--html report.html"),
     ("estimate job.yaml --region us-central", "there is no region 'us-central'", "did you mean us-central"),
     ("estimate job.yaml --device V10", "no device is called 'V10'", "did you mean V100"),
     ("estimate job.yaml --nodes 0,2", "--nodes: '0,2' is not a list of numbers of machines", "for example --nodes"),

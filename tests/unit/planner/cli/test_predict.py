@@ -153,6 +153,12 @@ def test_what_a_script_has_written_is_not_asked(tmp_path: Path, has_model: bool)
         kept_model(folder)
 
 
+def test_a_simulated_run_has_no_model(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"name": "vgg", "job_digest": "0", "steps": 3, "simulated": true}')
+    with pytest.raises(BadInputError, match=f"the run of {tmp_path} is simulated: no net was trained"):
+        kept_model(tmp_path)
+
+
 @needs_framework
 def test_a_trainer_that_cannot_answer_is_quoted(tmp_path: Path) -> None:
     program = (sys.executable, "-c", "import sys; sys.exit('error: the model cannot be loaded: it is none')")
