@@ -18,9 +18,10 @@ _PERSONS: list[int] = []
 """The umask that the person set, while files are created for nobody else."""
 NAMES = frozenset(
     {
-        "asked-refresh", "catalog.sqlite", "client.damaged", "client.json", "client.lock", "data_sets", "datasets",
-        "journal.sqlite", "journal.sqlite-journal", "last-sweep.json", "local", "locks", "measurements.jsonl",
-        "networks", "prices.lock", "run-keys.json", "runs", "settings.toml", "sim", "uploads",
+        "asked-refresh", "calibrations.jsonl", "catalog.sqlite", "client.damaged", "client.json", "client.lock",
+        "converted", "data_sets", "datasets", "drills", "journal.sqlite", "journal.sqlite-journal", "last-sweep.json",
+        "local", "locks", "measurements.jsonl", "networks", "prices.lock", "run-keys.json", "runs", "settings.toml",
+        "sim", "uploads",
     }
 )  # fmt: skip
 """What commands put into a home. A folder with anything else in it is not plan's alone."""

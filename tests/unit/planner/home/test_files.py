@@ -70,6 +70,7 @@ def test_a_home_has_nothing_that_would_not_be_mended(home: Path) -> None:
     launch()
     plan("sweep", "--provider", "local", "--yes")
     assert {path.name for path in home.iterdir()} <= NAMES
+    assert {load_settings(os.environ).calibrations.name, load_settings(os.environ).measurements.name} <= NAMES
 
 
 def test_the_model_has_the_modes_that_the_person_set(home: Path) -> None:
