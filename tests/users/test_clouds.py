@@ -99,7 +99,7 @@ def test_where_no_region_has_room_nothing_is_left(world: World) -> None:
     assert (status.outcome, status.usd, status.usd_per_hour) == ("interrupted", 0, 0)
     with pytest.raises(trainplan.NoCapacityError, match="none has room") as caught:
         run.wait(quiet=True)
-    assert caught.value.hint == f"plan logs {run.id} shows what it said"
+    assert caught.value.hint == "launch it again later, or with more regions, devices or markets"
     assert run.status().outcome == "no_capacity"
     assert world.remaining() == []
     with pytest.raises(trainplan.NoCapacityError):

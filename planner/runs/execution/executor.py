@@ -375,7 +375,15 @@ def ended_error(run: Run) -> PlanError:
         Outcome.REFUSED: RefusedError,
     }
     kind = kinds.get(run.outcome or Outcome.FAILED, TrainingFailedError)
-    return kind(f"run {run.run_id}: {run.message}", f"plan logs {run.run_id} shows what it said")
+    return kind(f"run {run.run_id}: {run.message}", _what_to_do(run))
+
+
+def _what_to_do(run: Run) -> str:
+    if any(attempt.had_instance for attempt in run.attempts):
+        return f"plan logs {run.run_id} shows what it said"
+    if run.outcome is Outcome.NO_CAPACITY:
+        return "launch it again later, or with more regions, devices or markets"
+    return f"plan doctor {run.provider} shows what a launch there needs"
 
 
 def elsewhere(run: Run) -> Run:

@@ -307,6 +307,7 @@ def test_a_run_that_no_placement_takes_ends_and_has_a_receipt(
     run, receipt = desk.launch()
     assert (run.phase, run.outcome, run.message) == (Phase.DONE, outcome, message)
     assert (ended_error(run).exit_code, ended_error(run).message) == (exit_code, f"run {run.run_id}: {message}")
+    assert "plan logs" not in ended_error(run).hint, "there was no machine that could say anything"
     assert (receipt.outcome, receipt.message, receipt.steps, receipt.actual_usd) == (outcome, message, 0, 0)
     assert desk.journal.receipt(run.run_id) == receipt.to_json()
 
