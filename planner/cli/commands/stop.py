@@ -31,6 +31,7 @@ def command(
     """
     settings = options.settings()
     anyone = options.any_client(client)
+    name = name.strip().lower()  # as labels have it
     try:
         _stop(name, settings, anyone=anyone, as_json=as_json)
     except UnknownRunError as error:

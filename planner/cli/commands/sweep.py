@@ -74,6 +74,8 @@ def command(
         keep_sweep(settings.home, LastSweep(build.clock().now(), tuple(swept)))
     ending = {name: _ending(sweep, client, everything=everything) for name, sweep in swept.items()}
     rest: list[str] = []
+    if client not in (None, ANY_CLIENT) and not _has_any_of(client, swept):
+        sys.stderr.write(f"nothing there was created by client {client}: the column client has the ids\n")
     if any(ending.values()) and not dry_run:
         _ask(_question(ending, swept), assume_yes=yes)
         rest = [line for name, resources in ending.items() for line in _end(name, resources, settings)]
@@ -115,6 +117,10 @@ def _ending(sweep: Sweep, client: str | None, *, everything: bool) -> list[Owned
         or resource.fate in also
         or (resource.fate is Fate.FOREIGN and client in (ANY_CLIENT, resource.resource.client))
     ]
+
+
+def _has_any_of(client: str | None, swept: Mapping[str, Sweep]) -> bool:
+    return any(owned.resource.client == client for sweep in swept.values() for owned in sweep.resources)
 
 
 def _question(ending: Mapping[str, list[OwnedResource]], swept: Mapping[str, Sweep]) -> str:

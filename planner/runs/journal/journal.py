@@ -211,12 +211,14 @@ class Journal:
                 _log(db, run_id, now, "billed", "")
 
     def run(self, name: str) -> Run:
-        """The run of that id, or of the one id that starts with `name`. Raises BadInputError for none or several."""
+        """The run of that id, or of the one id that starts with `name`; capitals and blanks around it do not matter.
+        Raises BadInputError for none or several."""
         query = "SELECT run_id FROM runs WHERE substr(run_id, 1, ?) = ? ORDER BY run_id"
+        typed, name = name, name.strip().lower()
         # Ids are ASCII; a word of the command line that is not UTF-8 is nothing that SQLite can look for.
         rows = self._rows(query, len(name), name) if name.isascii() else []
         if not rows or not name:
-            raise UnknownRunError(f"there is no run {name!r}", "plan history lists them")
+            raise UnknownRunError(f"there is no run {typed!r}", "plan history lists them")
         # A whole id that others begin with comes first in the order, and is meant.
         if len(rows) > 1 and rows[0]["run_id"] != name:
             raise BadInputError(f"{name!r} is the beginning of {len(rows)} runs", "give more of the id")

@@ -130,7 +130,8 @@ def test_a_person_who_says_so_and_sees_whose_it_is_ends_it(person: Person) -> No
     assert (
         plan("sweep", "--provider", "sim", "--client", "any").code == ExitCode.BAD_INPUT
     )  # the input is not a terminal, so nobody can be asked
-    person.sweeps("--client", "0123456789abcdef")
+    said = plan("sweep", "--provider", "sim", "--yes", "--client", "0123456789abcdef")
+    assert "nothing there was created by client 0123456789abcdef" in said.err
     assert len(person.machines) == 1
     person.sweeps("--client", ours.id)
     assert person.machines == []

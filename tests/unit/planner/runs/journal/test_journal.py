@@ -179,6 +179,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(journal: Journal) -> None:
         add(journal, a_numbered_run(number))
     assert journal.run("run-1").run_id == "run-1"
     assert journal.run("run-21").run_id == "run-21"
+    assert journal.run(" RUN-21 ").run_id == "run-21", "as it is pasted"
     assert journal.run("run-2").run_id == "run-2", "an id that is whole is meant, also where others begin with it"
 
 
