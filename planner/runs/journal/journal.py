@@ -437,8 +437,13 @@ def _log(db: sqlite3.Connection, run_id: RunId, now: datetime, kind: str, detail
 
 
 def _unusable(path: Path, error: Exception) -> StateError:
+    is_locked = isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+    what_to_do = (
+        "another program has held it for a minute: close what has it open (a database browser, a suspended plan)"
+        if is_locked
+        else "free disk space or mend its permissions, or set PLAN_HOME to another folder"
+    )
     return StateError(
         f"the journal {path} cannot be used: {error}",
-        "free disk space or mend its permissions, or set PLAN_HOME to another folder; plan stop RUN "
-        "and plan sweep --all end machines without it",
+        f"{what_to_do}; plan stop RUN and plan sweep --all end machines without it",
     )

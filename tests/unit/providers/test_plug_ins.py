@@ -159,8 +159,8 @@ def test_a_run_whose_plug_in_is_gone_hides_no_other(home: Path) -> None:
     for words in (("status",), ("status", lost.run_id)):
         shown = plan(*words)
         assert shown.code == ExitCode.TEARDOWN_UNVERIFIED
-        words = "may still exist, but its provider cannot be read: there is no provider 'acme' to launch on"
-        assert shown.error == f"run {lost.run_id} {words}"
+        why = "may still exist, but its provider cannot be read: there is no provider 'acme' to launch on"
+        assert shown.error == f"run {lost.run_id} {why}"
         assert shown.hint.startswith("no package that is installed brings it; known: ")
         assert lost.run_id in shown.out
     assert other.run_id in plan("status", other.run_id).out

@@ -229,3 +229,13 @@ def test_a_row_that_cannot_be_is_a_damaged_journal_and_no_traceback(tmp_path: Pa
     assert runs is not None
     with pytest.raises(ThisMachineError, match="cannot be used"):
         runs[RUN_ID]
+
+
+def test_a_journal_that_another_program_holds_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    with Journal.open(path) as journal, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        journal._db.execute("PRAGMA busy_timeout = 10")
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(ThisMachineError, match="is locked") as caught:
+            journal.ask_to_stop(RunId("x"), NOON)
+    assert caught.value.hint.startswith("another program has held it for a minute: close what has it open")
