@@ -15,10 +15,11 @@ from trainplan.planner.api.data_steps import bring, send_brought
 from trainplan.planner.api.job_files import usd_of
 from trainplan.planner.api.launching import Desk, Limits
 from trainplan.planner.api.pilot_page import PilotAnswer, proposal_page, result_page
-from trainplan.planner.errors import BadInputError, DeclinedError
+from trainplan.planner.errors import BadInputError, DeclinedError, TrainingFailedError
 from trainplan.planner.report.page import Page
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.events import Message
+from trainplan.planner.runs.execution.executor import ended_error
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.pilot import PilotResult, PilotSeries, must_be_alone, run_pilot, run_tries
 from trainplan.planner.runs.proposal.agreed import Agreed, agreed_to, high_usd
@@ -32,6 +33,7 @@ from trainplan.planner.runs.proposal.make_proposal import (
 )
 from trainplan.planner.runs.proposal.pilots import Cap, PilotProposal, pilot_placements, propose_pilots, propose_tries
 from trainplan.planner.runs.proposal.proposal import further_text, within
+from trainplan.planner.runs.run import Outcome
 from trainplan.planner.runs.runner import request_for
 from trainplan.pricing.money import format_usd
 
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from trainplan.planner.datasets.transfer import DataTransfer
+    from trainplan.planner.errors import PlanError
     from trainplan.planner.planning.build_plan import PlanQuery
     from trainplan.planner.runs.proposal.pilots import PilotPlacement
     from trainplan.pricing.offers import Offer
@@ -93,6 +96,29 @@ def answer_with_tries(job: TrainingJob, query: PlanQuery, cap: Cap, desk: PilotD
     Detached where the person lets go of it."""
     query = _narrowed(job, query)
     return _answered(propose_tries(job, query, desk.around, cap), query, desk)
+
+
+def nothing_measured(answer: PilotAnswer) -> PlanError | None:
+    """The error that `plan pilot` ends with where pilots were run and none of them measured anything: that of a job
+    which failed before that of a machine which was not to be had. None where one did, where none was worth its cost,
+    and where a person has stopped one."""
+    if answer.was_stopped or any(result.measured is not None for result in answer.results):
+        return None
+    errors = [_error_of(result) for result in answer.results]
+    return next((error for error in errors if isinstance(error, TrainingFailedError)), next(iter(errors), None))
+
+
+def _error_of(result: PilotResult) -> PlanError:
+    """Why one measured nothing, as the error that ends a command."""
+    if result.run is None:
+        assert result.refusal is not None  # it was refused before there was a run
+        return result.refusal
+    if result.run.outcome is not Outcome.SUCCEEDED:
+        return ended_error(result.run)
+    run_id = result.run.run_id
+    return TrainingFailedError(
+        f"run {run_id} ended before it told a steady rate", f"plan logs {run_id} shows what it said"
+    )
 
 
 def limits_after_pilots(job: TrainingJob, query: PlanQuery, cap: Cap, limits: Limits, desk: PilotDesk) -> Limits:

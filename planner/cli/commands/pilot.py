@@ -13,7 +13,13 @@ from trainplan.planner.api import build
 from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.api.job_files import read_job_file, with_limits
 from trainplan.planner.api.pilot_page import PilotAnswer, pilot_json, proposal_page, result_page
-from trainplan.planner.api.piloting import DEFAULT_PILOTS, answer_with_pilots, answer_with_tries, cap_of
+from trainplan.planner.api.piloting import (
+    DEFAULT_PILOTS,
+    answer_with_pilots,
+    answer_with_tries,
+    cap_of,
+    nothing_measured,
+)
 from trainplan.planner.cli import options
 from trainplan.planner.cli.pilot_desk import pilot_desk
 from trainplan.planner.cli.run_end import print_left
@@ -67,6 +73,8 @@ def command(
     _print(answer, as_json)
     if answer.was_stopped:
         raise typer.Exit(int(ExitCode.INTERRUPTED))
+    if (error := nothing_measured(answer)) is not None:
+        raise error
 
 
 def _print(answer: PilotAnswer, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.desk import TINY, on_the_doubles_day, signed_out
 from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
-from tests.doubles.fake_machine import done_at_once
+from tests.doubles.fake_machine import SIGHTING_OF_END, FakeMachine, Sighting, done_at_once, ended_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.interrupts import pressed_at
 from tests.unit.planner.cli.command import CommandResult, plan
@@ -22,6 +22,7 @@ from trainplan.planner.planning.own_measurements import load_measurements
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.base import EndKind
 from trainplan.providers.sim.provider import SimProvider
 from trainplan.workloads.jobfile import read_job
 
@@ -122,7 +123,9 @@ def test_no_pilot_is_worth_it_is_an_answer(tmp_path: Path) -> None:
 
 def test_a_refusal_is_knowledge_of_what_is_to_be_had(tmp_path: Path) -> None:
     scenario(tmp_path, '[[placements]]\ninstance_type = "v100.one"\nmarket = "spot"\nstock = 0\n')
-    answer = pilot(*PAIR, "--json").json
+    said = pilot(*PAIR, "--json")
+    assert (said.code, "none has room" in said.error) == (5, True)
+    answer = said.json
     (refused,) = answer["pilots"]  # the other machine has no rival any more, and is worth no pilot
     assert (refused["outcome"], refused["usd"], refused["images_per_second"]) == ("no_capacity", 0.0, None)
     assert "none has room" in refused["why"]
@@ -439,3 +442,35 @@ def test_a_pilot_on_this_machine_costs_nothing_and_is_kept(local: FakeProvider, 
     assert request.max_steps < 88  # the steps of the whole job
     (row,) = load_measurements(tmp_path / "home" / "measurements.jsonl")
     assert (row.device, row.images_per_second) == ("", 4000.0)
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "told"), [(EndKind.FAILED, 6, "training failed"), (EndKind.BAD_JOB, 6, "cannot train this job")]
+)
+def test_a_job_that_fails_in_its_pilot_ends_the_command_as_it_ends_a_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: EndKind, code: int, told: str
+) -> None:
+    """It left with 0, so that a program that goes on with the launch went on with a job that cannot be trained."""
+    (tmp_path / "job.yaml").write_text(TINY)
+    for more in ((), ("--json",)):
+        with fake_provider.as_this_machine(FakeProvider(FakeClock(), [ended_at_once(ending)], tidy=True), monkeypatch):
+            said = pilot("--provider", "local", *more)
+        run = runs(tmp_path)[0]
+        assert said.code == code
+        assert f"run {run.run_id}: " in said.error
+        assert told in said.error
+        assert said.hint == f"plan logs {run.run_id} shows what it said"
+    (row,) = said.json["pilots"]
+    assert (row["outcome"], row["images_per_second"]) == ("failed", None)
+
+
+def tells_no_rate(machine: FakeMachine) -> Iterator[Sighting]:
+    machine.start()
+    yield SIGHTING_OF_END[EndKind.DONE]
+
+
+def test_a_pilot_that_ends_without_a_rate_has_measured_nothing(local: FakeProvider, tmp_path: Path) -> None:
+    local.scripts = [tells_no_rate]
+    said = pilot("--provider", "local")
+    assert said.code == 6
+    assert said.error == f"run {runs(tmp_path)[0].run_id} ended before it told a steady rate"
