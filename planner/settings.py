@@ -15,6 +15,7 @@ from trainplan.planner.home.files import why_no_home
 from trainplan.pricing.money import written_amount
 from trainplan.providers.registry import CLOUDS, TABLES, account_in_use, is_here, is_plug_in, is_simulated
 from trainplan.providers.stores.regions import bucket_region
+from trainplan.workloads.regular_file import regular_text
 from trainplan.workloads.terms import PROJECT_PATTERN
 
 if TYPE_CHECKING:
@@ -246,14 +247,14 @@ def _home(environment: Mapping[str, str]) -> Path:
 
 def _read(source: Path) -> dict[str, Any]:
     try:
-        if not source.is_file():
+        if not source.exists():
             return {}
     except OSError as error:
         raise ThisMachineError(f"cannot look for {source}: {error.strerror}", "set PLAN_HOME elsewhere") from None
     import tomllib
 
     try:
-        values = tomllib.loads(source.read_text(encoding="utf-8-sig"))
+        values = tomllib.loads(regular_text(source))
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{source}: {error}", "mend or remove it; every setting has a default") from None
     for key in values:

@@ -15,6 +15,7 @@ from trainplan.pricing.grades import Market
 from trainplan.pricing.list_checks import Failure, ListedPrice, failures_against
 from trainplan.pricing.own_rates import OwnRate, OwnRateError, parse_own_rates
 from trainplan.pricing.sources.reading import usd
+from trainplan.workloads.regular_file import hint_of, regular_text
 
 if TYPE_CHECKING:
     from trainplan.pricing.tables import InstanceType
@@ -66,10 +67,10 @@ def read_own_list(path: Path) -> tuple[list[OwnPrice], list[Unchecked]]:
         if path.stat().st_size > MOST_BYTES:
             raise OwnListError(f"{path} is larger than {MOST_BYTES // 1_000_000} MB", "is this the right file?")
         # Spreadsheets write a byte order mark, which would become part of the first column's name.
-        text = path.read_text(encoding="utf-8-sig")
+        text = regular_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise OwnListError(f"cannot read {path}: {reason}") from None
+        raise OwnListError(f"cannot read {path}: {reason}", hint_of(error, _HINT)) from None
     if path.suffix.lower() == ".toml":
         return _of_settings(text, path.name)
     return _of_csv(text, path.name), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import yaml
 from trainplan.workloads.job_mistakes import JobFileError, Where, validated_job
 from trainplan.workloads.nearest import nearest_names
 from trainplan.workloads.pretrained import weights_file
+from trainplan.workloads.regular_file import hint_of, regular_bytes
 from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
@@ -125,6 +127,9 @@ def _not_there(job_file: Path, key: str, kind: str, path: Path) -> tuple[str, st
         return message, "variables of the shell are not read in a job file: write the whole path, or ~ for your home"
     if kind == "folder" and _is_file(path):
         return f"{job_file}: {key}: {path} is a file", "name the folder that it is in"
+    # A pipe, a socket or a device. Methods of Path raise for a name that is too long.
+    if kind == "file" and os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
+        return f"{job_file}: {key}: {path} is no regular file", "name a file"
     return message, "paths are relative to the job file"
 
 
@@ -211,11 +216,11 @@ def _text(path: Path) -> str:
     try:
         if path.is_dir():
             raise JobFileError(f"{path} is a folder, not a job file", "name the YAML file in it")
-        raw = path.read_bytes()
+        raw = regular_bytes(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise JobFileError(f"there is no file {path}", _nearest_file(path)) from None
     except OSError as error:
-        raise JobFileError(f"cannot read {path}: {error.strerror}", "check its permissions") from None
+        raise JobFileError(f"cannot read {path}: {error.strerror}", hint_of(error, "check its permissions")) from None
     except ValueError:  # a null in it, or what is no text
         raise JobFileError(f"{str(path)!r} is no name of a file", "is this the right file?") from None
     if len(raw) > MAX_BYTES:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
+from trainplan.workloads.regular_file import hint_of, regular_bytes
 
 MOST_REQUIREMENTS_BYTES = 256 * 1024
 # The expression of the specification (packaging.python.org, inline script metadata, read 2026-11-26).
@@ -84,12 +85,12 @@ def _bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise JobFileError(f"{path} is a folder, not a file", "name the file in it")
-        with path.open("rb") as file:
-            return file.read(4 * MOST_SOURCE_CHARACTERS + 1)
+        return regular_bytes(path, 4 * MOST_SOURCE_CHARACTERS + 1)
     except FileNotFoundError:
         raise JobFileError(f"there is no file {path}", "paths are relative to the job file") from None
     except OSError as error:
-        raise JobFileError(f"cannot read {path}: {error.strerror}", "check its name and permissions") from None
+        hint = hint_of(error, "check its name and permissions")
+        raise JobFileError(f"cannot read {path}: {error.strerror}", hint) from None
     except ValueError:  # a null in it
         raise JobFileError(f"{str(path)!r} is no name of a file", "is this the right file?") from None
 

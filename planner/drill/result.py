@@ -18,6 +18,7 @@ from trainplan.planner.drill.redaction import is_clean, redacted
 from trainplan.planner.drill.steps import PROVES, Step
 from trainplan.planner.errors import BadInputError, StateError
 from trainplan.providers.registry import PROVEN_CLOUDS, is_simulated
+from trainplan.workloads.regular_file import regular_bytes
 
 MOST_BYTES = 200_000
 _WORD = r"^[A-Za-z0-9\[][A-Za-z0-9._+ ()\[\]-]{0,60}$"
@@ -105,7 +106,7 @@ class DrillResult(_Value):
 def read_result(path: Path) -> DrillResult:
     """The result in a file. Raises BadInputError for what is none, or names an account; StateError for no file."""
     try:
-        data = path.read_bytes()[: MOST_BYTES + 1]
+        data = regular_bytes(path, MOST_BYTES + 1)
     except OSError as error:
         raise StateError(
             f"{path} cannot be read: {error.strerror}", "name the file that plan drill has written"

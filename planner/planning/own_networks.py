@@ -24,6 +24,7 @@ from trainplan.workloads.extras import install_hint
 from trainplan.workloads.graph import GraphError
 from trainplan.workloads.network_reader.confinement import Limits, environment
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, ReadNetwork, packed
+from trainplan.workloads.regular_file import hint_of, open_regular, regular_bytes
 from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
@@ -118,12 +119,13 @@ def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
     """The text of a Python file ("" for ONNX) and the digest of the file. Raises BadInputError."""
     try:
         if not is_python:
-            with file.open("rb") as stream:
+            with open_regular(file) as stream:
                 return "", hashlib.file_digest(stream, "sha256").hexdigest()
-        raw = file.read_bytes()
+        raw = regular_bytes(file, 4 * MOST_SOURCE_CHARACTERS + 1)
         text = raw.decode("utf-8-sig")
     except OSError as error:
-        raise BadInputError(f"cannot read {file}: {error.strerror}", "check its name and permissions") from None
+        hint = hint_of(error, "check its name and permissions")
+        raise BadInputError(f"cannot read {file}: {error.strerror}", hint) from None
     except UnicodeDecodeError:
         raise BadInputError(f"{file} is not a text file in UTF-8", "is this the right file?") from None
     if len(text) > MOST_SOURCE_CHARACTERS:

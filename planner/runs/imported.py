@@ -21,6 +21,7 @@ from trainplan.pricing.free_places import free_providers
 from trainplan.providers.agent.schema import MOST_COUNT, instant, json_object
 from trainplan.providers.base import EndKind, RunId
 from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.regular_file import hint_of, regular_bytes
 from trainplan.workloads.sessions.records import FORMAT
 
 if TYPE_CHECKING:
@@ -47,10 +48,9 @@ class Imported:
 def read_imported(file: Path) -> Imported:
     """The run in the file that sessions have written; its model is the one beside the file. Raises BadInputError."""
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MOST_BYTES + 1)
+        raw = regular_bytes(file, MOST_BYTES + 1)
     except OSError as error:
-        raise BadInputError(f"cannot read {file}: {error.strerror}", _HINT) from None
+        raise BadInputError(f"cannot read {file}: {error.strerror}", hint_of(error, _HINT)) from None
     document = json_object(raw, MOST_BYTES)
     if document is None or document.get("format") != FORMAT:
         raise BadInputError(f"{file} is not the history of a run in sessions", _HINT)

@@ -16,6 +16,7 @@ from trainplan.workloads.data_folder.entries import Tally, files_below
 from trainplan.workloads.data_folder.values import IMAGE_SUFFIXES
 from trainplan.workloads.exported.record import MODULES, RECORD, RecordError, read_record
 from trainplan.workloads.extras import install_hint
+from trainplan.workloads.regular_file import regular_bytes
 from trainplan.workloads.terms import ExportFormat, Framework
 
 MOST_CLASSES = 5
@@ -71,8 +72,7 @@ def kept_model(folder: Path) -> KeptModel:
     if not (folder / _MODEL).is_file():
         raise BadInputError(f"there is no {_MODEL} in {folder}", "a run that has succeeded leaves one")
     try:
-        with (folder / _METRICS).open("rb") as file:
-            metrics = json.loads(file.read(_MOST_METRICS_BYTES))
+        metrics = json.loads(regular_bytes(folder / _METRICS, _MOST_METRICS_BYTES))
         height, width, channels = metrics["input"]["shape"]
         if not (height == width and isinstance(height, int) and height > 0 and channels in (1, 3)):
             raise ValueError(f"an input of {metrics['input']['shape']}")
@@ -102,7 +102,7 @@ def kept_model(folder: Path) -> KeptModel:
 def _metrics(folder: Path) -> dict[str, Any]:
     """What the run's metrics say; {} where nothing can be read."""
     try:
-        metrics = json.loads((folder / _METRICS).read_bytes()[:_MOST_METRICS_BYTES])
+        metrics = json.loads(regular_bytes(folder / _METRICS, _MOST_METRICS_BYTES))
     except (OSError, ValueError, RecursionError):
         return {}
     return metrics if isinstance(metrics, dict) else {}

@@ -13,6 +13,7 @@ from trainplan.pricing.grades import Market
 from trainplan.providers.errors import BadRequestError
 from trainplan.providers.sim.values import Code, Effect, Event, Fault, Incident
 from trainplan.workloads.job import Duration
+from trainplan.workloads.regular_file import regular_text
 from trainplan.workloads.values import Value
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -129,7 +130,7 @@ class Scenario(Script):
 def read_scenario(path: Path) -> Scenario:
     """A scenario out of a file. Raises BadRequestError naming the file and what is wrong in it."""
     try:
-        return Scenario.model_validate(tomllib.loads(path.read_text(encoding="utf-8-sig")))
+        return Scenario.model_validate(tomllib.loads(regular_text(path)))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

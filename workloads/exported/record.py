@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from trainplan.workloads.regular_file import regular_bytes
 from trainplan.workloads.terms import ExportFormat
 from trainplan.workloads.values import Value
 
@@ -121,8 +122,7 @@ def read_record(folder: Path) -> ExportRecord:
     """The record in the folder of an exported file. Raises RecordError."""
     path = folder / RECORD
     try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES)
+        text = regular_bytes(path, _MOST_BYTES)
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from None
     try:

@@ -65,8 +65,8 @@ def command(
 
 
 def _told_apart(provider: str | None, job_file: Path | None) -> tuple[str | None, Path | None]:
-    """A lone word that is no provider and is a file is the job."""
-    if provider is not None and job_file is None and provider not in names() and os.path.isfile(provider):  # noqa: PTH113  # a word too long for a name is none
+    """A lone word that is no provider and names something here is the job: a file, or what is said to be none."""
+    if provider is not None and job_file is None and provider not in names() and os.path.exists(provider):  # noqa: PTH110  # a word too long for a name is none
         return None, Path(provider)
     return provider, job_file
 

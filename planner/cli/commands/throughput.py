@@ -24,6 +24,7 @@ from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.rows import OLDER_NAMES, NumberedRow
 from trainplan.planner.throughput.table import SHIPPED_TABLE, MissingTableError, open_table
 from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.workloads.regular_file import hint_of, regular_text
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -73,10 +74,10 @@ def _rows(file: Path) -> list[NumberedRow]:
         if file.stat().st_size > MAX_BYTES:
             raise BadInputError(f"{file} is larger than {MAX_BYTES // 1_000_000} MB", "is this the right file?")
         # Spreadsheets write a byte order mark, which would become part of the first column's name.
-        text = file.read_text(encoding="utf-8-sig")
+        text = regular_text(file)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise BadInputError(f"cannot read {file}: {reason}") from None
+        raise BadInputError(f"cannot read {file}: {reason}", hint_of(error, "")) from None
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         header = [name.strip() for name in next(reader, ())]
