@@ -576,4 +576,6 @@ def json_schema() -> dict[str, Any]:
 @cache
 def job_keys() -> tuple[str, ...]:
     """The keys of a job file, with dots: `optimizer`, `optimizer.name`, `optimizer.schedule.name`."""
-    return tuple(key for key in keys_of(TrainingJob) if key not in WRITTEN_BY_PLAN)
+    return tuple(
+        key for key in keys_of(TrainingJob) if not any(f"{key}.".startswith(f"{own}.") for own in WRITTEN_BY_PLAN)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -52,6 +52,7 @@ def keys_of(kind: type[BaseModel]) -> list[str]:
     keys = []
     for name, field in kind.model_fields.items():
         keys.append(name)
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            keys += [f"{name}.{key}" for key in keys_of(field.annotation)]
+        for within in (field.annotation, *get_args(field.annotation)):  # a value that may be left out is one of a union
+            if isinstance(within, type) and issubclass(within, BaseModel):
+                keys += [f"{name}.{key}" for key in keys_of(within)]
     return keys

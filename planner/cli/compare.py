@@ -21,11 +21,14 @@ from trainplan.workloads.job_changes import changed_job, differences
 from trainplan.workloads.jobfile import JobFileError, parse_value
 from trainplan.workloads.key_changes import Change
 from trainplan.workloads.nearest import nearest_names
+from trainplan.workloads.sweep import WRITTEN_BY_PLAN
 
 _KEY = re.compile(r"[A-Za-z_][\w.-]*")
 _ELSEWHERE = {
     "secrets": "no estimate depends on secrets",
     "data.path": "write a second job file, from whose folder the path is read",
+    **dict.fromkeys(("script", "requirements"), "write a second job file: what it names is read together with it"),
+    **dict.fromkeys(WRITTEN_BY_PLAN, "plan reads it out of the file that the job names"),
 }
 """Keys that --compare does not change, and why not or what to do instead."""
 
@@ -95,9 +98,15 @@ def _change(text: str) -> Change:
     if not value:
         raise BadInputError(f"{typed}: a value is missing", f"--compare {key}=VALUE; null takes the key out of the job")
     try:
-        return Change(tuple(key.split(".")), parse_value(value, f"--compare {key}"), typed)
+        return Change(_where(key), parse_value(value, f"--compare {key}"), typed)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
+
+
+def _where(key: str) -> tuple[str, ...]:
+    """Where in a job the key stands. What a sweep tries stands there as it is written: `optimizer.learning_rate`."""
+    group, _, swept = key.partition(".")
+    return (group, swept) if group == "sweep" and swept else tuple(key.split("."))
 
 
 def _check_key(key: str, typed: str) -> None:
@@ -106,10 +115,11 @@ def _check_key(key: str, typed: str) -> None:
         if key == name or key.startswith(f"{name}."):
             raise BadInputError(f"{typed}: {name} cannot be compared so", why)
     keys = job_keys()
-    if key in keys or key.startswith("args."):  # whose keys are those of the script
+    known = key.removeprefix("sweep.")  # which tries any key; whether it can, the sweep says
+    if key in keys or known in keys or known.startswith("args."):  # whose keys are those of the script
         return
     option = OF_A_JOB.get(key.replace("-", "_"))
     same = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
-    near = [".".join(option)] if option else same or nearest_names(key, keys)
+    near = [".".join(option)] if option else same or nearest_names(known, keys)
     hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists the keys of a job file"
     raise BadInputError(f"{typed}: a job has no key {key!r}", hint)

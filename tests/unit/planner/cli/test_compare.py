@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,12 @@ import pytest
 from tests.builders import small_catalog
 from tests.desk import own_home
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.cli.compare import second_job
+from trainplan.planner.cli.job_options import AskedJob
+from trainplan.planner.errors import BadInputError
+from trainplan.workloads.job import TrainingJob
+from trainplan.workloads.job_changes import differences
+from trainplan.workloads.jobfile import read_job
 
 JOB = """name: mine
 model: {preset: vgg11}
@@ -114,6 +121,78 @@ def test_this_machine_alone_is_an_answer(catalog: Path) -> None:
     assert "this machine" in said.out
     assert "nothing fits" not in said.out
     assert "cheapest" not in said.out
+
+
+COMPARED = {
+    "name": "name=else",
+    "model": "model={preset: vgg16, classes: 10}",
+    "data": "data={name: synthetic, images: 500}",
+    "epochs": "epochs=5",
+    "global_batch_size": "global_batch_size=256",
+    "accumulate": "accumulate=2",
+    "precision": "precision=amp_fp16",
+    "xla": "xla=true",
+    "framework": "framework=torch",
+    "optimizer": "optimizer={name: adam}",
+    "augment": "augment.flip=true",
+    "validation": "validation.every_epochs=2",
+    "seed": "seed=3",
+    "nodes": "nodes=2",
+    "checkpoint_every": "checkpoint_every=5m",
+    "constraints": "constraints.deadline=9h",
+    "objective": "objective=time",
+    "on_slow": "on_slow=stop",
+    "project": "project=flowers",
+    "container": f"container=docker.io/me/trainer@sha256:{64 * '0'}",
+    "export": "export=[onnx]",
+    "track": "track=[mlflow]",
+    "sweep": "sweep={optimizer.learning_rate: [0.1, 0.01]}",
+}
+"""A change of each key of a job file that a comparison takes."""
+NOT_COMPARED = {
+    "secrets": ("secrets.A=b", "no estimate depends on secrets"),
+    "script": ("script=other.py", "write a second job file: what it names is read together with it"),
+    "requirements": ("requirements=other.txt", "write a second job file: what it names is read together with it"),
+    "read_script": ("read_script.sha256=0", "plan reads it out of the file that the job names"),
+}
+OF_A_SCRIPT = {"args": "args.lr=0.1", "checkpoints": "checkpoints=true"}
+
+
+def test_every_key_of_a_job_is_compared_or_refused_with_the_reason(catalog: Path) -> None:
+    """Keys under `sweep` were said not to be there."""
+    assert {*COMPARED, *NOT_COMPARED, *OF_A_SCRIPT} == set(TrainingJob.model_fields)
+    job = read_job(Path("job.yaml"))
+    asked = AskedJob(job, "job.yaml")
+    for key, text in COMPARED.items():
+        second = second_job(asked, [text], {}).job
+        changed = {row.key.partition(".")[0] for row in differences(job, second)}
+        assert changed == (set() if key == "name" else {key}), text
+    for text, why in NOT_COMPARED.values():
+        said = estimate(catalog, "job.yaml", "--compare", text)
+        assert (said.code, said.hint) == (2, why)
+    for text in OF_A_SCRIPT.values():
+        said = estimate(catalog, "job.yaml", "--compare", text)
+        assert (said.code, "is for a script of your own" in said.error) == (2, True)
+
+
+def test_the_keys_of_a_sweep(catalog: Path) -> None:
+    Path("job.yaml").write_text(f"{JOB}sweep: {{optimizer.learning_rate: [0.1, 0.01, 0.001, 0.0001]}}\n")
+    said = estimate(catalog, "job.yaml", "--compare", "sweep.trials=2", "--json").json
+    assert [row["key"] for row in said["changed"]] == ["sweep.trials"]
+    assert said["cheapest"]["b"]["cost_usd"] < said["cheapest"]["a"]["cost_usd"]
+    swept = AskedJob(read_job(Path("job.yaml")), "job.yaml")
+    fewer = second_job(swept, ["sweep.optimizer.learning_rate=[0.1, 0.01]"], {}).job
+    assert [row.key for row in differences(swept.job, fewer)] == ["sweep.optimizer.learning_rate"]
+    Path("job.yaml").write_text(JOB)
+    plain = AskedJob(read_job(Path("job.yaml")), "job.yaml")
+    for asked, text, why in (
+        (swept, "sweep.trials=5", "trials: 5 are more than the 4 combinations"),
+        (swept, "sweep.epochs=[1, 2]", "epochs cannot be swept: a sweep shares them out itself"),
+        (swept, "sweep.optimizer.learning_rat=[1, 2]", "a job has no key 'sweep.optimizer.learning_rat'"),
+        (plain, "sweep.trials=2", "name at least one key with its values"),
+    ):
+        with pytest.raises(BadInputError, match=re.escape(why)):
+            second_job(asked, [text], {})
 
 
 WRONG = [
