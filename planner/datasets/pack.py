@@ -8,7 +8,7 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,11 +23,23 @@ _FORMAT = "trainplan data set 1"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file of the folder: its path below it, with slashes."""
+    """A file of the folder: its path below it, with slashes. `outside` is the whole path that links lead to where that
+    is not below the folder; "" where it is."""
 
     path: str
     size_bytes: int
     changed_ns: int
+    outside: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """The files of a folder that lie elsewhere, where links lead: how many, their bytes, and the whole path of the
+    first ("" where there is none)."""
+
+    files: int = 0
+    size_bytes: int = 0
+    first: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +56,8 @@ class Shard:
 class DataSet:
     """`content` is a hash over the sorted paths and bytes of all files: the same files, the same data set.
 
-    `left_out`: entries of the folder that are no regular files, where it was looked at on this computer.
+    `left_out`: entries of the folder that are no regular files, and `outside` the files that lie elsewhere, where it
+    was looked at on this computer.
     """
 
     content: str
@@ -53,6 +66,7 @@ class DataSet:
     size_bytes: int
     shards: tuple[Shard, ...]
     left_out: int = 0
+    outside: Outside = Outside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,13 @@ class Scan:
 
     items: tuple[Item, ...]
     left_out: int
+
+    @property
+    def outside(self) -> Outside:
+        """The files that lie elsewhere."""
+        items = [item for item in self.items if item.outside]
+        first = items[0].outside if items else ""
+        return Outside(len(items), sum(item.size_bytes for item in items), first)
 
 
 def scan(folder: Path) -> Scan:
@@ -159,9 +180,21 @@ def pack(folder: Path, items: Iterable[Item], to: Writes) -> None:
 
 def _entries(folder: Path) -> Iterator[Item | None]:
     """Every entry that is no folder; None for one that is no regular file."""
+    top = os.path.realpath(folder)
     # No data, and often not to be read: lost+found is the administrator's.
     for root, names in walked(folder, is_of_the_computer):
-        yield from (_item(root / name, folder) for name in names)
+        real_root = os.path.realpath(root)
+        for name in names:
+            item = _item(root / name, folder)
+            yield item and _with_outside(item, root / name, os.path.join(real_root, name), top)  # noqa: PTH118
+
+
+def _with_outside(item: Item, path: Path, real_path: str, top: str) -> Item:
+    """The item with where it lies; `real_path` is its path without the links of its folders."""
+    real_path = os.path.realpath(path) if path.is_symlink() else real_path
+    if real_path.startswith(top.rstrip(os.sep) + os.sep):
+        return item
+    return replace(item, outside=real_path)
 
 
 def _item(path: Path, folder: Path) -> Item | None:

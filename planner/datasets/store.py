@@ -98,7 +98,7 @@ def looked_at(folder: Path, home: Path, report: Callable[[int], None]) -> DataSe
     if data_set_with_items is None:
         data_set_with_items = read(folder, items, report)
         _remember(note, stamp, data_set_with_items)
-    return replace(data_set_with_items, left_out=scanned.left_out)
+    return replace(data_set_with_items, left_out=scanned.left_out, outside=scanned.outside)
 
 
 def known_bytes(data: DataSpec, home: Path) -> int | None:
@@ -225,7 +225,7 @@ def index_bytes(data: DataSet) -> bytes:
 
 def _plain(data: DataSet) -> dict[str, Any]:
     plain = asdict(data)
-    del plain["left_out"]
+    del plain["left_out"], plain["outside"]
     for shard in plain["shards"]:
         del shard["items"]
     return plain

@@ -28,8 +28,10 @@ from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.job import DataName, DataSpec, TrainingJob
 from trainplan.workloads.pretrained import weights_address
+from trainplan.workloads.terminal_text import one_line
 
 if TYPE_CHECKING:
+    from trainplan.planner.datasets.pack import Outside
     from trainplan.pricing.cost import ProviderRates
     from trainplan.providers.base import ProviderSettings
     from trainplan.providers.stores.store import ObjectStore
@@ -107,15 +109,25 @@ def send(transfer: DataTransfer, store: ObjectStore | None, report: Callable[[in
         upload(transfer.upload, transfer.folder, store, report)
 
 
-def terms(plan: Upload) -> tuple[str, str]:
-    """What an upload takes and costs, for whoever is asked."""
+def terms(plan: Upload) -> tuple[str, ...]:
+    """What an upload takes and costs, and what of it lies outside the folder that was named, for whoever is asked."""
     data = plan.data
     left_out = f" ({data.left_out:,} that are no regular files left out)" if data.left_out else ""
     whole = f"{data.name}: {data.files:,} files{left_out}, {plan.stored} at {plan.uri}"
     if plan.complete:
-        return whole, "it is stored already: nothing is sent"
+        return whole, "it is stored already: nothing is sent", *_outside(data.outside)
     lasting = _lasting(plan.seconds)
-    return whole, f"to send: {format_bytes(plan.missing_bytes)}, about {lasting} at 20 Mbit/s; sending is free"
+    sending = f"to send: {format_bytes(plan.missing_bytes)}, about {lasting} at 20 Mbit/s; sending is free"
+    return whole, sending, *_outside(data.outside)
+
+
+def _outside(outside: Outside) -> list[str]:
+    """A line on the files that lie outside the folder; none where there are none."""
+    if not outside.files:
+        return []
+    count = "1 of them lies" if outside.files == 1 else f"{outside.files:,} of them lie"
+    size, first = format_bytes(outside.size_bytes), one_line(outside.first)
+    return [f"{count} outside the folder, where links lead ({size}); the first is {first}"]
 
 
 def data_line(job: TrainingJob) -> str:
@@ -152,9 +164,9 @@ def _of_a_folder(
     # A job's address of Azure's storage begins with az://, the store's own with azblob:// (providers/stores/urls.py).
     job = _with_data(job, plan.uri.replace("azblob://", "az://", 1), data.size_bytes)
     remember_bytes(str(job.data.url), data.size_bytes, home)
-    whole, sending = terms(plan)
+    whole, *more = terms(plan)
     text = f"it stays there until plan data remove {data.content[:12]}"
-    lines = (f"data {whole}", sending, text, f"to the machine's disk: about {_lasting(fetch_seconds(job))}")
+    lines = (f"data {whole}", *more, text, f"to the machine's disk: about {_lasting(fetch_seconds(job))}")
     files = index_files(index_bytes(data), plan.uri, folder_of(str(job.data.url)))
     return DataTransfer(job=job, lines=lines, bound=True, files=files, folder=folder, upload=plan)
 

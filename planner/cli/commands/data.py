@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -248,5 +249,6 @@ def _json_upload(plan: Upload) -> dict[str, object]:
         "files": data.files,
         "size_bytes": data.size_bytes,
         "sent_bytes": plan.missing_bytes,
+        "outside": {**asdict(data.outside), "first": data.outside.first or None},
         "usd_per_month": None if month is None else float(month),
     }

@@ -18,7 +18,7 @@ from tests.builders import flat_provider_rates
 from tests.doubles.gcs import GcsDouble
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.datasets import pack as shards
-from trainplan.planner.datasets.pack import pack, read, scan
+from trainplan.planner.datasets.pack import Outside, pack, read, scan
 from trainplan.planner.datasets.storage_costs import format_bytes, stored, stored_cost
 from trainplan.planner.datasets.store import (
     LEAST_NAMED,
@@ -188,6 +188,28 @@ def test_links_to_folders_are_packed_as_the_trainer_reads_them(tmp_path: Path) -
     assert sorted(trained_on) == [item.path for item in scan(folder).items]
     assert {"dog/1.png", "cat/more/4.png", "cat/dogs/old/2.png", "dog/cats/3.png"} < set(trained_on)
     assert {left_out.reason for left_out in layout.left_out} == {LEADS_BACK}
+    outside = {item.path for item in scan(folder).items if item.outside}
+    assert outside == {path for path in trained_on if path.startswith(("dog/", "cat/dogs/")) and "cats" not in path}
+
+
+def test_what_lies_outside_the_folder_is_counted_with_the_first_place(folder: Path, tmp_path: Path) -> None:
+    """Whoever is asked before an upload named one folder: what links bring in from others is theirs to know of."""
+    assert scan(folder).outside == Outside()
+    (tmp_path / "to-images").symlink_to(folder)
+    assert scan(tmp_path / "to-images").outside == Outside(), "the folder itself may be named by a link"
+    elsewhere = tmp_path / "imagesque"  # which begins as the folder does
+    (elsewhere / "deep").mkdir(parents=True)
+    for name, size in (("a.png", 30), ("deep/b.png", 50)):
+        (elsewhere / name).write_bytes(bytes(size))
+    (folder / "cat" / "within.png").symlink_to(folder / "cat" / "1.png")
+    (folder / "cat" / "z.png").symlink_to(elsewhere / "a.png")
+    (folder / "bee").symlink_to(elsewhere)
+    expected = Outside(3, 110, str((elsewhere / "a.png").resolve()))
+    assert scan(folder).outside == expected
+    data = looked_at(folder, tmp_path / "home", silent)
+    assert data.outside == expected
+    assert looked_at(folder, tmp_path / "home", silent) == data, "read before: told again"
+    assert b"imagesque" not in index_bytes(data)
 
 
 def test_folders_that_are_all_linked_to_each_other_end_in_a_sentence(
@@ -334,6 +356,8 @@ def test_plan_data_uploads_lists_and_removes(folder: Path) -> None:
     said = plan("data", "upload", folder, "--provider", "gcp", "--json")
     assert "it is stored already: nothing is sent" in said.err
     assert (said.json["files"], said.json["sent_bytes"]) == (4, 0)
+    assert said.json["outside"] == {"files": 0, "size_bytes": 0, "first": None}
+    assert "outside" not in said.err
     said = plan("data", "list", "--provider", "gcp")
     assert said.out.splitlines()[1].split()[0] == "images"
     (listed,) = plan("data", "list", "--provider", "gcp", "--json").json
@@ -341,6 +365,18 @@ def test_plan_data_uploads_lists_and_removes(folder: Path) -> None:
     assert (said.code, said.err) == (0, "removed images (11 kB)\n")
     assert said.json == {**listed, "removed": True}
     assert plan("data", "list", "--provider", "gcp", "--json").out == "[]\n"
+
+
+@pytest.mark.usefixtures("at_google")
+def test_the_question_before_an_upload_tells_of_files_outside_the_folder(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "diary.txt").write_bytes(bytes(2_000))
+    (folder / "cat" / "3.png").symlink_to(tmp_path / "diary.txt")
+    first = str((tmp_path / "diary.txt").resolve())
+    line = f"1 of them lies outside the folder, where links lead (2.0 kB); the first is {first}"
+    said = plan("data", "upload", folder, "--provider", "gcp")
+    assert (said.code, line in said.err.splitlines()) == (2, True), "told before anybody is asked"
+    said = plan("data", "upload", folder, "--provider", "gcp", "--yes", "--json")
+    assert said.json["outside"] == {"files": 1, "size_bytes": 2_000, "first": first}
 
 
 @pytest.mark.usefixtures("at_google")

@@ -100,6 +100,12 @@ def test_a_folder_is_told_sent_and_found_by_the_machine(
         f"it stays there until plan data remove {content[:12]}",
         "to the machine's disk: about 1s",
     ]
+    other = folder.parent / "other.png"
+    other.write_bytes(bytes(3_000))
+    (folder / "linked.png").symlink_to(other)
+    told = plan_transfer(job, "gcp", at_google, store, silent).lines
+    assert told[2] == f"1 of them lies outside the folder, where links lead (3.0 kB); the first is {other.resolve()}"
+    (folder / "linked.png").unlink()
     assert brought.missing_bytes == 10240
     sent: list[int] = []
     send(brought, store, sent.append)
