@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from trainplan.workloads.data_folder.decode import ImageError, Look, looked_at
+from trainplan.workloads.data_folder.decode import ImageError, Look, looked_at, too_large
 from trainplan.workloads.data_folder.duplicates import MOST_COMPARED, Contents, count_duplicates, digest_of
 from trainplan.workloads.data_folder.entries import Tally, files_below
 from trainplan.workloads.data_folder.layout import read_layout, refuse_no_folder
@@ -53,7 +53,10 @@ def check_folder(
         first, last = min(labels, default=0), max(labels, default=0)
         names, shift = layout.class_names, 1 if first == 1 else 0
         samples = [sample._replace(label=sample.label - shift) for sample in samples]
-    counts, contents = _counted(samples, names), Contents(samples)
+    counts = _counted(samples, names)
+    samples, large = _without_large(samples)
+    damaged += large
+    contents = Contents(samples)
     read = _decoded(contents.watched(), most_decoded, report_progress)
     return Report(
         folder=str(folder),
@@ -65,7 +68,7 @@ def check_folder(
         last_label=last,
         size_bytes=_bytes(layout, samples),
         decoded=read.decoded,
-        unreadable_images=read.failed,
+        unreadable_images=read.failed + len(large),
         unreadable=(*damaged, *read.unreadable),
         sizes=read.sizes,
         channels=read.channels,
@@ -160,6 +163,16 @@ def _damage(read: _Read) -> list[str]:
         f"{read.failed:,} of {read.decoded:,} images cannot be decoded, for example {example.path} "
         f"({example.reason}); replace or delete them"
     ]
+
+
+def _without_large(samples: list[Sample]) -> tuple[list[Sample], list[Unreadable]]:
+    """The samples that may be images by their size, and the others, of which nothing is read."""
+    large = [
+        Unreadable(path=sample.where, reason=f"{why}; replace or delete it")
+        for sample in samples
+        if (why := too_large(sample.size_bytes))
+    ]
+    return ([sample for sample in samples if not too_large(sample.size_bytes)] if large else samples), large
 
 
 def spread(samples: list[Sample], most: int | None) -> list[Sample]:

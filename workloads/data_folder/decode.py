@@ -7,11 +7,16 @@ several; turned upright as its EXIF orientation says; without transparency; of 1
 from __future__ import annotations
 
 import io
+import os
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainplan.workloads.regular_file import open_regular
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from PIL.Image import Image
 
 # Formats by Pillow's names. Others that Pillow knows are not asked for: some of them start programs (EPS).
@@ -24,6 +29,9 @@ _DRAFT_FACTOR = 2
 """A JPEG is decoded at a half, a quarter or an eighth, where that leaves this many times the pixels a side needed."""
 
 
+MOST_IMAGE_BYTES = 2**30
+"""A larger file is no image to train on, and is not read. What Pillow opens (178,956,970 pixels of 4 bytes) takes less
+uncompressed; that no film of images to train on is as long is assumed."""
 _BLOCKS_KEPT = 8
 """Of up to 16 MiB each (Pillow's manual, "Block allocator")."""
 
@@ -41,6 +49,21 @@ class Look(NamedTuple):
     is_transparent: bool
     is_animated: bool
     brightest_of_16_bits: int | None
+
+
+def image_bytes(path: Path) -> bytes:
+    """The file of an image, as it is encoded. Raises ImageError for one that is too large for an image, and OSError."""
+    with open_regular(path) as file:
+        if why := too_large(os.fstat(file.fileno()).st_size):
+            raise ImageError(why)
+        return file.read()
+
+
+def too_large(size_bytes: int) -> str:
+    """Why so many bytes are no image; "" where they may be one."""
+    if size_bytes <= MOST_IMAGE_BYTES:
+        return ""
+    return f"it has {size_bytes:,} bytes; an image has at most {MOST_IMAGE_BYTES:,}"
 
 
 def looked_at(encoded: bytes) -> Look:

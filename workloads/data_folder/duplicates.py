@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from trainplan.workloads.data_folder.decode import ImageError
 from trainplan.workloads.data_folder.values import DataFolderError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Contents:
             if self._samples[index].size_bytes in alike:
                 try:
                     self._reader(index)()
-                except (OSError, DataFolderError):
+                except (OSError, DataFolderError, ImageError):  # one that has become too large
                     continue
         return count_duplicates(self._samples, self._digests)
 

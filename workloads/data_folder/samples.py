@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainplan.workloads.data_folder.decode import image_bytes
 from trainplan.workloads.data_folder.records import KEYS, RecordEntry, bytes_of, held_out_of, keys_of, read_records
 from trainplan.workloads.data_folder.values import DataFolderError, ImageLayout, RecordLayout
 
@@ -19,7 +21,7 @@ class Sample(NamedTuple):
     """One image: where it is, its label (as the run numbers classes), whether it is held out, how many bytes it has as
     it is stored, and how to read them.
 
-    `read` raises OSError, and DataFolderError where a record is damaged.
+    `read` raises OSError, DataFolderError where a record is damaged, and ImageError where a file is too large.
     """
 
     where: str
@@ -45,7 +47,7 @@ def of_images(layout: ImageLayout) -> Iterator[Sample]:
     ):
         for relative, label in files:
             where = os.path.join(root, relative)  # noqa: PTH118  # of 50,000 files a second less
-            yield Sample(where, label, is_hold_out, os.stat(where).st_size, Path(where).read_bytes)  # noqa: PTH116
+            yield Sample(where, label, is_hold_out, os.stat(where).st_size, partial(image_bytes, Path(where)))  # noqa: PTH116
 
 
 def of_records(folder: Path, layout: RecordLayout, damaged: list[Unreadable]) -> list[Sample]:

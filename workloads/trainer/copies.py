@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import assert_never
 
+from trainplan.workloads.data_folder.decode import image_bytes
 from trainplan.workloads.data_folder.duplicates import digest_of
 from trainplan.workloads.data_folder.records import bytes_of, read_records
 from trainplan.workloads.trainer.images import ArrayImages, FileImages, Images, RecordImages, Split
@@ -36,7 +38,7 @@ def _items(images: Images) -> Iterator[_Item]:
                 yield hash(row.tobytes()), row.tobytes
         case FileImages(paths=paths):
             for path in paths:
-                yield os.stat(path).st_size, Path(path).read_bytes  # noqa: PTH116
+                yield os.stat(path).st_size, partial(image_bytes, Path(path))  # noqa: PTH116
         case RecordImages():
             yield from _of_records(images)
         case _:

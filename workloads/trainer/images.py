@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainplan.workloads.data_folder.decode import ImageError, square
+from trainplan.workloads.data_folder.decode import ImageError, image_bytes, square
 from trainplan.workloads.data_folder.records import KEYS, Keys
 from trainplan.workloads.data_folder.values import LeftOut
 from trainplan.workloads.trainer.errors import BadInputError
@@ -98,7 +98,9 @@ def pixels_of_file(images: FileImages, row: int) -> Pixels:
     """One file as (size, size, channels). Raises BadInputError with its name."""
     path = images.paths[row]
     try:
-        encoded = Path(path).read_bytes()
+        encoded = image_bytes(Path(path))
+    except ImageError as error:
+        raise _no_image(path, error) from error
     except OSError as error:
         raise BadInputError(f"{path} cannot be read: {error.strerror}") from error
     return pixels_of(encoded, path, images)
@@ -109,8 +111,12 @@ def pixels_of(encoded: bytes, where: str, images: FileImages | RecordImages) -> 
     try:
         image = square(encoded, images.size, images.channels)
     except ImageError as error:
-        raise BadInputError(f"{where} cannot be read as an image ({error}); replace or delete it") from error
+        raise _no_image(where, error) from error
     return np.asarray(image, dtype=np.uint8).reshape(images.size, images.size, images.channels)
+
+
+def _no_image(where: str, error: ImageError) -> BadInputError:
+    return BadInputError(f"{where} cannot be read as an image ({error}); replace or delete it")
 
 
 def available_bytes() -> int | None:

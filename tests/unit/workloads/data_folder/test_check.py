@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fuzz.mutations import no_longer_than
 from tests.unit.workloads.data_folder.builders import example, frames
 from tests.unit.workloads.data_folder.test_published import cifar10, mnist_idx
 from tests.unit.workloads.trainer.builders import a_job
@@ -16,6 +18,7 @@ from trainplan.workloads.data_folder.check import check_folder
 from trainplan.workloads.data_folder.problems import problems_of_job
 from trainplan.workloads.data_folder.sheet import write_sheet
 from trainplan.workloads.data_folder.values import DataFolderError
+from trainplan.workloads.regular_file import NotRegularError
 
 Image: Any = pytest.importorskip("PIL.Image")
 
@@ -54,6 +57,39 @@ def test_a_folder_is_counted_and_decoded(folder: Path) -> None:
     assert {left.example for left in report.left_out} == {".cache", "train/bee/note.tif"}
     (problem,) = report.problems
     assert "1 of 14 images cannot be decoded, for example" in problem
+
+
+def test_a_file_too_large_for_an_image_is_named_and_not_read(folder: Path) -> None:
+    """It was read whole, twice where it had a twin: a film of 7 GB between the images ended in the memory's end."""
+    for name in ("train/ant/film.png", "train/bee/film.png"):
+        with (folder / name).open("wb") as film:
+            film.truncate(7 * 10**9)
+    before = _bytes_read()
+    for most in (None, 2):  # also where few images are decoded
+        report = check_folder(folder, most)
+        large = [row for row in report.unreadable if row.path.endswith("film.png")]
+        assert [row.reason for row in large] == 2 * [
+            "it has 7,000,000,000 bytes; an image has at most 1,073,741,824; replace or delete it"
+        ]
+        assert report.problems[0].endswith(f"train/ant/film.png: {large[0].reason}")
+        assert (report.train_images, report.unreadable_images) == (12, 3 if most is None else report.unreadable_images)
+        write_sheet(report, folder.parent / "sheet.png")
+    with pytest.raises(decode.ImageError, match="7,000,000,000 bytes"):
+        decode.image_bytes(folder / "train/ant/film.png")
+    assert _bytes_read() - before < 50_000_000
+
+
+def test_an_image_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A folder's own are left out before; `plan predict` names images one by one."""
+    os.mkfifo(tmp_path / "1.png")
+    with no_longer_than(60, "an image that is a pipe"), pytest.raises(NotRegularError, match="it is a pipe"):
+        decode.image_bytes(tmp_path / "1.png")
+
+
+def _bytes_read() -> int:
+    """What this process has read from files so far; 0 where no kernel counts it."""
+    counters = Path("/proc/self/io")
+    return int(counters.read_text().split("rchar:")[1].split()[0]) if counters.exists() else 0
 
 
 def test_images_of_very_many_pixels_are_read_up_to_a_limit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
