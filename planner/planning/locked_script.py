@@ -30,7 +30,9 @@ MOST_SECONDS = 300.0
 _PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 # A name with extras, versions and a marker (packaging.python.org, dependency specifiers): no address, folder or option.
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(\(?[<>=!~][^@/:\\]*)?(;[^@/:\\]*)?", re.ASCII)
-_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input", "--quiet")
+_OWN_INDEX = ("index-url", "extra-index-url", "find-links")
+_LOUD_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
+_PIP = (*_LOUD_PIP, "--quiet")
 
 
 class Environment(NamedTuple):
@@ -41,6 +43,9 @@ class Environment(NamedTuple):
 
     python: str
     software: str = ""
+
+
+_THIS_PYTHON = Environment(f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
 class Locked(NamedTuple):
@@ -78,6 +83,11 @@ def with_lock(
         raise ThisMachineError("this Python has no pip, which locks what a script needs", "python -m ensurepip")
     where = environments(job, provider, settings)
     say(f"locking what {Path(str(job.script)).name} needs ({', '.join(read.dependencies)})")
+    if own := () if where == [_THIS_PYTHON] else own_indexes(run):
+        say(
+            f"pip has {' and '.join(own)} set here; a container and a rented machine ask the public index alone: what "
+            "only yours has fails there, once it is paid for"
+        )
     text = lock_text({one: resolved(read.dependencies, one, run) for one in where})
     return job.model_copy(update={"read_script": read.model_copy(update={"locked": text})})
 
@@ -85,14 +95,22 @@ def with_lock(
 def environments(job: TrainingJob, provider: str, settings: Settings) -> list[Environment]:
     """The Pythons that the script may run in at a provider, and where the run may go on from there: a cluster's is
     taken to be of this one's version."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    here = _THIS_PYTHON.python
     rows = [row for name, row in table().software.items() if name.startswith(f"{job.framework}-")]
     contained = {Environment(row.container.python, f"{job.framework}-cpu") for row in rows}
     if not is_here(provider):
         return sorted({Environment(here, f"{job.framework}-cpu"), *contained})
     if settings.options_of(provider).get("engine") == "process":
-        return [Environment(here)]
+        return [_THIS_PYTHON]
     return sorted({Environment(here), *contained})
+
+
+def own_indexes(run: Run) -> tuple[str, ...]:
+    """The settings by which pip takes packages from elsewhere than the public index on this computer, by name: what
+    they say may hold a password."""
+    lines = run([*_LOUD_PIP, "config", "list"]).stdout.splitlines()  # each is PLACE.index-url='https://…'
+    names = {line.partition("=")[0].rpartition(".")[2] for line in lines}
+    return tuple(name for name in _OWN_INDEX if name in names)
 
 
 def resolved(dependencies: Sequence[str], environment: Environment, run: Run) -> list[Locked]:

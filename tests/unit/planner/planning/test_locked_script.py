@@ -18,6 +18,7 @@ from trainplan.planner.planning.locked_script import (
     Locked,
     check_requirement,
     lock_text,
+    own_indexes,
     resolved,
     run_pip,
     versions,
@@ -113,3 +114,32 @@ def test_a_job_without_requirements_asks_nobody(tmp_path: Path) -> None:
     job = a_script()
     settings = load_settings({"PLAN_HOME": str(tmp_path)})
     assert with_lock(job, "local", settings, print, never) is job
+
+
+@pytest.mark.parametrize(("provider", "engine", "is_told"), [("aws", "", True), ("local", "process", False)])
+def test_an_index_of_ones_own_is_told_before_anything_is_rented(
+    tmp_path: Path, provider: str, engine: str, is_told: bool
+) -> None:
+    """What only that one has failed on a machine that was paid for, without a word before."""
+    read = {"sha256": "0" * 64, "source": "print(1)\n", "dependencies": ["ours>=1"]}
+    job, said = a_script(read_script=read), list[str]()
+    environment = {"PLAN_HOME": str(tmp_path), **({"PLAN_ENGINE": engine} if engine else {})}
+
+    def refuses(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        settings = "global.index-url='https://me:password@index.example/simple'\nglobal.timeout='5'\n"
+        listed = settings if "config" in command else ""
+        return subprocess.CompletedProcess(command, 0 if listed else 1, listed, "ERROR: No matching distribution\n")
+
+    with pytest.raises(BadInputError, match="No matching distribution"):
+        with_lock(job, provider, load_settings(environment), said.append, refuses)
+    assert [line for line in said if line.startswith("pip has index-url set here; ")] == said[1:]
+    assert (len(said) == 2, "password" in str(said)) == (is_told, False)
+
+
+@pytest.mark.slow
+def test_pip_tells_its_settings(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "pip.conf").write_text("[global]\nextra-index-url = https://index.example/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+    assert own_indexes(run_pip) == ("extra-index-url", "find-links")
