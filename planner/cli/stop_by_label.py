@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from trainplan.planner.api import build
@@ -16,6 +17,7 @@ from trainplan.planner.runs.sweeping.stop_by_label import stop_by_label
 from trainplan.planner.runs.sweeping.sweep import Fate, SweptResource
 from trainplan.planner.settings import Settings
 from trainplan.providers.base import RunId
+from trainplan.workloads.durations import format_duration
 
 _RUN_ID = re.compile(r"\d{6}(-[0-9a-f]{0,8})?")
 
@@ -43,14 +45,8 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
     something may still be there.
     """
     sys.stderr.write(f"{query.why}: looking for machines with the label of run {query.name}\n")
-    looks = [one for name in query.providers or (None,) for one in look_everywhere(name, settings)]
-    resources = [
-        resource
-        for one in looks
-        if one.sweep
-        for resource in one.sweep.resources
-        if _matches(resource.resource.run_id, query)
-    ]
+    looks = _looks(query, settings)
+    resources = _resources(looks, query)
     silent = _silent(looks)
     # Nothing found is no answer as long as a placement has not answered: the machine may be there.
     if not resources and silent:
@@ -82,8 +78,48 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
         sys.stdout.write(json.dumps({"run_id": run_id, "ended": names, "recorded": False}) + "\n")
 
 
-def _matches(run_id: str, query: StopQuery) -> bool:
-    return run_id.startswith(query.name)
+def _looks(query: StopQuery, settings: Settings) -> list[ProviderSweep]:
+    """A look at each provider; two where the first one finds nothing and may have been too early: a list need not show
+    at once what was created a moment ago."""
+    looks = _looks_now(query, settings)
+    if _resources(looks, query):
+        return looks
+    cloud = max(
+        (build.provider(one.name, settings) for one in looks if one.sweep),
+        key=lambda provider: provider.listing_lag,
+        default=None,
+    )
+    if cloud is None or not cloud.listing_lag:
+        return looks
+    clock = build.clock_of(cloud)
+    if not _may_be_new(query.name, clock.now()):
+        return looks
+    lag = format_duration(cloud.listing_lag)
+    _tell(
+        f"nothing is listed; what was created a moment ago is listed at {cloud.name} within {lag}: looking again then"
+    )
+    clock.sleep(cloud.listing_lag.total_seconds())
+    return _looks_now(query, settings)
+
+
+def _looks_now(query: StopQuery, settings: Settings) -> list[ProviderSweep]:
+    return [one for name in query.providers or (None,) for one in look_everywhere(name, settings)]
+
+
+def _may_be_new(name: str, now: datetime) -> bool:
+    """Whether the id is of a run that began today or yesterday, by its first six digits."""
+    return name[:6] in {f"{day:%y%m%d}" for day in (now, now - timedelta(days=1))}
+
+
+def _resources(looks: Sequence[ProviderSweep], query: StopQuery) -> list[SweptResource]:
+    """What is listed of the run."""
+    return [
+        resource
+        for one in looks
+        if one.sweep
+        for resource in one.sweep.resources
+        if resource.resource.run_id.startswith(query.name)
+    ]
 
 
 def _silent(looks: Sequence[ProviderSweep]) -> list[str]:

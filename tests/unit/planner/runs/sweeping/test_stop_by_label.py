@@ -154,6 +154,16 @@ def test_a_run_that_nobody_has_heard_of_is_bad_input_after_a_look(desk: Desk, ru
     assert desk.leaked == [f"{run.run_id}-1"]
 
 
+def test_a_machine_that_is_not_listed_yet_is_waited_for(desk: Desk, run: Run) -> None:
+    """Launched a moment ago from another computer, or from here before the journal broke: it would go on and bill."""
+    desk.close()
+    desk.provider.lag = timedelta(minutes=2)
+    with damaged(desk):
+        said = plan("stop", run.run_id)
+    assert (said.code, desk.leaked) == (ExitCode.OK, []), said.err
+    assert "what was created a moment ago is listed at local within 2m 00s: looking again then" in said.err
+
+
 def test_what_cannot_be_an_id_asks_no_provider(desk: Desk, run: Run) -> None:
     assert plan("stop", "x").code == ExitCode.BAD_INPUT
     assert desk.provider.count("list_owned") == 0
