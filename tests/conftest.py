@@ -9,6 +9,7 @@ import os
 from collections import defaultdict
 from collections.abc import Generator
 from dataclasses import dataclass
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,11 @@ class Golden:
         assert text == file.read_text(encoding="utf-8"), (
             f"differs from {file.name}; read the difference, then pytest --update-golden writes what the test got"
         )
+
+    def check_difference(self, path: str, text: str, base_path: str, base: str) -> None:
+        """`path` has what is otherwise in `text` than in `base`, which another test compares whole with `base_path`."""
+        lines = unified_diff(base.splitlines(), text.splitlines(), base_path, path, lineterm="")
+        self.check(path, "\n".join(lines) + "\n")
 
 
 @pytest.fixture

@@ -14,7 +14,15 @@ from google.protobuf import json_format
 
 from tests.builders import LARGE_DATA, a_job
 from tests.conftest import Golden
-from tests.unit.providers.gcp.tpu.test_requests import RESOLUTION, _readable, a_request, an_offer, calls_of, machines
+from tests.unit.providers.gcp.tpu.test_requests import (
+    RESOLUTION,
+    V3_8,
+    a_request,
+    an_offer,
+    calls_of,
+    machines,
+    text_of,
+)
 from trainplan.planner.forecast.estimate import run_usage
 from trainplan.pricing.devices import MOST_DATA_DISK_GIB
 from trainplan.providers.agent.spec import File
@@ -32,8 +40,8 @@ def a_large_request(**changes: Any) -> LaunchRequest:
 
 
 def test_a_v3_8_with_a_data_disk_as_it_is_asked_for(golden: Golden) -> None:
-    shown = [_readable(call) for call in calls_of(a_large_request()) if call.service != "storage"]
-    golden.check("gcp/v3-8-data-disk.json", f"{json.dumps(shown, indent=1)}\n")
+    text = text_of(calls_of(a_large_request()))
+    golden.check_difference("gcp/v3-8-data-disk.diff", text, V3_8, text_of(calls_of(a_request())))
 
 
 def test_google_takes_every_field_of_the_requests() -> None:

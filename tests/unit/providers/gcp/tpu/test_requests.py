@@ -51,6 +51,9 @@ BOOT = Boot(
 )
 
 
+V3_8 = "gcp/v3-8-queued-resource.json"
+
+
 def an_offer(instance_type: str = "tpu-v3-8", market: Market = Market.ON_DEMAND) -> Offer:
     asked = OfferQuery(instance_types=frozenset({instance_type}), markets=frozenset({market}))
     with Catalog.open() as catalog:
@@ -97,9 +100,7 @@ def calls_of(request: LaunchRequest, **settings: Any) -> list[VendorRequest]:
 
 
 def test_a_v3_8_as_it_is_asked_for(golden: Golden) -> None:
-    calls = calls_of(a_request())
-    shown = [call for call in calls if call.service != "storage"]
-    golden.check("gcp/v3-8-queued-resource.json", f"{json.dumps([_readable(call) for call in shown], indent=1)}\n")
+    golden.check(V3_8, text_of(calls_of(a_request())))
 
 
 def test_timers_come_before_what_they_end_and_end_it_by_its_name() -> None:
@@ -293,6 +294,10 @@ def test_the_settings_of_the_provider_reach_the_part(tmp_path: Path) -> None:
     provider = make(given)
     assert provider._for(an_offer()).owns("tpu/us-central1-a/x")
     assert provider._for(an_offer("tpu-v6e-1")).owns("gce/us-central1-a/x")
+
+
+def text_of(calls: list[VendorRequest]) -> str:
+    return json.dumps([_readable(call) for call in calls if call.service != "storage"], indent=1) + "\n"
 
 
 def _readable(call: VendorRequest) -> dict[str, Any]:
