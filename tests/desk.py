@@ -30,6 +30,16 @@ def signed_out(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+def a_desk(home: Path, monkeypatch: pytest.MonkeyPatch, **environment: str) -> None:
+    """A person who works in `home`, on the doubles' day, with these settings and nothing of this computer's own."""
+    signed_out(monkeypatch)
+    on_the_doubles_day(monkeypatch)
+    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
+    for name, value in (given | environment).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(home)
+
+
 def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Works in this folder with the state in its `home`, and nothing of this computer's own settings and sign-ins."""
     signed_out(monkeypatch)

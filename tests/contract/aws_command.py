@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.contract.aws import HOME, TimedAws
-from tests.desk import on_the_doubles_day, signed_out
+from tests.desk import a_desk
 from tests.doubles.aws import remote
 from trainplan.providers import registry
 from trainplan.providers.aws import store
@@ -43,17 +43,10 @@ def make_provider(settings: ProviderSettings) -> TimedAws:
 
 def at_a_desk(double: remote.Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer that is signed in to the double, with nothing but its documented settings."""
-    signed_out(monkeypatch)
-    on_the_doubles_day(monkeypatch)
-    for name, value in remote.ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+    given = {"PLAN_AWS_REGION": HOME, "PLAN_AWS_ENDPOINT": double.url, "PLAN_AWS_MIRRORS": double.mirror}
+    a_desk(home, monkeypatch, **remote.ENVIRONMENT, **given)
     for name in remote.UNSET:
         monkeypatch.delenv(name, raising=False)
-    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
-    given |= {"PLAN_AWS_REGION": HOME, "PLAN_AWS_ENDPOINT": double.url, "PLAN_AWS_MIRRORS": double.mirror}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home)
     monkeypatch.setitem(registry.FACTORIES, "aws", FACTORY)
     monkeypatch.setattr(f"{__name__}.DOUBLES", [double])
 

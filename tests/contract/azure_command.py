@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.contract.azure import AzureInItsTime, a_provider
-from tests.desk import on_the_doubles_day, signed_out
+from tests.desk import a_desk
 from trainplan.providers import registry
 from trainplan.providers.azure.api import ArmClient
 from trainplan.providers.azure.settings import AzureSettings
@@ -32,12 +32,7 @@ def make_provider(settings: ProviderSettings) -> AzureInItsTime:
 
 def at_a_desk(double: Double, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer that is signed in to the double, with the region of its set-up in the settings."""
-    signed_out(monkeypatch)
-    on_the_doubles_day(monkeypatch)
-    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
-    for name, value in (given | {"PLAN_AZURE_REGION": HOME} | double.environment).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home)
+    a_desk(home, monkeypatch, PLAN_AZURE_REGION=HOME, **double.environment)
     monkeypatch.setitem(registry.FACTORIES, "azure", FACTORY)
     monkeypatch.setattr(f"{__name__}.DOUBLES", [double])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.contract.gcp import DIGEST, PROJECT, TimedGcp
-from tests.desk import on_the_doubles_day, signed_out
+from tests.desk import a_desk
 from trainplan.providers import registry
 from trainplan.providers.gcp import store
 from trainplan.providers.gcp.provider import GcpProvider, make
@@ -78,12 +78,6 @@ def _let_go_of(client: Any) -> None:
 
 def at_a_desk(google: Google, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person's computer with nothing but documented settings; the double knows everybody who calls."""
-    signed_out(monkeypatch)
-    on_the_doubles_day(monkeypatch)
-    given = {"HOME": str(home), "PLAN_HOME": str(home / "plan"), "TZ": "UTC", "NO_COLOR": "1", "COLUMNS": "120"}
-    given |= {"PLAN_GCP_PROJECT": PROJECT, "PLAN_GCP_ENDPOINT": google.url}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(home)
+    a_desk(home, monkeypatch, PLAN_GCP_PROJECT=PROJECT, PLAN_GCP_ENDPOINT=google.url)
     monkeypatch.setitem(registry.FACTORIES, "gcp", FACTORY)
     monkeypatch.setattr(f"{__name__}.DOUBLES", [google])

@@ -5,24 +5,25 @@ The real command line goes from the doctor to the receipt, and docs/clouds/azure
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Golden
 from tests.contract.azure_command import at_a_desk, machines_asked_for
+from tests.contract.first_day import JOB, Scene, bring_the_job, page_of
 from tests.doubles.azure.client import Double
 from tests.doubles.azure.rules import FIRST_DAY, SIZES
-from tests.unit.planner.cli.command import CommandResult, plan
 from trainplan.planner.errors import ExitCode
 
 pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "clouds" / "azure-transcripts.md"
-JOB = "examples/digits-vgg.yaml"
 LAUNCH = ("launch", JOB, "--provider", "azure", "--yes")
 QUOTA_CODES = {"OperationNotAllowed", "QuotaExceeded"}
+SIMULATED = (  # a boot takes as long as it takes
+    (r"(?<=\n)(  (?:time|cost) +\S.*?) {2,}\S[^\n]*", r"\1        (simulated)"),
+    (r"(?<=\n)(  billed +)\S[^\n]*", r"\1(simulated)"),
+)
 TITLE = """\
 # Azure: the first day of a subscription
 
@@ -31,14 +32,6 @@ subscription: 10 cores in a region, none with accelerators, no resource provider
 `pytest --update-golden tests/contract/test_azure_first_day.py` writes this page, and the same test holds it. Run ids
 and folders are replaced.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    heading: str
-    text: str
-    words: tuple[str, ...]
-    code: ExitCode
 
 
 SCENES = (
@@ -74,37 +67,16 @@ SCENES = (
 def new(azure: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Double:
     azure.control("reset", first_day=True)
     at_a_desk(azure, tmp_path, monkeypatch)
-    (tmp_path / "examples").mkdir()
-    (tmp_path / JOB).write_text((ROOT / JOB).read_text(encoding="utf-8"), encoding="utf-8")
+    bring_the_job(tmp_path)
     return azure
 
 
 def test_from_the_doctor_to_the_receipt_on_the_first_day(new: Double, golden: Golden) -> None:
-    page = TITLE
-    for scene in SCENES:
-        said = plan(*scene.words)
-        assert said.code == scene.code, (said.out, said.err)
-        page += f"\n## {scene.heading}\n{scene.text}\n\n```\n{transcript(scene.words, said)}```\n"
+    shown = [(scene, scene.typed()) for scene in SCENES]
     creates = machines_asked_for(new)
     (size,) = [create["properties"]["hardwareProfile"]["vmSize"] for create in creates]
     family, cores = SIZES[size]
     assert cores <= min(FIRST_DAY["limits"]["*", family], FIRST_DAY["limits"]["*", "cores"])
     assert not QUOTA_CODES & set(new.control("refusals"))
     assert not [row["kind"] for row in new.control("ledger") if row["left"]]
-    golden.check(PAGE, page)
-
-
-def transcript(words: tuple[str, ...], result: CommandResult) -> str:
-    """What was typed and printed, without what differs each time."""
-    text = f"$ plan {' '.join(words)}\n{result.err}{result.out}"
-    for pattern, instead in (
-        (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
-        (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
-        (r"/\S+/(?=digits-vgg-)", "~/"),
-        (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
-        (r"(?<=\n)(  (?:time|cost) +\S.*?) {2,}\S[^\n]*", r"\1        (simulated)"),  # a boot takes as long as it takes
-        (r"(?<=\n)(  billed +)\S[^\n]*", r"\1(simulated)"),
-        (r"[ \t]+\n", "\n"),
-    ):
-        text = re.sub(pattern, instead, text)
-    return text
+    golden.check(PAGE, page_of(TITLE, shown, *SIMULATED))

@@ -20,7 +20,8 @@ from tests.drill.defects import steps_of
 from tests.faults.points import Points
 from tests.faults.sim import SimCloud
 from tests.json_output import complaint
-from tests.unit.planner.cli.command import CommandResult, plan
+from tests.transcripts import transcript
+from tests.unit.planner.cli.command import plan
 from trainplan.planner.drill.result import read_result
 from trainplan.planner.errors import ExitCode
 from trainplan.providers import registry
@@ -55,7 +56,7 @@ def check(name: str, folder: Path, golden: Golden) -> None:
         (f"drill {name} --yes", drilled),
         (f"drill {name} --clean", cleaned),
     ):
-        page += f"```\n{_transcript(words, said)}```\n\n"
+        page += f"```\n{transcript(words, said, *_DRAWN)}```\n\n"
     page += f"{written.name.replace(f'{result.day}', 'DATE')}:\n\n```json\n{_readable(written)}```\n"
     golden.check(f"drill/{name}.txt", page)
 
@@ -110,19 +111,6 @@ _DRAWN = (
     (r"\d{4}-\d\d-\d\d", "DATE"),
 )
 """How long anything takes hangs on the run's id, which is drawn anew for each drill."""
-
-
-def _transcript(words: str, outcome: CommandResult) -> str:
-    """What was typed and printed, without what differs each time."""
-    text = f"$ plan {words}\n{outcome.err}{outcome.out}"
-    for pattern, instead in (
-        (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
-        (r"/\S+/(?=drill-)", "~/"),
-        (r"[ \t]+\n", "\n"),
-        *_DRAWN,
-    ):
-        text = re.sub(pattern, instead, text)
-    return text
 
 
 def _readable(path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tests.conftest import ROOT, Golden
 from tests.contract.aws_command import machines
 from tests.doubles.aws import remote
 from tests.doubles.aws.backends import OWN_IMAGE
+from tests.transcripts import transcript
 from tests.unit.planner.cli.command import CommandResult, plan
 
 pytestmark = pytest.mark.slow
@@ -126,12 +126,6 @@ def test_a_machine_that_was_taken_and_found_no_room_is_no_machine(double: remote
     assert double.remaining() == []
 
 
-FIRST_DAY = [{"code": code, "vcpus": 5} for code in ("L-1216C47A", "L-34B43A08")] + [
-    {"code": code, "vcpus": 0} for code in ("L-417A185B", "L-DB2E81BA", "L-7212CCBC", "L-3819A6DF", "L-C4BD4855")
-]
-"""A new account: 5 vCPUs on demand and on spot, none with accelerators (AWS's page on EC2's service quotas)."""
-
-
 def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sweep(
     double: remote.Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,30 +156,6 @@ def test_a_region_that_no_offer_has_is_no_setting(double: remote.Double, monkeyp
     assert "did you mean us-east-1?" in said.hint
 
 
-def creates(double: remote.Double) -> int:
-    return sum(call["operation"] == "RunInstances" for call in double.ask("calls"))
-
-
-def test_a_new_account_launches_a_small_machine_with_its_first_create(double: remote.Double) -> None:
-    double.reset(quotas=FIRST_DAY)
-    said = plan("launch", "job.yaml", "--provider", "aws", *REGIONS, "--yes", "--json")
-    assert receipt(said)["outcome"] == "succeeded"
-    (machine,) = machines(double)
-    assert machine["type"].endswith((".large", ".xlarge"))
-    assert creates(double) == 1
-    assert said.err.count("aws: left out") == 1
-    assert double.remaining() == []
-
-
-def test_a_new_account_is_told_in_one_line_why_no_accelerator_can_be_had(double: remote.Double) -> None:
-    double.reset(quotas=FIRST_DAY)
-    said = plan("launch", "job.yaml", "--provider", "aws", "--device", "T4", *REGIONS, "--yes", "--json")
-    assert said.code == 4
-    assert "no placement of the plan is within this account's quotas: L-" in said.error
-    assert "plan doctor aws" in said.hint
-    assert creates(double) == 0
-
-
 @pytest.mark.parametrize("name", TRANSCRIPTS)
 def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Golden, name: str) -> None:
     scenario, words, lived = TRANSCRIPTS[name]
@@ -195,7 +165,7 @@ def test_what_a_person_sees_when_it_goes_wrong(double: remote.Double, golden: Go
     assert said.code == 0, said.err
     assert len(machines(double)) == lived
     assert double.remaining() == []
-    text = transcript("plan launch " + " ".join(asked), said)
+    text = transcript("launch " + " ".join(asked), said)
     golden.check(f"aws/transcript-{name}.txt", text)
 
 
@@ -213,18 +183,3 @@ def test_the_page_shows_what_is_seen(name: str, until: str) -> None:
     page = (ROOT / "docs" / "clouds" / "aws-transcripts.md").read_text(encoding="utf-8")
     text = (ROOT / "tests" / "golden" / "aws" / f"transcript-{name}.txt").read_text(encoding="utf-8")
     assert (text.partition(until)[0] if until else text) in page
-
-
-def transcript(command: str, result: CommandResult) -> str:
-    """What was typed and printed, without what differs each time."""
-    text = f"$ {command}\n{result.err}{result.out}"
-    for pattern, instead in (
-        (r" *epoch \d+/\d+, step [^\n]*\n", ""),  # how often a client looks hangs on the machine it runs on
-        (r"\d{6}-[0-9a-f]{8}", "261121-0badcafe"),
-        (r"i-[0-9a-f]{17}", "i-0123456789abcdef0"),
-        (r"/\S+/(?=tiny-)", "~/"),
-        (r"\d[\d.]* [kM]B stored", "0.4 MB stored"),  # the agent's own size is in it
-        (r"[ \t]+\n", "\n"),
-    ):
-        text = re.sub(pattern, instead, text)
-    return text

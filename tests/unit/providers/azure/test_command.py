@@ -8,26 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.contract.azure import a_provider
-from tests.desk import TINY, signed_out
-from tests.doubles.azure.rules import SIZES
+from tests.contract.azure_command import at_a_desk, machines_asked_for
+from tests.desk import TINY
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.azure.conftest import Client
-from tests.unit.providers.azure.test_setup import set_up
-from trainplan.providers import registry
-from trainplan.providers.azure.provider import AzureProvider
-from trainplan.providers.base import ProviderSettings
 
 JOB = f"{TINY}checkpoint_every: 10s\n"
 REGIONS = ("--region", "eastus", "--region", "westeurope")
-_WORLDS: list[Client] = []
-
-
-def make_provider(settings: ProviderSettings) -> AzureProvider:
-    """What the registry calls: the adapter as it is, in the double's time."""
-    world = _WORLDS[-1]
-    return a_provider(settings.home, world.azure)
 
 
 @pytest.fixture
@@ -35,15 +22,9 @@ def desk(make_world: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.
     """A person's computer that is signed in to a double that is like this."""
 
     def sat(**rules: object) -> Client:
-        signed_out(monkeypatch)
         world = make_world(**rules)
-        given = {"PLAN_HOME": str(tmp_path / "plan"), "TZ": "UTC", "NO_COLOR": "1"} | world.azure.environment
-        for name, value in given.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.chdir(tmp_path)
+        at_a_desk(world.azure, tmp_path, monkeypatch)
         (tmp_path / "job.yaml").write_text(JOB)
-        monkeypatch.setitem(registry.FACTORIES, "azure", f"{__name__}:make_provider")
-        _WORLDS.append(world)
         return world
 
     return sat
@@ -51,12 +32,7 @@ def desk(make_world: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.
 
 def sizes(world: Client) -> list[str]:
     """Of the machines that were asked for, in order."""
-    calls = world.azure.control("calls")
-    return [
-        call["body"]["properties"]["hardwareProfile"]["vmSize"]
-        for call in calls
-        if call["method"] == "PUT" and "/virtualMachines/" in call["path"]
-    ]
+    return [body["properties"]["hardwareProfile"]["vmSize"] for body in machines_asked_for(world.azure)]
 
 
 KINDS = [
@@ -103,21 +79,3 @@ def test_what_is_retired_is_not_launched_unless_it_is_named(desk: Callable[..., 
     assert said.code == 3
     assert "azure retired Standard_NC6 (K80) on 2023-09-06, take Standard_NC4as_T4_v3" in said.hint
     assert world.calls("PUT") == []
-
-
-def test_a_new_subscription_launches_a_small_machine_and_creates_nothing_that_its_quotas_forbid(
-    desk: Callable[..., Client], tmp_path: Path
-) -> None:
-    """The example of the README, on 10 cores a region, with all placements of two regions in the plan."""
-    world = desk()
-    world.azure.control("reset", first_day=True)
-    set_up(world)
-    example = (ROOT / "examples" / "digits-vgg.yaml").read_text(encoding="utf-8")
-    (tmp_path / "digits-vgg.yaml").write_text(example)
-    said = plan("launch", "digits-vgg.yaml", "--provider", "azure", *REGIONS, "--yes", "--max-cost", 2, "--json")
-    assert (said.code, said.error) == (0, ""), said.err
-    (size,) = sizes(world)
-    assert SIZES[size][1] <= 10
-    assert said.err.count("azure: left out") == 1
-    assert "for a quota that is too small" in said.err
-    assert world.remaining() == []
