@@ -1,17 +1,17 @@
-"""What every test can use (golden files, the oracles where there are any), and what holds for every run.
+"""What every test can use: golden files, the vendors' doubles, the oracles where there are any.
 
-That is: the marker `check`, the order in which modules start, and what is printed at the end.
+And what holds for every run: the marker `check`, the order in which modules start, and what is printed at the end.
 """
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -19,6 +19,11 @@ from hypothesis import settings
 from tests.faults.seeds import seed_now
 from tests.later import go_ahead
 from tests.suites import SUITES, Command, suite_of
+
+if TYPE_CHECKING:
+    from tests.doubles.aws.remote import Double as AwsDouble
+    from tests.doubles.azure.client import Double as AzureDouble
+    from tests.doubles.google.process import Google
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -123,6 +128,37 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         return
     skipped = [report for report in reporter.stats.get("skipped", []) if SHARED_VARIABLE in str(report.longrepr)]
     reporter.write_line(f"skipped for want of shared data: {len(skipped)}")
+
+
+@pytest.fixture(scope="session")
+def aws_process() -> Iterator[AwsDouble]:
+    """AWS's double, in a process of its own, for all tests of this one; each begins with a `reset`."""
+    from tests.contract.aws import sdk
+    from tests.doubles.aws import quick, remote
+
+    quick.read_once()
+    with remote.Double() as made:
+        yield made
+        sdk(made.url).close()
+
+
+@pytest.fixture(scope="session")
+def google() -> Iterator[Google]:
+    """Google Cloud's double, likewise."""
+    from tests.doubles.google.process import Process
+
+    process = Process()
+    yield process
+    process.close()
+
+
+@pytest.fixture(scope="session")
+def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AzureDouble]:
+    """Azure's double, likewise."""
+    from tests.doubles.azure.client import Double
+
+    with Double(tmp_path_factory.mktemp("azure")) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

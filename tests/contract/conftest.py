@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.contract.aws import AwsHarness, sdk
+from tests.contract.aws import AwsHarness
 from tests.contract.azure import AzureHarness
 from tests.contract.gcp import GcpHarness
 from tests.contract.local import (
@@ -22,9 +22,7 @@ from tests.contract.local import (
 from tests.contract.sim import SimHarness
 from tests.contract.slurm import SlurmHarness
 from tests.contract.tpu import TpuHarness
-from tests.doubles.aws import quick, remote
-from tests.doubles.azure.client import Double
-from tests.doubles.google.process import Google, Process
+from tests.doubles.aws import remote
 from trainplan.providers.local.api import EngineName
 from trainplan.providers.local.command import SystemRunner
 from trainplan.providers.local.engine import CliEngine
@@ -83,27 +81,10 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> CliEngine:
 
 
 @pytest.fixture(scope="session")
-def aws() -> Iterator[remote.Double]:
-    """AWS's double, in a process of its own, and somebody who is signed in."""
-    quick.read_once()
-    with remote.signed_in(), remote.Double() as made:
-        yield made
-        sdk(made.url).close()
-
-
-@pytest.fixture(scope="session")
-def google() -> Iterator[Google]:
-    """Google Cloud's double, in a process of its own."""
-    process = Process()
-    yield process
-    process.close()
-
-
-@pytest.fixture(scope="session")
-def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
-    """Azure's double, in a process of its own."""
-    with Double(tmp_path_factory.mktemp("azure")) as made:
-        yield made
+def aws(aws_process: remote.Double) -> Iterator[remote.Double]:
+    """AWS's double, and somebody who is signed in."""
+    with remote.signed_in():
+        yield aws_process
 
 
 @pytest.fixture(

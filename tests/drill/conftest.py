@@ -1,8 +1,8 @@
-"""The doubles that the command is tried on, as the contract suite starts them; nobody stays signed in to one."""
+"""Whoever is signed in to AWS's double, as in the contract suite; nobody stays so."""
 
 from __future__ import annotations
 
-from tests.contract.conftest import aws, azure, google
+from tests.contract.conftest import aws
 from tests.faults.conftest import environment
 
-__all__ = ["aws", "azure", "environment", "google"]
+__all__ = ["aws", "environment"]

@@ -1,7 +1,7 @@
-"""The doubles that programs are tried on, as the contract suite starts them."""
+"""Whoever is signed in to AWS's double, as in the contract suite."""
 
 from __future__ import annotations
 
-from tests.contract.conftest import aws, azure
+from tests.contract.conftest import aws
 
-__all__ = ["aws", "azure"]
+__all__ = ["aws"]

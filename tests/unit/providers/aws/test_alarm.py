@@ -19,10 +19,10 @@ ME = "me@example.com"
 
 
 @pytest.fixture
-def desk(process: Double, sends: SdkApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
+def desk(aws_process: Double, sends: SdkApi, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Desk]:
     signed_in(monkeypatch)
-    process.reset()
-    return lambda **changes: Desk(process, sends, **changes)
+    aws_process.reset()
+    return lambda **changes: Desk(aws_process, sends, **changes)
 
 
 def test_an_alarm_is_made_once_and_told(desk: Callable[..., Desk]) -> None:
@@ -104,10 +104,12 @@ def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(
 
 @pytest.mark.parametrize("operation", ["DescribeBudget", "CreateBudget"])
 def test_a_payer_that_forbids_budgets_is_told_and_nothing_is_half_made(
-    process: Double, desk: Callable[..., Desk], operation: str
+    aws_process: Double, desk: Callable[..., Desk], operation: str
 ) -> None:
     at = desk()
-    process.reset(faults=[{"service": "budgets", "operation": operation, "code": "AccessDeniedException", "times": 1}])
+    aws_process.reset(
+        faults=[{"service": "budgets", "operation": operation, "code": "AccessDeniedException", "times": 1}]
+    )
     with pytest.raises(PermissionDeniedError) as denied:
         at.carry_out(AwsAlarm(at.at).steps(wanted("20", [ME])))
     assert operation != "DescribeBudget" or "where another account pays" in denied.value.hint

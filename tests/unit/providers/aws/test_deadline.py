@@ -26,12 +26,12 @@ MOST_LINES = 60
 
 
 @pytest.fixture
-def double(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def double(aws_process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """The function's own calls go to the double."""
     signed_in(monkeypatch)
-    monkeypatch.setenv("AWS_ENDPOINT_URL", process.url)
-    process.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
-    return process
+    monkeypatch.setenv("AWS_ENDPOINT_URL", aws_process.url)
+    aws_process.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
+    return aws_process
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machi
 
 
 @pytest.fixture
-def double(process: Double) -> Double:
-    return process
+def double(aws_process: Double) -> Double:
+    return aws_process
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,9 @@ CLIENT = ["client"]
 
 
 @pytest.fixture
-def double(process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+def double(aws_process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
     signed_in(monkeypatch)
-    return process
+    return aws_process
 
 
 @pytest.mark.parametrize("action", ["ec2:RunInstances", "ec2:CreateTags", "iam:PassRole"])

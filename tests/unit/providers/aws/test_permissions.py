@@ -37,9 +37,9 @@ constraints: {devices: [T4], regions: [us-east-1, eu-west-1], providers: [aws], 
 
 
 @pytest.fixture
-def double(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def double(aws_process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     signed_in(monkeypatch)
-    return process
+    return aws_process
 
 
 def held_policy(name: str) -> Policy:

@@ -18,10 +18,10 @@ from trainplan.providers.errors import InstanceNotFoundError, UnrecognizedError
 
 
 @pytest.fixture
-def double(process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+def double(aws_process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
     signed_in(monkeypatch)
-    process.reset()
-    return process
+    aws_process.reset()
+    return aws_process
 
 
 def test_a_replayed_create_whose_machine_no_look_up_shows_yet_is_answered_as_it_was(

@@ -22,9 +22,9 @@ LONG_AGO = NOON - timedelta(days=3650)
 
 
 @pytest.fixture
-def double(process: Double) -> Double:
-    process.reset()
-    return process
+def double(aws_process: Double) -> Double:
+    aws_process.reset()
+    return aws_process
 
 
 @pytest.mark.parametrize("refused", [False, True])

@@ -26,11 +26,11 @@ ROLES = ("trainplan-machine", "trainplan-schedule", "trainplan-reaper")
 
 
 @pytest.fixture
-def bare(process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
+def bare(aws_process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """An account in which nothing was ever set up."""
     signed_in(monkeypatch)
-    process.reset(setup="none")
-    return process
+    aws_process.reset(setup="none")
+    return aws_process
 
 
 @pytest.fixture

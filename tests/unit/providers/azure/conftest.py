@@ -1,8 +1,8 @@
-"""Azure's double for these tests: `azure` is the server, `make_world` gives a client of it in a new world."""
+"""Azure's double for these tests: `make_world` gives a client of it in a new world."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -59,12 +59,6 @@ class Client:
     def remaining(self) -> list[str]:
         """Kinds of what is there of runs, by the double's own ledger."""
         return sorted(row["kind"] for row in self.azure.control("ledger") if row["left"])
-
-
-@pytest.fixture(scope="session")
-def azure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Double]:
-    with Double(tmp_path_factory.mktemp("azure")) as made:
-        yield made
 
 
 @pytest.fixture

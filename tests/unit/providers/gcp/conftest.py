@@ -1,4 +1,4 @@
-"""Google Cloud's double for these tests: `google` is the server, `world` a client of it in a new world."""
+"""Google Cloud's double for these tests: `world` is a client of it in a new world."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.contract.gcp import Client, TimedGcp
 from tests.contract.harness import Ask, request
-from tests.doubles.google.process import Google, Process
+from tests.doubles.google.process import Google
 from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
 
@@ -45,13 +45,6 @@ class World:
     def calls(self, method: str) -> list[dict[str, Any]]:
         """What was sent of a method, as path, query and body."""
         return [dict(call) for call in self.google.control("calls")["calls"] if call["method"] == method]
-
-
-@pytest.fixture(scope="session")
-def google() -> Iterator[Google]:
-    process = Process()
-    yield process
-    process.close()
 
 
 @pytest.fixture(scope="session")

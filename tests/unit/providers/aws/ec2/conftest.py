@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def double(process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
+def double(aws_process: remote.Double, monkeypatch: pytest.MonkeyPatch) -> remote.Double:
     signed_in(monkeypatch)
-    process.reset()
-    return process
+    aws_process.reset()
+    return aws_process
