@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Golden
+from tests.conftest import ROOT, Golden
 from tests.doubles.aws.remote import Double
+from tests.doubles.iam_policy import Policy
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
 from trainplan.providers.aws.api import SdkApi
 from trainplan.providers.aws.permissions import Identity, trust
@@ -62,7 +63,7 @@ def test_the_steps_come_in_an_order_in_which_each_finds_what_it_needs(desk: Call
 
 
 def test_what_is_sent_can_be_read(desk: Callable[..., Desk], golden: Golden) -> None:
-    """Every call of a set-up; the function's code is named instead of spelled out, and policies are opened."""
+    """Every call of a set-up; the function's code and the policies that a page shows are named, not spelled out."""
     told = []
     for step in desk().set_up.lacking():
         calls = [{"service": c.service, "operation": c.operation, **_readable(c.parameters)} for c in step.calls]
@@ -74,10 +75,16 @@ def _readable(parameters: object) -> dict[str, object]:
     opened = json.loads(json.dumps(parameters))
     for key in ("PolicyDocument", "AssumeRolePolicyDocument"):
         if key in opened:
-            opened[key] = json.loads(opened[key])
+            opened[key] = _page_of(json.loads(opened[key]))
     if "Code" in opened:
         opened["Code"] = {"ZipFile": "providers/aws/deadline.py, packed"}
     return {"parameters": opened}
+
+
+def _page_of(policy: dict[str, object]) -> object:
+    """The page that shows the policy; itself where none does."""
+    pages = (Path("docs/permissions/aws") / f"{name}.json" for name in ("machine", "reaper", "schedule"))
+    return next((f"{page}" for page in pages if Policy.read(ROOT / page, ACCOUNT, BUCKET).document == policy), policy)
 
 
 def test_a_default_network_is_made_where_launches_go(desk: Callable[..., Desk], bare: Double) -> None:
