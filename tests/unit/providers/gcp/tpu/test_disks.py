@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.builders import LARGE_DATA
-from tests.contract.gcp import TimedGcp
-from tests.contract.harness import Ask, request
-from tests.contract.tpu import CREATE, NO_CAPACITY, DiskClient, make_ready
-from tests.doubles.google import iam, tasks, tpu
+from tests.contract.tpu import CREATE, NO_CAPACITY, DiskClient
+from tests.doubles.google import iam, tasks
 from tests.doubles.google.disks import there
 from tests.doubles.google.machines import Disk, table_of
-from tests.doubles.google.process import Google
-from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
-from tests.doubles.google.world import World
-from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, OwnedResource, PreflightState, RunId
+from tests.unit.providers.gcp.tpu import desk as desks
+from tests.unit.providers.gcp.tpu.desk import RUN
+from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, PreflightState
 from trainplan.providers.errors import (
     BadRequestError,
     CapacityError,
@@ -35,43 +33,21 @@ INSERT, DELETE = "compute.disks.insert", "compute.disks.delete"
 ZONE = "europe-west4-a"
 USD_PER_GB_MONTH = 0.11
 """Of pd-balanced in europe-west4, in Google's list of 2026-07-30 (pricing/data/side_rates.csv)."""
-RUN = RunId("r1")
 
 
-class Desk:
-    """One person's computer beside a server in this process, into whose world a test may reach."""
+class Desk(desks.Desk):
+    """Of somebody whose data is too large for the disk of a node."""
 
-    def __init__(self, server: GoogleServer, home: Path) -> None:
-        self.google = Google(server.url)
-        self.server = server
-        self.client = DiskClient(self.google, home)
-        self.provider: TimedGcp = self.client.provider()
-
-    @property
-    def world(self) -> World:
-        return self.server.host.world
+    @cached_property
+    def client(self) -> DiskClient:
+        return DiskClient(self.google, self.home)
 
     @property
     def disks(self) -> list[Disk]:
         return [known for known in table_of(self.world).disks if known.ended_at is None]
 
-    @property
-    def nodes(self) -> list[tpu.Queued]:
-        return [known for known in self.world.table(tpu.Tpu).all if known.remaining]
-
-    @property
-    def timers(self) -> list[str]:
-        return list(self.world.table(tasks.Tasks).tasks)
-
     def request(self, **changes: Any) -> LaunchRequest:
-        """Of a job whose data is too large for the disk of a node."""
-        return request(self.provider, Ask(job=LARGE_DATA, **changes))
-
-    def script(self, operation: str, **rule: Any) -> None:
-        self.google.script(FaultRule(operation=operation, **rule))
-
-    def owned(self) -> list[OwnedResource]:
-        return list(self.provider.list_owned(RUN))
+        return super().request(job=LARGE_DATA, **changes)
 
     def clear(self) -> None:
         """As a teardown does it: delete what is listed, and look again."""
@@ -83,16 +59,15 @@ class Desk:
 
 @pytest.fixture
 def make_desk(server: GoogleServer, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
-    desks: list[Desk] = []
+    made_here: list[Desk] = []
 
     def made(**scenario: Any) -> Desk:
-        Google(server.url).reset(Scenario(**{"trainer": "hung", **scenario}))
-        desks.append(Desk(server, tmp_path))
-        make_ready(desks[-1].client)
-        return desks[-1]
+        made_here.append(Desk(server, tmp_path))
+        made_here[-1].begin(**{"trainer": "hung", **scenario})
+        return made_here[-1]
 
     yield made
-    for desk in desks:
+    for desk in made_here:
         desk.provider.account.close()
     assert server.host.world.violations == []
 

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.contract.gcp import PROJECT, TimedGcp
-from tests.contract.harness import Ask, request
-from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient, make_ready
+from tests.contract.gcp import PROJECT
+from tests.contract.tpu import CREATE, LIST, NO_CAPACITY, TpuClient
 from tests.doubles.google import iam, tasks, tpu
-from tests.doubles.google.process import Google
-from tests.doubles.google.scenario import FaultRule, Scenario
 from tests.doubles.google.server import GoogleServer
 from tests.doubles.google.world import World
+from tests.unit.providers.gcp.tpu.desk import RUN, Desk
 from trainplan.pricing.offers import Market, OfferQuery
 from trainplan.providers.base import (
     EndKind,
     InstanceRef,
     InstanceState,
-    LaunchRequest,
-    OwnedResource,
     PreflightState,
-    RunId,
 )
 from trainplan.providers.errors import (
     BadRequestError,
@@ -45,52 +39,13 @@ from trainplan.providers.gcp.tpu import preflight
 from trainplan.providers.gcp.tpu.api import Refused
 
 QUEUE = "cloudtasks.projects.locations.queues"
-RUN = RunId("r1")
-
-
-@dataclass
-class Desk:
-    """One person's computer beside a server in this process, into whose world a test may reach."""
-
-    server: GoogleServer
-    home: Path
-
-    @cached_property
-    def provider(self) -> TimedGcp:
-        return TpuClient(self.google, self.home).provider()
-
-    @property
-    def google(self) -> Google:
-        return Google(self.server.url)
-
-    @property
-    def world(self) -> World:
-        return self.server.host.world
-
-    @property
-    def resources(self) -> list[tpu.Queued]:
-        return [known for known in self.world.table(tpu.Tpu).all if known.remaining]
-
-    @property
-    def timers(self) -> list[str]:
-        return list(self.world.table(tasks.Tasks).tasks)
-
-    def request(self, **changes: Any) -> LaunchRequest:
-        return request(self.provider, Ask(**changes))
-
-    def script(self, operation: str, **rule: Any) -> None:
-        self.google.script(FaultRule(operation=operation, **rule))
-
-    def owned(self) -> list[OwnedResource]:
-        return list(self.provider.list_owned(RUN))
 
 
 @pytest.fixture
 def make_desk(server: GoogleServer, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
     def made(**scenario: Any) -> Desk:
         desk = Desk(server, tmp_path)
-        desk.google.reset(Scenario(**{"trainer": "named", **scenario}))
-        make_ready(TpuClient(desk.google, tmp_path))
+        desk.begin(**{"trainer": "named", **scenario})
         return desk
 
     yield made
@@ -118,7 +73,7 @@ def test_a_placement_that_refuses_keeps_no_timer(desk: Desk, rule: Mapping[str, 
     desk.script(CREATE, **rule)
     with pytest.raises(kind):
         desk.provider.launch(run)
-    assert (desk.resources, desk.timers) == ([], [])
+    assert (desk.nodes, desk.timers) == ([], [])
     assert len(desk.world.table(tasks.Tasks).created_tasks) == 3
 
 
@@ -131,7 +86,7 @@ def test_a_refusal_whose_timers_cannot_go_yet_is_no_refusal_yet(desk: Desk) -> N
         desk.provider.launch(run)
     with pytest.raises(CapacityError):
         desk.provider.launch(run)
-    assert (desk.resources, desk.timers) == ([], [])
+    assert (desk.nodes, desk.timers) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -155,7 +110,7 @@ def test_without_a_queue_nothing_is_launched(desk: Desk) -> None:
         with pytest.raises(PermissionDeniedError, match="no timer in the cloud would end") as caught:
             refused()
         assert caught.value.hint == "plan setup gcp"
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_a_queue_that_sends_nothing_is_none(desk: Desk) -> None:
@@ -170,7 +125,7 @@ def test_an_account_of_the_machine_that_nobody_may_use_stops_the_launch(desk: De
     desk.script(f"{QUEUE}.tasks.create", status=403, message="lacks iam.serviceAccounts.actAs")
     with pytest.raises(PermissionDeniedError):
         desk.provider.launch(run)
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_an_unclear_answer_is_not_taken_for_a_refusal(desk: Desk) -> None:
@@ -213,17 +168,17 @@ def test_an_attempt_whose_timers_are_gone_is_over(desk: Desk) -> None:
     assert desk.owned() == []
     again = desk.provider.launch(run)
     assert (again.ref, again.state) == (made.ref, InstanceState.ENDED)
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_an_attempt_that_has_trained_is_over(desk: Desk) -> None:
     run = desk.request(behaviour="finish")
     made = desk.provider.launch(run)
     desk.google.sleep(600)
-    assert desk.resources == []
+    assert desk.nodes == []
     again = desk.provider.launch(run)
     assert (again.ref, again.state) == (made.ref, InstanceState.ENDED)
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_a_name_that_is_taken_is_ours(desk: Desk) -> None:
@@ -301,9 +256,9 @@ def test_either_timer_alone_ends_it(make_desk: Callable[..., Desk], timer: str) 
     desk = make_desk(trainer="hung", **{timer: False})
     desk.provider.launch(desk.request(lasting=timedelta(minutes=30)))
     desk.google.sleep(29 * 60)
-    assert desk.resources
+    assert desk.nodes
     desk.google.sleep(2 * 60)
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_a_first_delete_that_does_not_work_is_followed_by_others(make_desk: Callable[..., Desk]) -> None:
@@ -311,13 +266,13 @@ def test_a_first_delete_that_does_not_work_is_followed_by_others(make_desk: Call
     desk = make_desk(trainer="hung", machine_timer_works=False)
     desk.provider.launch(desk.request(lasting=timedelta(minutes=30)))
     desk.google.sleep(30 * 60 + 1)
-    (known,) = desk.resources
+    (known,) = desk.nodes
     assert known.state == "DELETING"
     known.state, known.node, known.turns_at = "ACTIVE", "READY", None  # a 200 says that it has begun, no more
     desk.google.sleep(14 * 60)
-    assert desk.resources
+    assert desk.nodes
     desk.google.sleep(2 * 60)
-    assert desk.resources == []
+    assert desk.nodes == []
 
 
 def test_a_timer_goes_last(desk: Desk) -> None:
@@ -462,7 +417,7 @@ def test_a_launch_names_the_subnetwork_of_its_network(make_desk: Callable[..., D
     """Without a name the API takes "default", which a project need not have, and which is of another network."""
     desk = make_desk(networks=("trainplan",))
     assert desk.provider.launch(desk.request()).state is InstanceState.PENDING
-    (made,) = desk.resources
+    (made,) = desk.nodes
     assert made.spec["networkConfig"]["subnetwork"] == "trainplan"
 
 
