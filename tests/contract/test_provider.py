@@ -214,12 +214,12 @@ def test_list_owned_tells_runs_apart(provider: Provider, run_id: str) -> None:
     assert run_id in {owned.run_id for owned in provider.list_owned()}
 
 
-@pytest.mark.parametrize("provider_id", ["nonsense", "process:trainplan-never-1", "sausage:trainplan-never-1"])
-def test_what_never_was_is_not_found_and_needs_no_deleting(provider: Provider, provider_id: str) -> None:
-    ref = InstanceRef(provider=provider.name, region="this-machine", id=provider_id)
-    with pytest.raises(InstanceNotFoundError):
-        provider.get(ref)
-    provider.delete(ref)
+def test_what_never_was_is_not_found_and_needs_no_deleting(provider: Provider) -> None:
+    for provider_id in ("nonsense", "process:trainplan-never-1", "sausage:trainplan-never-1"):
+        ref = InstanceRef(provider=provider.name, region="this-machine", id=provider_id)
+        with pytest.raises(InstanceNotFoundError):
+            provider.get(ref)
+        provider.delete(ref)
 
 
 def test_a_launch_that_fails_leaves_nothing(provider: Provider, harness: Harness, run_id: str) -> None:
@@ -282,13 +282,13 @@ def test_store_puts_gets_lists_and_deletes(provider: Provider, run_id: str) -> N
     assert list(store.list()) == []
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../other", "a/../../b", "", "a\\b"])
-def test_store_keeps_to_its_run(provider: Provider, run_id: str, path: str) -> None:
+def test_store_keeps_to_its_run(provider: Provider, run_id: str) -> None:
     store = provider.store(RunId(run_id))
-    with pytest.raises(BadRequestError):
-        store.put(path, b"x")
-    with pytest.raises(BadRequestError):
-        store.get(path)
+    for path in ("/etc/passwd", "../other", "a/../../b", "", "a\\b"):
+        with pytest.raises(BadRequestError):
+            store.put(path, b"x")
+        with pytest.raises(BadRequestError):
+            store.get(path)
 
 
 def test_a_list_that_is_not_whole_is_no_absence(provider: Provider, harness: Harness, run_id: str) -> None:
