@@ -4,10 +4,7 @@ traceback, no hang, and nothing that a terminal obeys.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +20,7 @@ from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FACTORY, TimedProvider
-from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
+from tests.fuzz.mutations import Crash, a_folder, as_a_program, changed_bytes, changed_value, no_longer_than
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
@@ -189,16 +186,5 @@ def _typed(number: int, seed: int, values: dict[str, str], folder: Path) -> str:
     return f"code {said.code}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=5_000)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    asked = parser.parse_args()
-    outcomes = run(asked.inputs, asked.seed)
-    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{asked.inputs:,} mutated commands and job files (seed {asked.seed}): {counts}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    as_a_program(run, "commands and job files")

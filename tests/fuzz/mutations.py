@@ -1,10 +1,14 @@
-"""Small changes of valid input, for the fuzzers."""
+"""Small changes of valid input, and what the fuzzers have in common besides."""
 
 from __future__ import annotations
 
+import argparse
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -85,3 +89,15 @@ def a_folder() -> Iterator[Path]:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
+
+
+def as_a_program(run: Callable[[int, int], Counter[str]], what: str) -> None:
+    """`python -m tests.fuzz.… [--inputs N] [--seed S]`: prints how many inputs ended in which way."""
+    parser = argparse.ArgumentParser(description=f"Mutated {what}: none may end in an unhandled error.")
+    parser.add_argument("--inputs", type=int, default=5_000)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    asked = parser.parse_args()
+    began = time.perf_counter()
+    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(run(asked.inputs, asked.seed).items()))
+    seconds = time.perf_counter() - began
+    sys.stdout.write(f"{asked.inputs:,} mutated {what}, seed {asked.seed}: {counts} ({seconds:.0f} s)\n")

@@ -3,10 +3,7 @@ be taken over. `python -m tests.fuzz.prices [--inputs N] [--seed S]` prints the 
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +13,7 @@ from random import Random
 from typing import Any
 
 from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
-from tests.fuzz.mutations import Crash, changed_bytes, changed_value
+from tests.fuzz.mutations import Crash, as_a_program, changed_bytes, changed_value
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.entries import entries_of, prices_of
 from trainplan.pricing.grades import Market
@@ -266,18 +263,5 @@ def _absurd(one: PriceFound, random: Random) -> PriceFound:
     return one._replace(usd_per_hour=usd_per_hour, as_of=date(2019, 1, 1) if way == "old" else one.as_of)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    began = time.perf_counter()
-    outcomes = run(options.inputs, options.seed)
-    counts = ", ".join(f"{count:,} {name}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{options.inputs:,} mutated price lists, seed {options.seed}: {counts}, no unhandled error ")
-    sys.stdout.write(f"({time.perf_counter() - began:.0f} s)\n")
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    as_a_program(run, "price lists")

@@ -6,12 +6,9 @@ leaves what lives, no terminal is controlled, and nothing comes home that the ma
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import shutil
-import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +24,7 @@ from tests.doubles import fake_provider
 from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, FakeStore, Sighting
 from tests.doubles.fake_provider import FACTORY, TimedProvider
-from tests.fuzz.mutations import Crash, a_folder, changed_bytes, changed_value, no_longer_than
+from tests.fuzz.mutations import Crash, a_folder, as_a_program, changed_bytes, changed_value, no_longer_than
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import CommandResult, plan
@@ -274,16 +271,5 @@ def _run(here: Bench, numbers: range, seed: int) -> None:
             raise Crash(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    asked = parser.parse_args()
-    outcomes = run(asked.inputs, asked.seed)
-    counts = ", ".join(f"{name} {count:,}" for name, count in sorted(outcomes.items()))
-    sys.stdout.write(f"{asked.inputs:,} mutated run directories (seed {asked.seed}): {counts}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    as_a_program(run, "run directories")
