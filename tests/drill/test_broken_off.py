@@ -17,7 +17,6 @@ from trainplan.planner.drill.drill import clean
 from trainplan.planner.drill.placements import alone
 from trainplan.planner.drill.result import DrillResult, Verdict, read_result
 from trainplan.planner.drill.sheet import BrokenOffError
-from trainplan.planner.drill.steps import Step
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase
@@ -25,7 +24,6 @@ from trainplan.providers import registry
 from trainplan.providers.base import Provider, ProviderSettings
 
 WHY = "the drill was interrupted"
-ORDERED = list(Step)
 
 
 @dataclass

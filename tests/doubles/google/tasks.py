@@ -18,7 +18,6 @@ from tests.doubles.google.world import Call, Moment, RefusedError, World
 from tests.faults.harness import EndedBy
 from trainplan.providers.base import LABEL_CLIENT, LABEL_RUN
 
-DOCUMENT = "cloudtasks.v2"
 NAMES_KEPT = timedelta(hours=24)
 """For so long the name of a task that was carried out or deleted is not given again."""
 _DISK = re.compile(r"/compute/v1/projects/[^/]+/zones/(?P<zone>[^/]+)/disks/(?P<disk>[^/]+)")

@@ -18,7 +18,6 @@ from tests.doubles.google.rpc import NO_SUBNETWORK, NUMBERS, StatusError, info
 from tests.doubles.google.world import Call, World, is_ours
 from tests.faults.harness import EndedBy
 
-DOCUMENT = "tpu.v2"
 ZONES = ("us-central1-a", "us-central1-b", "europe-west4-a", "asia-east1-c", "us-west4-a")
 TYPES = ("v2-8", "v3-8", "v3-32", "v4-8", "v5litepod-1", "v5litepod-4", "v5litepod-8")
 RUNTIMES = ("tpu-vm-tf-2.18.0-pjrt", "tpu-ubuntu2204-base", "v2-alpha-tpuv5-lite")

@@ -207,9 +207,6 @@ def test_hosts_of_images(image: str, host: str) -> None:
     assert host_of(image) == host
 
 
-NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
 @pytest.mark.parametrize(
     ("kind", "image", "login"),
     [
@@ -233,7 +230,6 @@ def test_the_identity_logs_in_at_its_own_clouds_registry(
 
 
 GOOGLE = {"kind": "gcp_delete", "project": "p", "zone": "z-1", "name": "plan-r1-1"}
-TPU_NODE = {"kind": "tpu_delete", "project": "p", "zone": "z", "node": "n"}
 AZURE = {"kind": "azure_group", "subscription": "s", "group": "rg-plan-r1", "machine": "vm-1"}
 GROUP = "/subscriptions/s/resourceGroups/rg-plan-r1"
 MACHINE = f"{GROUP}/providers/Microsoft.Compute/virtualMachines/vm-1"

@@ -31,7 +31,6 @@ OWNER = "8e3af657-a8ff-443c-a75c-2fe8c4bcb635"
 CONDITION = client_condition(machine_role(SUBSCRIPTION), PRINCIPAL)
 CLIENT = {"actions": list(CLIENT_ACTIONS), "notActions": [], "condition": CONDITION, "conditionVersion": "2.0"}
 GROUP = group_path(SUBSCRIPTION, "trainplan-r1-1")
-ANOTHER_RIGHT = f"{subscription_path(SUBSCRIPTION)}/providers/Microsoft.Authorization/roleAssignments/of-somebody"
 
 
 def granted(world: Client, scope: str, role: str, principal: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -52,10 +53,7 @@ class Project:
     def set_up(self, provider: GcpProvider | None = None) -> list[SetupStep]:
         """As `plan setup gcp --yes` does it; nobody waits."""
         asked = self._set_up(provider)
-        steps = list(asked.lacking())
-        for step in steps:
-            asked.carry_out(step, lambda _: None)
-        return steps
+        return _carried_out(asked, asked.lacking())
 
     def waiting(self) -> GcpSetUp:
         """A set-up whose pauses let the double's time pass."""
@@ -63,17 +61,11 @@ class Project:
 
     def set_up_waiting(self) -> list[SetupStep]:
         asked = self.waiting()
-        steps = list(asked.lacking())
-        for step in steps:
-            asked.carry_out(step, lambda _: None)
-        return steps
+        return _carried_out(asked, asked.lacking())
 
     def remove(self) -> list[SetupStep]:
         asked = self._set_up()
-        steps = list(asked.removable())
-        for step in steps:
-            asked.carry_out(step, lambda _: None)
-        return steps
+        return _carried_out(asked, asked.removable())
 
     def _set_up(self, provider: GcpProvider | None = None) -> GcpSetUp:
         asked = provider or self.provider
@@ -86,3 +78,9 @@ class Project:
 
     def methods(self, since: int = 0) -> set[str]:
         return {call.method for call in self.world.calls[since:]}
+
+
+def _carried_out(asked: GcpSetUp, steps: Sequence[SetupStep]) -> list[SetupStep]:
+    for step in steps:
+        asked.carry_out(step, lambda _: None)
+    return list(steps)

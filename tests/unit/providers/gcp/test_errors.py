@@ -105,10 +105,6 @@ def test_an_operation_is_judged_by_its_code(code: str, status: int, kind: type[P
     assert error.code == code
 
 
-def test_a_stockout_and_a_fault_of_googles_share_a_status_and_not_a_reaction() -> None:
-    assert {kind for code, status, kind in OPERATIONS if status == 503} == {CapacityError, UnrecognizedError}
-
-
 def test_every_code_of_the_table_is_tried() -> None:
     tried = {reason for _, reason, _, _ in REPLIES} | {code for code, _, _ in OPERATIONS}
     same = {"insufficientPermissions", "RATE_LIMIT_EXCEEDED", "operationRateExceeded", "BILLING_DISABLED"}

@@ -40,6 +40,10 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+def killed_at_once(_: int) -> None:
+    raise KilledError
+
+
 def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -157,22 +161,16 @@ def test_an_upload_goes_on_in_another_process(away: World, source: Path, tmp_pat
 
 
 def test_a_changed_file_does_not_go_on_with_the_old_upload(away: World, source: Path, tmp_path: Path) -> None:
-    def killed(_: int) -> None:
-        raise KilledError
-
     with pytest.raises(KilledError):
-        away.store().put_file("big", source, killed)
+        away.store().put_file("big", source, killed_at_once)
     source.write_bytes(content(SIZE + 7)[7:])
     sha256 = away.store().put_file("big", source)
     assert away.store().get_file("big", tmp_path / "back", sha256) == digest(source)
 
 
 def test_an_upload_that_the_store_forgot_begins_anew(away: World, source: Path, tmp_path: Path) -> None:
-    def killed(_: int) -> None:
-        raise KilledError
-
     with pytest.raises(KilledError):
-        away.store().put_file("big", source, killed)
+        away.store().put_file("big", source, killed_at_once)
     away.server.drop_uploads(away.bucket())
     sha256 = away.store().put_file("big", source)
     assert away.store().get_file("big", tmp_path / "back", sha256) == digest(source)
