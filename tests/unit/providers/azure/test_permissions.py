@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,14 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.contract.harness import let_show
-from tests.doubles.azure.client import Double
 from tests.doubles.azure.permissions import actions_for, permits
 from tests.doubles.azure.rules import SUBSCRIPTION
 from tests.doubles.needs import rows
 from tests.faults.azure import an_offer
 from tests.unit.providers.azure.conftest import Client
-from tests.unit.providers.azure.test_setup import bare, set_up
+from tests.unit.providers.azure.test_setup import set_up
 from trainplan.pricing.offers import Market
 from trainplan.providers.agent.end import End
-from trainplan.providers.azure.account import GRANTS
 from trainplan.providers.azure.names import group_path
 from trainplan.providers.azure.permissions import (
     ALARM_ACTIONS,
@@ -65,9 +63,15 @@ def test_what_azure_asks_for_within_a_call_is_in_the_table_of_needs() -> None:
     assert set(LINKED_ACTIONS) <= within
 
 
-def actions(world: Client) -> set[str]:
-    calls = world.azure.control("calls")
-    return {action for call in calls if call["path"] != "/subscriptions" for action in _needed(call)}
+def calls_of(world: Client) -> list[dict[str, Any]]:
+    """Every call but the one that tells which subscriptions there are."""
+    return [call for call in world.azure.control("calls") if call["path"] != "/subscriptions"]
+
+
+def refused_without(lacking: str, role: Sequence[str], calls: list[dict[str, Any]]) -> set[str]:
+    """What of these calls is refused to whoever has all of a role but that, by the double's own rule."""
+    granted = [{"actions": [action for action in role if action != lacking], "notActions": []}]
+    return {action for call in calls for action in _needed(call) if not permits(granted, action, {})}
 
 
 def _needed(call: dict[str, Any]) -> list[str]:
@@ -114,13 +118,15 @@ IN_USE = {"leaves_rights": True, "full": [["westus3", "*", "*"]]}
 def test_a_whole_launch_takes_all_of_the_clients_role_and_no_more(make_world: MakeWorld) -> None:
     world = make_world(**IN_USE)
     use(world)
-    seen = actions(world)
-    assert seen == set(CLIENT_ACTIONS)
+    calls = calls_of(world)
+    assert {action for call in calls for action in _needed(call)} == set(CLIENT_ACTIONS)
+    for lacking in CLIENT_ACTIONS:
+        assert refused_without(lacking, CLIENT_ACTIONS, calls) == {lacking}
 
 
-@pytest.mark.parametrize("lacking", sorted(set(CLIENT_ACTIONS) - {GRANTS}))
-def test_without_any_one_of_its_permissions_a_call_is_refused(make_world: MakeWorld, lacking: str) -> None:
-    """But for the right to grant: launches ask whether they have it, and do without (test_account.py)."""
+@pytest.mark.parametrize("lacking", ["Microsoft.Compute/virtualMachines/write", LINKED_ACTIONS[0]])
+def test_without_one_of_its_permissions_a_launch_is_refused(make_world: MakeWorld, lacking: str) -> None:
+    """One that a call is about, and one that Azure asks for within a call."""
     granted = {"actions": [action for action in CLIENT_ACTIONS if action != lacking], "notActions": []}
     world = make_world(**IN_USE, granted=[granted])
     with contextlib.suppress(ProviderError):
@@ -129,13 +135,15 @@ def test_without_any_one_of_its_permissions_a_call_is_refused(make_world: MakeWo
 
 
 def test_setting_up_takes_all_of_its_role_and_no_more(make_world: MakeWorld) -> None:
-    world = bare(make_world)
+    world = make_world()
+    world.azure.control("reset", first_day=True)
     provider = set_up(world)
     for step in provider.removable():
         provider.carry_out(step, lambda _: None)
-    assert {
-        action for action in actions(world) if not action.startswith("Microsoft.Resources/subscriptions/providers")
-    } == {action for action in SETUP_ACTIONS if not action.startswith("Microsoft.Resources/subscriptions/providers")}
+    calls = calls_of(world)
+    assert {action for call in calls for action in _needed(call)} == set(SETUP_ACTIONS)
+    for lacking in SETUP_ACTIONS:
+        assert refused_without(lacking, SETUP_ACTIONS, calls) == {lacking}
 
 
 def test_the_machine_may_do_what_it_asks_for_and_not_more_than_end_its_group() -> None:
@@ -156,28 +164,6 @@ def test_the_machine_may_do_what_it_asks_for_and_not_more_than_end_its_group() -
     assert asked | within == set(MACHINE_ACTIONS)
     assert not asked & within
     assert all(action.endswith(("/delete", "/deallocate/action")) for action in MACHINE_ACTIONS)
-
-
-@pytest.mark.parametrize("lacking", sorted(SETUP_ACTIONS))
-def test_without_any_one_of_its_permissions_setting_up_is_refused(
-    lacking: str, whole_set_up: list[dict[str, Any]]
-) -> None:
-    """By the double's own rule, on the calls that a whole set-up and its removal really sent."""
-    granted = [{"actions": [action for action in SETUP_ACTIONS if action != lacking], "notActions": []}]
-    refused = {action for call in whole_set_up for action in _needed(call) if not permits(granted, action, {})}
-    assert refused == {lacking}
-
-
-@pytest.fixture(scope="module")
-def whole_set_up(azure: Double, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Every call."""
-    azure.control("reset", first_day=True)
-    world = Client(azure, tmp_path_factory.mktemp("set-up"))
-    provider = set_up(world)
-    for step in provider.removable():
-        provider.carry_out(step, lambda _: None)
-    calls: list[dict[str, Any]] = azure.control("calls")
-    return [call for call in calls if call["path"] != "/subscriptions"]
 
 
 def test_what_a_launch_cannot_do_without_is_in_the_clients_role() -> None:
