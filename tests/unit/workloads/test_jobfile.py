@@ -518,10 +518,10 @@ def test_a_number_that_is_too_long_is_refused_before_it_is_read(number: str, pla
 
 
 @pytest.mark.parametrize("place", ODD_PLACES)
-@pytest.mark.parametrize("value", ODD_VALUES)
-def test_odd_values_are_a_job_or_a_sentence(value: str, place: str) -> None:
-    with suppress(JobFileError):
-        assert parse_job(f"{GOOD}{place}: {value}\n", "x.yaml").digest()
+def test_odd_values_are_a_job_or_a_sentence(place: str) -> None:
+    for value in ODD_VALUES:
+        with suppress(JobFileError):
+            assert parse_job(f"{GOOD}{place}: {value}\n", "x.yaml").digest()
 
 
 def test_a_message_does_not_repeat_a_long_value() -> None:
