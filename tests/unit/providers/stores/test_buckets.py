@@ -203,10 +203,10 @@ def test_settings_that_cannot_be(tmp_path: Path, name: str, options: dict[str, s
     assert raised.value.hint
 
 
-@pytest.mark.parametrize("run_id", ["", ".", "..", "a/b", "-x"])
-def test_a_run_id_is_a_name(away: World, run_id: str) -> None:
-    with pytest.raises(BadRequestError):
-        run_store(away.bucket(), RunId(run_id))
+def test_a_run_id_is_a_name(away: World) -> None:
+    for run_id in ("", ".", "..", "a/b", "-x"):
+        with pytest.raises(BadRequestError):
+            run_store(away.bucket(), RunId(run_id))
 
 
 @pytest.mark.parametrize("size", [0, 1, 8 * 2**20, 84 * 10**9, 5 * 2**40])

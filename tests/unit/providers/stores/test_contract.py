@@ -40,13 +40,13 @@ def test_put_get_list_delete(world: World | FolderWorld) -> None:
     assert list(store.list()) == []
 
 
-@pytest.mark.parametrize(("start", "expected"), [(0, b"12345"), (3, b"45"), (5, b""), (99, b"")])
-def test_get_from_a_start(world: World | FolderWorld, start: int, expected: bytes) -> None:
+def test_get_from_a_start(world: World | FolderWorld) -> None:
     store = world.store()
     store.put("f", b"12345")
-    assert store.get("f", start=start) == expected
-    with pytest.raises(KeyError):
-        store.get("absent", start=start)
+    for start, expected in ((0, b"12345"), (3, b"45"), (5, b""), (99, b"")):
+        assert store.get("f", start=start) == expected
+        with pytest.raises(KeyError):
+            store.get("absent", start=start)
 
 
 def test_names_that_have_to_be_quoted(world: World | FolderWorld) -> None:
@@ -60,18 +60,18 @@ def test_names_that_have_to_be_quoted(world: World | FolderWorld) -> None:
     assert list(store.list()) == []
 
 
-@pytest.mark.parametrize("path", ["", "/etc/passwd", "../other", "a/../../b", "a\\b", "c:x"])
-def test_a_store_keeps_to_its_run(world: World | FolderWorld, path: str, tmp_path: Path) -> None:
+def test_a_store_keeps_to_its_run(world: World | FolderWorld, tmp_path: Path) -> None:
     store = world.store()
     (tmp_path / "f").write_bytes(b"x")
-    with pytest.raises(BadRequestError):
-        store.put(path, b"x")
-    with pytest.raises(BadRequestError):
-        store.get(path)
-    with pytest.raises(BadRequestError):
-        store.put_file(path, tmp_path / "f")
-    with pytest.raises(BadRequestError):
-        store.get_file(path, tmp_path / "g")
+    for path in ("", "/etc/passwd", "../other", "a/../../b", "a\\b", "c:x"):
+        with pytest.raises(BadRequestError):
+            store.put(path, b"x")
+        with pytest.raises(BadRequestError):
+            store.get(path)
+        with pytest.raises(BadRequestError):
+            store.put_file(path, tmp_path / "f")
+        with pytest.raises(BadRequestError):
+            store.get_file(path, tmp_path / "g")
 
 
 def test_runs_do_not_see_each_other(world: World | FolderWorld) -> None:
