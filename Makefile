@@ -156,11 +156,11 @@ check: set-up tables $(TRACKERS) $(PLACES)
 DAYS_AHEAD ?= 400
 
 later: $(VENV)/.dev tables
-	@TRAINPLAN_DAYS_AHEAD=$(DAYS_AHEAD) $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -rfE \
+	@TMPDIR=$$(scripts/memory.sh) TRAINPLAN_DAYS_AHEAD=$(DAYS_AHEAD) $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -rfE \
 		-m "not check and not slow and not train and not container" tests/unit tests/hostile
 
 test-fast: $(VENV)/.dev tables
-	@$(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -m "not check and not sample and not slow and not train"
+	@TMPDIR=$$(scripts/memory.sh) $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -q -m "not check and not sample and not slow and not train"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -180,7 +180,7 @@ class Switch:
         (command,) = re.findall(r"ExecStart=@/usr/bin/python3 @\S+ -IS (.*)", unit)
         _, *self.words = command.split()
         text = machine.file(f"{HERE}/switch.py").read_text()
-        for place in ("/proc/", "/var/lib/", "/run/", "/sys/class/", "/dev/"):
+        for place in ("/dev/", "/proc/", "/var/lib/", "/run/", "/sys/class/"):  # a folder in memory is below /dev
             text = text.replace(place, f"{machine.root}{place}")
         self.script = text.replace("GRACE = 300", "GRACE = 0.2").replace("sleep(5)", "sleep(0.05)")
         self.machine = machine
