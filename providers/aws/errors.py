@@ -208,8 +208,9 @@ def is_denied_by_organisation(error: object) -> bool:
 
 
 @contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
-    """Raise errors of the SDK as ProviderErrors. `what` names the object of the call in messages."""
+def translated(what: str, error_of: Callable[[str, int, str, str], ProviderError] = error_of) -> Iterator[None]:
+    """Raise errors of the SDK as ProviderErrors. `what` names the object of the call in messages; `error_of` knows the
+    codes of the service."""
     try:
         from botocore import exceptions as sdk
         from botocore.parsers import ResponseParserError
@@ -227,7 +228,7 @@ def translated(what: str) -> Iterator[None]:
         raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
     except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
         raise TransientError(
-            f"{what}: no answer: {error}", hint="check the network connection, then try again"
+            f"{what} does not answer: {error}", hint="check the network connection, then try again"
         ) from error
     except ResponseParserError as error:  # no BotoCoreError
         raise TransientError(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from trainplan.providers.aws.errors import translated
 from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -28,7 +30,6 @@ from trainplan.providers.stores.bucket import (
 )
 from trainplan.providers.stores.regions import DEFAULT_REGIONS
 from trainplan.providers.stores.settings import StoreSettings
-from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from trainplan.providers.base import ProviderSettings
@@ -158,7 +159,7 @@ class S3Bucket:
         with contextlib.suppress(BucketMissingError):
             answer = self._call("delete_objects", Delete=objects)
             for failed in answer.get("Errors", ()):
-                raise _error(failed["Code"], 0, f"{self.uri}/{failed['Key']}: {failed.get('Message', '')}")
+                raise _error(failed["Code"], 0, failed.get("Message", ""), f"{self.uri}/{failed['Key']}")
 
     def begin(self, key: str, size_bytes: int) -> S3Upload:
         del size_bytes
@@ -317,48 +318,13 @@ def md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data).digest()).decode()
 
 
-@contextlib.contextmanager
-def _translated(what: str) -> Iterator[None]:
-    """Raise errors of boto3 as ProviderErrors. `what` names the object of the call in messages."""
-    try:
-        from botocore import exceptions as sdk
-        from botocore.parsers import ResponseParserError
-    except ImportError as error:
-        raise _no_sdk() from error
-    try:
-        yield
-    except sdk.ClientError as error:
-        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        value = error.response.get("Error", {}).get("Message", "")
-        raise _error(_code(error), status, f"{what}: {value or 'refused'}") from error
-    except (sdk.NoCredentialsError, sdk.PartialCredentialsError, sdk.TokenRetrievalError, sdk.SSOError) as error:
-        raise CredentialsError(f"there is no sign-in for AWS: {error}", hint=_SIGN_IN) from error
-    except (sdk.ProfileNotFound, sdk.ConfigParseError, sdk.ParamValidationError, sdk.NoRegionError) as error:
-        raise BadRequestError(f"{what}: {error}", hint="look into ~/.aws/config and the settings") from error
-    except (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteReadError, sdk.ResponseStreamingError) as error:
-        raise TransientError(
-            f"{what} does not answer: {error}", hint="check the network connection, then try again"
-        ) from error
-    except ResponseParserError as error:  # no BotoCoreError
-        raise TransientError(
-            f"{what}: the answer is none of S3's", hint="see whether a proxy answers in its place, then try again"
-        ) from error
-    except sdk.BotoCoreError as error:
-        raise UnrecognizedError(f"{what}: {error}", code=type(error).__name__) from error
-
-
-def _no_sdk() -> ProviderError:
-    from trainplan.providers.errors import MachineError
-
-    return MachineError("boto3 is not installed here", hint=install_hint("aws"))
-
-
 def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _error(code: str, status: int, message: str) -> ProviderError:
+def _error(code: str, status: int, text: str, what: str) -> ProviderError:
     """The ProviderError for a code of S3, else for the HTTP status."""
+    message = f"{what}: {text or 'refused'}"
     if code in _ERRORS:
         kind, hint = _ERRORS[code]
         return kind(message, hint=hint, code=code)
@@ -372,3 +338,6 @@ def _error(code: str, status: int, message: str) -> ProviderError:
         429: ThrottledError,
     }
     return by_status.get(status, UnrecognizedError)(message, code=code)
+
+
+_translated = partial(translated, error_of=_error)

@@ -209,28 +209,41 @@ def error_of_operation(operation: Mapping[str, Any], what: str) -> ProviderError
 def translated(what: str) -> Iterator[None]:
     """Errors of Google's libraries as ours. `what` was asked for, the name of its API first."""
     try:
-        import requests
         from google.api_core import exceptions as core
-        from google.auth import exceptions as auth
         from google.protobuf import json_format
     except ImportError as error:
         raise MachineError("Google's libraries are not installed here", hint=install_hint("gcp")) from error
+    with session_errors(what):
+        try:
+            yield
+        except json_format.ParseError as error:
+            raise unreadable(what, error) from error
+        except core.GoogleAPICallError as error:
+            raise error_of(_call_said(error), what) from error
+        except core.RetryError as error:
+            raise _unanswered(what, error) from error
+
+
+@contextlib.contextmanager
+def session_errors(what: str) -> Iterator[None]:
+    """Errors of a session of google-auth as ours. `what` was asked for."""
+    try:
+        import requests
+        from google.auth import exceptions as auth
+    except ImportError as error:
+        raise MachineError("google-auth is not installed here", hint=install_hint("gcp")) from error
     try:
         yield
-    except (json_format.ParseError, requests.exceptions.JSONDecodeError) as error:
+    except requests.exceptions.JSONDecodeError as error:
         raise unreadable(what, error) from error
-    except core.GoogleAPICallError as error:
-        raise error_of(_call_said(error), what) from error
-    except auth.TransportError as error:
-        raise TransientError(
-            f"{what} does not answer: {error}", hint="check the network connection, then try again"
-        ) from error
+    except (auth.TransportError, requests.RequestException) as error:
+        raise _unanswered(what, error) from error
     except auth.GoogleAuthError as error:
         raise CredentialsError(f"there is no sign-in for Google Cloud: {error}", hint=SIGN_IN) from error
-    except (requests.RequestException, core.RetryError) as error:
-        raise TransientError(
-            f"{what} does not answer: {error}", hint="check the network connection, then try again"
-        ) from error
+
+
+def _unanswered(what: str, why: object) -> TransientError:
+    return TransientError(f"{what} does not answer: {why}", hint="check the network connection, then try again")
 
 
 def unreadable(what: str, why: object) -> TransientError:

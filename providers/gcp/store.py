@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
-    MachineError,
     PermissionDeniedError,
     ProviderError,
     ThrottledError,
     TransientError,
     UnrecognizedError,
 )
+from trainplan.providers.gcp.errors import SIGN_IN, session_errors
 from trainplan.providers.stores.bucket import (
     RUNS,
     UNFINISHED_DAYS,
@@ -32,12 +31,10 @@ from trainplan.providers.stores.bucket import (
 )
 from trainplan.providers.stores.regions import DEFAULT_REGIONS
 from trainplan.providers.stores.settings import StoreSettings
-from trainplan.workloads.extras import install_hint
 
 if TYPE_CHECKING:
     from trainplan.providers.base import ProviderSettings
 
-_SIGN_IN = "gcloud auth application-default login"
 _NOT_OURS = "name another bucket in the setting `bucket`"
 _SECONDS = 60.0
 _PAGE = 1000
@@ -58,7 +55,7 @@ _REASONS: Mapping[str, tuple[type[ProviderError], str]] = {
 }
 _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
     400: (BadRequestError, ""),
-    401: (CredentialsError, _SIGN_IN),
+    401: (CredentialsError, SIGN_IN),
     403: (PermissionDeniedError, "ask whoever owns the project for docs/stores.md's permissions"),
     404: (BucketMissingError, ""),
     408: (TransientError, "try again"),
@@ -70,7 +67,7 @@ _STATUSES: Mapping[int, tuple[type[ProviderError], str]] = {
 def make(settings: ProviderSettings) -> GcsBucket:
     """The bucket of these settings; `bucket`, `project`, `region`, `endpoint` and `keep_days` are options."""
     store_settings = StoreSettings.of(settings, "gcp")
-    with _translated("Google Cloud"):
+    with session_errors("Google Cloud"):
         return _bucket_of(store_settings)
 
 
@@ -190,7 +187,7 @@ class GcsBucket:
         return any(row["name"] == self.name for row in item.get("items", ()))
 
     def _ask(self, method: str, path: str, query: Mapping[str, str], **more: Any) -> Any:
-        with _translated(self.uri):
+        with session_errors(self.uri):
             return self.session.request(method, f"{self._endpoint}{path}", params=query, timeout=_SECONDS, **more)
 
 
@@ -241,7 +238,7 @@ class GcsUpload:
 
     def _sent(self, data: bytes, span: str) -> int:
         """How many bytes are there now."""
-        with _translated(self._key):
+        with session_errors(self._key):
             answer = self._session.put(
                 self.token, data=data, headers={"Content-Range": span}, timeout=_SECONDS, allow_redirects=False
             )
@@ -295,28 +292,6 @@ def _multipart(metadata: Mapping[str, str], data: bytes) -> tuple[str, bytes]:
 
 def _md5(data: bytes) -> str:
     return base64.b64encode(hashlib.md5(data).digest()).decode()
-
-
-@contextlib.contextmanager
-def _translated(what: str) -> Iterator[None]:
-    """Errors of Google's libraries as ours. `what` was asked for."""
-    try:
-        import requests
-        from google.auth import exceptions as auth
-    except ImportError as error:
-        raise MachineError("google-auth is not installed here", hint=install_hint("gcp")) from error
-    try:
-        yield
-    except auth.TransportError as error:
-        raise TransientError(
-            f"{what} does not answer: {error}", hint="check the network connection, then try again"
-        ) from error
-    except auth.GoogleAuthError as error:
-        raise CredentialsError(f"there is no sign-in for Google Cloud: {error}", hint=_SIGN_IN) from error
-    except requests.RequestException as error:
-        raise TransientError(
-            f"{what} does not answer: {error}", hint="check the network connection, then try again"
-        ) from error
 
 
 def _judge(answer: Any, what: str) -> Any:
