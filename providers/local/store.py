@@ -8,13 +8,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import BinaryIO
 
 from trainplan.providers.agent.plain_file import NotPlainError, is_plain
-from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.errors import MachineError
 from trainplan.providers.local.inside import new_inside, open_inside, refuse_links, remove_inside
-from trainplan.providers.stores.files import copied, copied_bytes, unheard
+from trainplan.providers.stores.files import checked_path, copied, copied_bytes, unheard
 
 _PARTIAL = ".partial"
 
@@ -87,10 +87,7 @@ class FolderStore:
                         yield path.relative_to(self.root).as_posix(), stat_result.st_size
 
     def _at(self, path: str) -> Path:
-        pure = PurePosixPath(path)
-        if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
-            raise BadRequestError(f"{path!r} is no path within a run directory")
-        return self.root.joinpath(*pure.parts)
+        return self.root / checked_path(path)
 
 
 def write_whole(target: Path, data: bytes) -> None:

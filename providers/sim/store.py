@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from trainplan.providers.base import RunId, VendorRequest
-from trainplan.providers.errors import BadRequestError
 from trainplan.providers.sim.api import Api, RefusedError
 from trainplan.providers.sim.catalogue import PROVIDER
 from trainplan.providers.sim.translate import translated
 from trainplan.providers.sim.values import Code
+from trainplan.providers.stores.files import checked_path
 
 
 class SimStore:
@@ -27,7 +26,7 @@ class SimStore:
         self._call(request.operation, dict(request.parameters))
 
     def get(self, path: str, *, start: int = 0, size: int | None = None) -> bytes:
-        parameters = {"run": self._run_id, "path": checked(path), "start": start, "size": size}
+        parameters = {"run": self._run_id, "path": checked_path(path), "start": start, "size": size}
         with translated():
             try:
                 return b64decode(self._api.call("GetObject", parameters)["data"])
@@ -37,11 +36,11 @@ class SimStore:
                 raise
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        entries = self._call("ListObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
+        entries = self._call("ListObjects", {"run": self._run_id, "prefix": checked_path(prefix) if prefix else ""})
         return [str(path) for path in entries["paths"]]
 
     def delete(self, prefix: str) -> None:
-        self._call("DeleteObjects", {"run": self._run_id, "prefix": checked(prefix) if prefix else ""})
+        self._call("DeleteObjects", {"run": self._run_id, "prefix": checked_path(prefix) if prefix else ""})
 
     def _call(self, operation: str, parameters: dict[str, Any]) -> dict[str, Any]:
         with translated():
@@ -50,13 +49,5 @@ class SimStore:
 
 def put_object(run_id: RunId, path: str, data: bytes) -> VendorRequest:
     """The call that writes a file. Raises BadRequestError for a path that leaves the run directory."""
-    parameters = {"run": run_id, "path": checked(path), "data": b64encode(data).decode()}
+    parameters = {"run": run_id, "path": checked_path(path), "data": b64encode(data).decode()}
     return VendorRequest(service=PROVIDER, operation="PutObject", parameters=parameters)
-
-
-def checked(path: str) -> str:
-    """The path as the store has it."""
-    pure = PurePosixPath(path)
-    if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
-        raise BadRequestError(f"{path!r} is no path within a run directory")
-    return pure.as_posix()

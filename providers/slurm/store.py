@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from trainplan.providers.errors import BadRequestError, MachineError
+from trainplan.providers.errors import MachineError
 from trainplan.providers.slurm.api import ANSWER_SECONDS, FILE_SECONDS, NO_STREAMS, Completed, Shell, Streams
-from trainplan.providers.stores.files import promised, sha256_of, unheard
+from trainplan.providers.stores.files import checked_path, promised, sha256_of, unheard
 
 _NO_FILE = 66
 # `sync FILE` writes the file's data to the disk before it gets its name (coreutils 8.24 and later).
@@ -68,9 +68,7 @@ class ShellStore:
         return digest
 
     def sizes(self, prefix: str = "") -> Mapping[str, int]:
-        wanted = PurePosixPath(prefix).as_posix() if prefix else ""
-        if prefix:
-            self._at(prefix)
+        wanted = checked_path(prefix) if prefix else ""
         reply = self._checked(prefix, self._listing())
         entries = (entry.partition(" ") for entry in reply.text.split("\0") if entry)
         sizes = {path: int(size) for size, _, path in entries}
@@ -114,7 +112,4 @@ class ShellStore:
         return completed
 
     def _at(self, path: str) -> str:
-        pure = PurePosixPath(path)
-        if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
-            raise BadRequestError(f"{path!r} is no path within a run directory")
-        return f"{self._root}/{pure.as_posix()}"
+        return f"{self._root}/{checked_path(path)}"

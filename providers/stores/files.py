@@ -6,9 +6,10 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
 
+from trainplan.providers.errors import BadRequestError
 from trainplan.providers.stores.bucket import DamagedError
 
 if TYPE_CHECKING:
@@ -19,6 +20,15 @@ _PIECE = 1024 * 1024
 
 def unheard(_: int) -> None:
     """Ignore the number of bytes that have been moved."""
+
+
+def checked_path(path: str) -> str:
+    """The normalized path. Raises BadRequestError for a path that would leave its directory."""
+    # A backslash or a colon would be a separator or a drive where a path becomes a file on Windows (assumed).
+    pure = PurePosixPath(path)
+    if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
+        raise BadRequestError(f"{path!r} is no path within a run directory")
+    return pure.as_posix()
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from trainplan.providers.cloud.propagation import pair_of_bucket, settled
@@ -24,7 +24,7 @@ from trainplan.providers.stores.bucket import (
     UploadLostError,
     part_bytes,
 )
-from trainplan.providers.stores.files import promised, unheard
+from trainplan.providers.stores.files import checked_path, promised, unheard
 from trainplan.providers.stores.patience import Patience
 from trainplan.providers.stores.pending_uploads import Source, Unfinished
 
@@ -131,7 +131,7 @@ class ObjectStore:
         )
 
     def _key(self, path: str) -> str:
-        return self._prefix + checked(path)
+        return self._prefix + checked_path(path)
 
 
 def run_store(
@@ -146,15 +146,6 @@ def data_store(
 ) -> ObjectStore:
     """The data sets of this bucket."""
     return ObjectStore(bucket, DATA, unfinished=unfinished, patience=patience)
-
-
-def checked(path: str) -> str:
-    """The normalized path. Raises BadRequestError for a path that would leave its directory."""
-    # A backslash or a colon would be a separator or a drive where a path becomes a file on Windows (assumed).
-    pure = PurePosixPath(path)
-    if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
-        raise BadRequestError(f"{path!r} is no path within a run directory")
-    return pure.as_posix()
 
 
 def _name(run_id: str) -> str:
