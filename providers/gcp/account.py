@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,16 @@ class GcpAccount(Answers):
         if not isinstance(reply, dict):
             raise unreadable(f"{service}{path}", "it is no object")
         return reply
+
+    def pages(self, service: str, path: str, query: Mapping[str, str] | None = None) -> Iterator[dict[str, Any]]:
+        """The replies of a list, page by page. Raises ProviderError."""
+        page: dict[str, str] = {}
+        while True:
+            reply = self.ask("GET", service, path, {**(query or {}), **page})
+            yield reply
+            if not reply.get("nextPageToken"):
+                return
+            page = {"pageToken": str(reply["nextPageToken"])}
 
     def identity(self) -> Check:
         """Whether the sign-in is good for the project."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.abilities import SetupStep
-from trainplan.providers.base import VendorRequest
 from trainplan.providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
 from trainplan.providers.errors import BadRequestError
-from trainplan.providers.gcp.setup_steps import StandingResources
+from trainplan.providers.gcp.setup_steps import StandingResources, json_call
+
+if TYPE_CHECKING:
+    from trainplan.providers.base import VendorRequest
 
 LATE = "Google learns of costs hours after they arise"
 """That it is hours is assumed: no page with a figure was found."""
@@ -31,7 +33,8 @@ class GoogleAlarm:
         budget = None if self._off() else self.budget()
         if budget is None:
             return None
-        if "specifiedAmount" not in budget.get("amount", {}) or _period(budget) != "MONTH":
+        period = budget.get("budgetFilter", {}).get("calendarPeriod", "MONTH")  # Google's default
+        if "specifiedAmount" not in budget.get("amount", {}) or period != "MONTH":
             raise somebody_elses(self.name, "not an amount for a month", "console: Billing, Budgets & alerts")
         amount = budget["amount"]["specifiedAmount"]
         value = Decimal(str(amount.get("units", "0"))) + Decimal(int(amount.get("nanos", 0))) / 10**9
@@ -83,12 +86,12 @@ class GoogleAlarm:
 
     def budgets(self) -> list[Mapping[str, Any]]:
         """All of its name: Google does not keep a second one from being made."""
-        pages = self._pages("billingbudgets", f"/v1/{self.billing_account()}/budgets", "budgets")
+        pages = self._rows("billingbudgets", f"/v1/{self.billing_account()}/budgets", "budgets")
         return [row for row in pages if row.get("displayName") == self.name]
 
     def channels(self) -> dict[str, str]:
         """The names of the project's channels by mail, by their addresses."""
-        rows = self._pages("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
+        rows = self._rows("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
         return {str(row["labels"]["email_address"]): str(row["name"]) for row in rows if row.get("type") == "email"}
 
     def filled(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,26 +104,21 @@ class GoogleAlarm:
         ]
         return {**body, "notificationsRule": rule}
 
-    def _pages(self, service: str, path: str, rows: str) -> Iterator[Mapping[str, Any]]:
-        query: dict[str, str] = {}
-        while True:
-            page = self.at.account.ask("GET", service, path, query)
-            yield from page.get(rows, ())
-            if not page.get("nextPageToken"):
-                return
-            query = {"pageToken": str(page["nextPageToken"])}
+    def _rows(self, service: str, path: str, name: str) -> Iterator[Mapping[str, Any]]:
+        for page in self.at.account.pages(service, path):
+            yield from page.get(name, ())
 
     def _switched_on(self, off: Sequence[str]) -> list[VendorRequest]:
         if not off:
             return []
         names = [f"{name}.googleapis.com" for name in off]
         path = f"/v1/projects/{self.at.project}/services:batchEnable"
-        return [_call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})]
+        return [json_call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})]
 
     def _new_channels(self, wanted: Alarm, known: Mapping[str, str]) -> list[VendorRequest]:
         path = f"/v3/projects/{self.at.project}/notificationChannels"
         return [
-            _call(
+            json_call(
                 "monitoring",
                 "notificationChannels.create",
                 "POST",
@@ -143,28 +141,16 @@ class GoogleAlarm:
         }
         budget = self.budget() if has_one else None
         if budget is not None:
-            return _call("billingbudgets", "budgets.patch", "PATCH", f"/v1/{budget['name']}", body)
-        return _call("billingbudgets", "budgets.create", "POST", f"/v1/{self.billing_account()}/budgets", body)
+            return json_call("billingbudgets", "budgets.patch", "PATCH", f"/v1/{budget['name']}", body)
+        return json_call("billingbudgets", "budgets.create", "POST", f"/v1/{self.billing_account()}/budgets", body)
 
     def _removal(self) -> list[SetupStep]:
         calls = [_deletion(budget) for budget in self.budgets()]
-        rows = self._pages("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
+        rows = self._rows("monitoring", f"/v3/projects/{self.at.project}/notificationChannels", "notificationChannels")
         ours = [str(row["name"]) for row in rows if NAME in row.get("userLabels", {})]
-        calls += [_call("monitoring", "notificationChannels.delete", "DELETE", f"/v3/{name}") for name in ours]
+        calls += [json_call("monitoring", "notificationChannels.delete", "DELETE", f"/v3/{name}") for name in ours]
         return [SetupStep(name="alarm", detail=f"budget {self.name} and its mail channels", calls=tuple(calls))]
 
 
-def _period(budget: Mapping[str, Any]) -> str:
-    """Google's default is a month."""
-    return str(budget.get("budgetFilter", {}).get("calendarPeriod", "MONTH"))
-
-
 def _deletion(budget: Mapping[str, Any]) -> VendorRequest:
-    return _call("billingbudgets", "budgets.delete", "DELETE", f"/v1/{budget['name']}")
-
-
-def _call(service: str, operation: str, method: str, path: str, body: object = None) -> VendorRequest:
-    parameters: dict[str, object] = {"method": method, "path": path}
-    if body is not None:
-        parameters["body"] = body
-    return VendorRequest(service=service, operation=operation, parameters=parameters)
+    return json_call("billingbudgets", "budgets.delete", "DELETE", f"/v1/{budget['name']}")

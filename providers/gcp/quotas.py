@@ -107,14 +107,8 @@ def _quota_need(offer: Offer, what: str, service: str, words: re.Pattern[str], c
 
 def _metrics(account: GcpAccount, service: str) -> list[dict[str, Any]]:
     path = f"/v1beta1/projects/{account.project}/services/{service}.googleapis.com/consumerQuotaMetrics"
-    rows: list[dict[str, Any]] = []
-    query = {"pageSize": _ROWS}
-    while True:
-        page = account.ask("GET", "serviceusage", path, query)
-        rows += page.get("metrics", ())
-        if not page.get("nextPageToken"):
-            return rows
-        query = {**query, "pageToken": str(page["nextPageToken"])}
+    pages = account.pages("serviceusage", path, {"pageSize": _ROWS})
+    return [row for page in pages for row in page.get("metrics", ())]
 
 
 def _limits(metric: Mapping[str, Any], quota: QuotaNeed) -> Iterator[tuple[str, int]]:

@@ -24,6 +24,7 @@ from trainplan.providers.gcp.settings import MACHINE_ACCOUNT
 from trainplan.providers.gcp.setup_steps import (
     SERVICES,
     StandingResources,
+    json_call,
     missing_bindings,
     queue_body,
     with_grants,
@@ -98,7 +99,7 @@ class GcpSetUp:
         if off:
             names = [f"{name}.googleapis.com" for name in off]
             path = f"/v1/projects/{self.at.project}/services:batchEnable"
-            call = _call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})
+            call = json_call("serviceusage", "services.batchEnable", "POST", path, {"serviceIds": names})
             yield SetupStep(
                 name="services", detail=f"{', '.join(names)} switched on: free by themselves", calls=(call,)
             )
@@ -121,7 +122,7 @@ class GcpSetUp:
         name = self.at.network_name
         path = f"/compute/v1/projects/{self.at.project}/global/networks"
         body = {"name": name, "autoCreateSubnetworks": True, "description": OURS}
-        call = _call("compute", "networks.insert", "POST", path, body)
+        call = json_call("compute", "networks.insert", "POST", path, body)
         detail = f"{name}, with a subnetwork in each region and no rule that lets anybody in"
         return SetupStep(name="network", detail=detail, calls=(call,))
 
@@ -129,7 +130,7 @@ class GcpSetUp:
         path = f"/v1/projects/{self.at.project}/serviceAccounts"
         document = {"displayName": "trainplan: rented machines", "description": OURS}
         body = {"accountId": MACHINE_ACCOUNT, "serviceAccount": document}
-        call = _call("iam", "serviceAccounts.create", "POST", path, body)
+        call = json_call("iam", "serviceAccounts.create", "POST", path, body)
         return SetupStep(
             name="machine account", detail=f"{self.at.account.machine_account}, without keys", calls=(call,)
         )
@@ -137,12 +138,12 @@ class GcpSetUp:
     def _role(self, role: Role, entries: Mapping[str, Any] | None) -> Iterator[SetupStep]:
         home, calls = f"/v1/projects/{self.at.project}/roles", []
         if entries is None:
-            calls.append(_call("iam", "roles.create", "POST", home, {"roleId": role.id, "role": role.body}))
+            calls.append(json_call("iam", "roles.create", "POST", home, {"roleId": role.id, "role": role.body}))
         else:
             if entries.get("deleted"):
-                calls.append(_call("iam", "roles.undelete", "POST", f"{home}/{role.id}:undelete", {}))
+                calls.append(json_call("iam", "roles.undelete", "POST", f"{home}/{role.id}:undelete", {}))
             if not role.is_whole(entries.get("includedPermissions", ())):
-                calls.append(_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
+                calls.append(json_call("iam", "roles.patch", "PATCH", f"{home}/{role.id}", role.body))
         if calls:
             who = "for you to grant to whoever launches" if role in CLIENT_ROLES else "for the machines' account"
             count = f"{len(role.permissions)} permission{'' if len(role.permissions) == 1 else 's'}"
@@ -160,13 +161,13 @@ class GcpSetUp:
 
     def _queue(self) -> SetupStep:
         path = f"/v2/{queue_name(self.at.project).rpartition('/')[0]}"
-        call = _call("cloudtasks", "queues.create", "POST", path, queue_body(self.at.project))
+        call = json_call("cloudtasks", "queues.create", "POST", path, queue_body(self.at.project))
         return SetupStep(name="queue", detail=f"{QUEUE} in {REGION}, which ends TPUs at their deadline", calls=(call,))
 
     def _bucket(self) -> SetupStep:
         home = self.at.bucket
         body = {"name": home.name, "location": home.location, **home.settings}
-        call = _call("storage", "buckets.insert", "POST", "/storage/v1/b", body, {"project": self.at.project})
+        call = json_call("storage", "buckets.insert", "POST", "/storage/v1/b", body, {"project": self.at.project})
         return SetupStep(
             name="bucket", detail=f"gs://{home.name} in {home.location}, open to nobody else", calls=(call,)
         )
@@ -186,13 +187,13 @@ class GcpSetUp:
         for role in reversed(ROLES):
             entries = self.at.role(role)
             if entries is not None and not entries.get("deleted"):
-                call = _call("iam", _DELETE_ROLE, "DELETE", f"/v1/{self.at.role_name(role)}")
+                call = json_call("iam", _DELETE_ROLE, "DELETE", f"/v1/{self.at.role_name(role)}")
                 yield SetupStep(name=f"role {role.id}", detail="kept by Google for a week", calls=(call,))
         yield from self._accounts_to_remove()
         network = self.at.network()
         if network is not None and network.get("description") == OURS:
             path = f"/compute/v1/projects/{project}/global/networks/{self.at.network_name}"
-            call = _call("compute", "networks.delete", "DELETE", path)
+            call = json_call("compute", "networks.delete", "DELETE", path)
             yield SetupStep(name="network", detail=self.at.network_name, calls=(call,))
 
     def _accounts_to_remove(self) -> Iterator[SetupStep]:
@@ -200,7 +201,7 @@ class GcpSetUp:
         if entries is not None and entries.get("description") == OURS:
             email = self.at.account.machine_account
             path = f"/v1/projects/{self.at.project}/serviceAccounts/{email}"
-            call = _call("iam", "serviceAccounts.delete", "DELETE", path)
+            call = json_call("iam", "serviceAccounts.delete", "DELETE", path)
             yield SetupStep(name="machine account", detail=email, calls=(call,))
 
     # --- carrying it out
@@ -321,14 +322,3 @@ def _check(operation: Mapping[str, Any], call: VendorRequest) -> None:
     """Raises BadRequestError for one that failed."""
     if operation.get("error"):
         raise BadRequestError(f"{call.operation}: {operation['error']}", hint="look at the project, then try again")
-
-
-def _call(
-    service: str, operation: str, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
-) -> VendorRequest:
-    parameters: dict[str, object] = {"method": method, "path": path}
-    if query is not None:
-        parameters["query"] = dict(query)
-    if body is not None:
-        parameters["body"] = body
-    return VendorRequest(service=service, operation=operation, parameters=parameters)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from trainplan.providers.base import VendorRequest
 from trainplan.providers.errors import InstanceNotFoundError
 from trainplan.providers.gcp.account import GcpAccount
 from trainplan.providers.gcp.permissions import (
@@ -63,13 +64,9 @@ class StandingResources:
     def services(self) -> frozenset[str]:
         """Those that are on, without `.googleapis.com`."""
         path, query = f"/v1/projects/{self.project}/services", {"filter": "state:ENABLED", "pageSize": "200"}
-        names: set[str] = set()
-        while True:
-            page = self.account.ask("GET", "serviceusage", path, query)
-            names |= {row["config"]["name"].removesuffix(".googleapis.com") for row in page.get("services", ())}
-            if not page.get("nextPageToken"):
-                return frozenset(names)
-            query = {**query, "pageToken": str(page["nextPageToken"])}
+        pages = self.account.pages("serviceusage", path, query)
+        rows = (row for page in pages for row in page.get("services", ()))
+        return frozenset(row["config"]["name"].removesuffix(".googleapis.com") for row in rows)
 
     def network(self) -> Mapping[str, Any] | None:
         """The network of rented machines as Google returns it, None where there is none."""
@@ -114,8 +111,9 @@ class StandingResources:
             self._grant(WRITES, "run directories", write_runs(name)),
         )
 
-    def client_commands(self, member: str = "user:WHO") -> tuple[str, ...]:
-        """What an owner types for somebody who launches."""
+    def client_commands(self) -> tuple[str, ...]:
+        """What an owner types for somebody who launches, WHO."""
+        member = "user:WHO"
         own = f"expression={ours_alone(self.bucket.name)},title=trainplan"
         account = self.account.machine_account
         return (
@@ -199,3 +197,15 @@ def _binding(project: str, member: str, role: str, condition: str) -> str:
     """The command of an owner; gcloud asks for `--condition None` in a policy that has conditions."""
     words = ("gcloud", "projects", "add-iam-policy-binding", project, "--member", member, "--role", role)
     return shlex.join([*words, "--condition", condition])
+
+
+def json_call(
+    service: str, operation: str, method: str, path: str, body: object = None, query: Mapping[str, str] | None = None
+) -> VendorRequest:
+    """A call of an API by its JSON, as `plan setup` shows it before it is sent."""
+    parameters: dict[str, object] = {"method": method, "path": path}
+    if query is not None:
+        parameters["query"] = dict(query)
+    if body is not None:
+        parameters["body"] = body
+    return VendorRequest(service=service, operation=operation, parameters=parameters)
