@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -221,6 +222,20 @@ class Catalog:
             sql = queries.offers(rental, f"p.row_id IN ({numbers})")
             offers |= self._offers(self._rows(sql, self._assumed.parameters(today)), today)
         return [offers[row_id] for row_id in row_ids if row_id in offers]
+
+    def usd_per_hour(
+        self, provider: str, region: str, instance_type: str, market: Market, today: date = date.max
+    ) -> Decimal | None:
+        """What a machine costs there an hour, retired or not, as of a day (the newest). None where no row has it."""
+        query = OfferQuery(
+            providers=frozenset({provider}),
+            regions=frozenset({region}),
+            instance_types=frozenset({instance_type}),
+            markets=frozenset({str(market)}),
+            include_retired=True,
+        )
+        offers = self.offers(query, today)
+        return offers[0].usd_per_hour if offers else None
 
     def quotes(self, query: OfferQuery, today: date) -> dict[int, Quote]:
         """Prices of a query by row id: what thousands of offers are printed from, without making each an Offer."""

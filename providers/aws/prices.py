@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
-from trainplan.pricing.offers import Market, Offer, OfferQuery, PriceGrade
+from trainplan.pricing.offers import Market, Offer, PriceGrade
 from trainplan.providers.aws.account import AwsAccount
 from trainplan.providers.aws.settings import PROVIDER
 from trainplan.providers.errors import CredentialsError, ProviderError
@@ -121,16 +121,8 @@ def _of_instance(region: str, reply: Mapping[str, Any], home: Path | None) -> De
 @cache
 def _machine(region: str, instance_type: str, market: Market, home: Path | None) -> Decimal | None:
     """The list price, and on spot the newest that the catalog has."""
-    query = OfferQuery(
-        providers=frozenset({PROVIDER}),
-        regions=frozenset({region}),
-        instance_types=frozenset({instance_type}),
-        markets=frozenset({str(market)}),
-        include_retired=True,
-    )
     with Catalog.open(current_catalog(home)) as catalog:
-        offers = catalog.offers(query, date.max)
-    return offers[0].usd_per_hour if offers else None
+        return catalog.usd_per_hour(PROVIDER, region, instance_type, market)
 
 
 @cache

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
-from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.pricing.offers import Market
 from trainplan.providers.azure.account import AzureAccount
 from trainplan.providers.azure.api import ArmClient, Call
 from trainplan.providers.azure.names import API, PROVIDER, attempt_of
@@ -189,19 +190,9 @@ def _thing(describe: _Cells, row: Mapping[str, Any], ours: str) -> BilledThing:
 
 
 def _usd_per_hour(size: str, region: str, home: Path, *, spot: bool) -> Decimal | None:
-    query = OfferQuery(
-        providers=frozenset({PROVIDER}),
-        regions=frozenset({region}),
-        instance_types=frozenset({size}),
-        markets=frozenset({str(Market.SPOT if spot else Market.ON_DEMAND)}),
-        include_retired=True,
-    )
-    try:
-        with Catalog.open(current_catalog(home)) as catalog:
-            offers = catalog.offers(query, date.max)
-    except CatalogError:
-        return None
-    return offers[0].usd_per_hour if offers else None
+    with contextlib.suppress(CatalogError), Catalog.open(current_catalog(home)) as catalog:
+        return catalog.usd_per_hour(PROVIDER, region, size, Market.SPOT if spot else Market.ON_DEMAND)
+    return None
 
 
 def _group_of(path: str) -> str:

@@ -6,14 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
-from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.pricing.offers import Market
 from trainplan.providers.cloud.bill import (
     ADDRESS,
     BUCKET,
@@ -93,20 +92,11 @@ class Billed:
                 unread.append(f"{name}: {answer.message}")
         return Bill(things, unread)
 
-    def _pages(self, service: str, path: str, query: Mapping[str, str] | None = None) -> Iterator[Mapping[str, Any]]:
-        page: dict[str, str] = {}
-        while True:
-            reply = self.account.ask("GET", service, path, {**(query or {}), **page})
-            yield reply
-            if not reply.get("nextPageToken"):
-                return
-            page = {"pageToken": str(reply["nextPageToken"])}
-
     def _everywhere(
         self, project: str, kind: str, show: Callable[[str, Mapping[str, Any]], Iterator[BilledThing]]
     ) -> Iterator[BilledThing]:
         """Raises BadRequestError where the list says that a placement is missing from it."""
-        for reply in self._pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
+        for reply in self.account.pages("compute", f"/compute/v1/projects/{project}/aggregated/{kind}"):
             for scope, rows in (reply.get("items") or {}).items():
                 for row in rows.get(kind) or ():
                     yield from show(last_of(scope), row)
@@ -128,7 +118,7 @@ class Billed:
                     yield _thing(ADDRESS, zone, {**row, "name": access["natIP"]}, what, price)
 
     def _snapshots(self, project: str) -> Iterator[BilledThing]:
-        for reply in self._pages("compute", f"/compute/v1/projects/{project}/global/snapshots"):
+        for reply in self.account.pages("compute", f"/compute/v1/projects/{project}/global/snapshots"):
             for row in reply.get("items") or ():
                 size = int(row.get("storageBytes") or 0) / 1024**3
                 price = self._tariff.price(SNAPSHOT, "", size)
@@ -136,7 +126,7 @@ class Billed:
 
     def _buckets(self, project: str) -> Iterator[BilledThing]:
         ours = bucket_name(self.store, project)
-        for reply in self._pages("storage", "/storage/v1/b", {"project": project}):
+        for reply in self.account.pages("storage", "/storage/v1/b", {"project": project}):
             for row in reply.get("items") or ():
                 yield BilledThing(
                     provider=PROVIDER,
@@ -154,7 +144,7 @@ class Billed:
         try:
             locations = [
                 str(row["locationId"])
-                for reply in self._pages("tpu", f"/v2/projects/{project}/locations")
+                for reply in self.account.pages("tpu", f"/v2/projects/{project}/locations")
                 for row in reply.get("locations") or ()
             ]
         except (CredentialsError, MachineError):
@@ -167,7 +157,7 @@ class Billed:
 
     def _tpus(self, project: str, location: str) -> Iterator[BilledThing]:
         home = f"/v2/projects/{project}/locations/{location}"
-        for reply in self._pages("tpu", f"{home}/nodes"):
+        for reply in self.account.pages("tpu", f"{home}/nodes"):
             for row in reply.get("nodes") or ():
                 spot = (row.get("schedulingConfig") or {}).get("spot") is True
                 kind = str(row.get("acceleratorType", ""))
@@ -175,7 +165,7 @@ class Billed:
                 what = f"{kind} {'spot' if spot else 'on demand'}, {row.get('state')}"
                 document = {**row, "name": last_of(str(row["name"])), "creationTimestamp": row.get("createTime")}
                 yield _thing(TPU, location, document, what, price)
-        for reply in self._pages("tpu", f"{home}/queuedResources"):
+        for reply in self.account.pages("tpu", f"{home}/queuedResources"):
             for row in reply.get("queuedResources") or ():
                 state = str((row.get("state") or {}).get("state", ""))
                 nodes = ((row.get("tpu") or {}).get("nodeSpec") or [{}])[0].get("node") or {}
@@ -187,16 +177,9 @@ class Billed:
                 yield _thing(REQUEST, location, document, f"{nodes.get('acceleratorType', 'TPU')}, {state}", free)
 
     def _tpu_usd_per_hour(self, kind: str, location: str, *, spot: bool) -> Decimal | None:
-        query = OfferQuery(
-            providers=frozenset({PROVIDER}),
-            regions=frozenset({region_of(location)}),
-            instance_types=frozenset({f"tpu-{kind}"}),
-            markets=frozenset({str(Market.SPOT if spot else Market.ON_DEMAND)}),
-            include_retired=True,
-        )
+        market = Market.SPOT if spot else Market.ON_DEMAND
         with contextlib.suppress(CatalogError), Catalog.open(current_catalog(self.account.settings.home)) as catalog:
-            offers = catalog.offers(query, date.max)
-            return offers[0].usd_per_hour if offers else None
+            return catalog.usd_per_hour(PROVIDER, region_of(location), f"tpu-{kind}", market)
         return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
-from trainplan.pricing.offers import Market, OfferQuery
+from trainplan.pricing.offers import Market
 from trainplan.providers.cloud.labels import instant
 from trainplan.providers.gcp.kinds import instance_type_of
 from trainplan.providers.gcp.reply import last_of, region_in, region_of
@@ -32,16 +32,9 @@ def usd_per_hour_of(kind: str, location: str, reply: Mapping[str, Any], home: Pa
             return Decimal(0)
         spot = (reply.get("scheduling") or {}).get("provisioningModel") == "SPOT"
         market = Market.SPOT if spot else Market.ON_DEMAND
-        query = OfferQuery(
-            providers=frozenset({PROVIDER}),
-            regions=frozenset({region_of(location)}),
-            instance_types=frozenset({_instance_type(reply)}),
-            markets=frozenset({str(market)}),
-            include_retired=True,
-        )
         made_at = instant(reply.get("creationTimestamp"))
-        offers = catalog.offers(query, made_at.date() if made_at else date.max)
-        return offers[0].usd_per_hour if offers else None
+        day = made_at.date() if made_at else date.max
+        return catalog.usd_per_hour(PROVIDER, region_of(location), _instance_type(reply), market, day)
     return None
 
 
