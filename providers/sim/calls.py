@@ -7,17 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from trainplan.providers.sim.api import DisconnectedError, RefusedError
 from trainplan.providers.sim.draws import draw
 from trainplan.providers.sim.operations import Operations
-from trainplan.providers.sim.values import CloudError, Code, Effect, Fault, LostReplyError
+from trainplan.providers.sim.values import Code, Effect, Fault
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.tables import Table
     from trainplan.providers.sim.world import World
 
+_LOST = "the reply was lost"
+
 
 def call(world: World, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Carry out one call of a client. Raises CloudError, or LostReplyError where the client receives no reply."""
+    """Carry out one call of a client. Raises RefusedError, or DisconnectedError where the client receives no reply."""
     world.state.counts[operation] = world.state.counts.get(operation, 0) + 1
     fault = hit_by(world.state.faults, world.scenario.seed, operation, parameters, world.now)
     if fault is None:
@@ -27,17 +30,17 @@ def call(world: World, operation: str, parameters: Mapping[str, Any]) -> dict[st
 
 def _faulty(world: World, fault: Fault, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     if fault.effect is Effect.LOST_REQUEST:
-        raise LostReplyError
+        raise DisconnectedError(_LOST)
     if fault.effect is Effect.ERROR:
-        raise CloudError(fault.code, f"{operation} is refused, as the scenario says ({fault.id})", _details(fault))
+        raise RefusedError(fault.code, f"{operation} is refused, as the scenario says ({fault.id})", _details(fault))
     try:
         result = Operations(world).carry_out(operation, parameters)
-    except CloudError:
+    except RefusedError:
         if fault.effect is Effect.LOST_REPLY:
-            raise LostReplyError from None
+            raise DisconnectedError(_LOST) from None
         raise
     if fault.effect is Effect.LOST_REPLY:
-        raise LostReplyError
+        raise DisconnectedError(_LOST)
     if fault.effect is Effect.WARNING:
         return {
             **result,

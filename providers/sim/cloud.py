@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.errors import MachineError
-from trainplan.providers.sim.api import DisconnectedError, RefusedError, canonical
+from trainplan.providers.sim.api import RefusedError, canonical
 from trainplan.providers.sim.calls import call
 from trainplan.providers.sim.ledger import ledger
 from trainplan.providers.sim.persistence import Keeper
 from trainplan.providers.sim.scenario import Scenario, Script
-from trainplan.providers.sim.values import CloudError, Code, LostReplyError
+from trainplan.providers.sim.values import Code
 from trainplan.providers.sim.world import SCENARIO, World
 
 if TYPE_CHECKING:
@@ -68,10 +68,6 @@ class SimCloud:
         with self._present() as world:
             try:
                 return call(world, operation, json.loads(canonical(parameters)))
-            except CloudError as error:
-                raise RefusedError(error.code, error.message, error.details) from error
-            except LostReplyError as error:
-                raise DisconnectedError("the reply was lost") from error
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise RefusedError(Code.BAD_PARAMETER, f"{type(error).__name__}: {error}") from error
 

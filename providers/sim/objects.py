@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from trainplan.providers.sim.api import RefusedError
 from trainplan.providers.sim.training import KEPT_CHECKPOINTS
-from trainplan.providers.sim.values import CloudError, Code
+from trainplan.providers.sim.values import Code
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.tables import Table
@@ -29,11 +30,11 @@ class RunFiles:
             self._prune(run)
 
     def read(self, run: str, path: str) -> bytes:
-        """Raises CloudError where there is no such file."""
+        """Raises RefusedError where there is no such file."""
         try:
             return self._objects[f"{run}/{path}"]
         except KeyError:
-            raise CloudError(Code.NO_OBJECT, f"{run} has no file {path}") from None
+            raise RefusedError(Code.NO_OBJECT, f"{run} has no file {path}") from None
 
     def find(self, run: str, path: str) -> bytes | None:
         """The file; None where there is none."""

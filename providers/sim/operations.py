@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from trainplan.pricing.grades import Market
 from trainplan.providers.base import LABEL_DEADLINE, LABEL_RUN
 from trainplan.providers.cloud.labels import instant
+from trainplan.providers.sim.api import RefusedError
 from trainplan.providers.sim.catalogue import ADDRESS_USD_PER_HOUR, DISK_GB, DISK_GB_USD_PER_HOUR, TYPES, ZONES
 from trainplan.providers.sim.draws import between
 from trainplan.providers.sim.ledger import SENT, ledger
 from trainplan.providers.sim.life import ended_machine
 from trainplan.providers.sim.stock import Spot, check_quota, choose_zone, devices_used, has_room, quota_name, quota_of
 from trainplan.providers.sim.training import MODEL, START_SECONDS, model_bytes
-from trainplan.providers.sim.values import CloudError, Code, Kind, MachineState, SimMachine, Thing, Why
+from trainplan.providers.sim.values import Code, Kind, MachineState, SimMachine, Thing, Why
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.scenario import Scenario
@@ -65,14 +66,14 @@ class Operations:
             self._by_name[delete_operation(kind)] = self._deleter(kind)
 
     def carry_out(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Carry out an operation by its name and return its reply. Raises CloudError."""
+        """Carry out an operation by its name and return its reply. Raises RefusedError."""
         if operation not in self._by_name:
-            raise CloudError(Code.UNKNOWN_OPERATION, f"there is no operation {operation}")
+            raise RefusedError(Code.UNKNOWN_OPERATION, f"there is no operation {operation}")
         try:
             return self._by_name[operation](parameters)
         # Wrong parameters raise these where they are first used; a client gets an error of the cloud, as of a vendor.
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CloudError(Code.BAD_PARAMETER, f"{operation}: {type(error).__name__}: {error}") from error
+            raise RefusedError(Code.BAD_PARAMETER, f"{operation}: {type(error).__name__}: {error}") from error
 
     def _identity(self, _: Mapping[str, Any]) -> dict[str, Any]:
         return {"account": "practice"}
@@ -112,7 +113,7 @@ class Operations:
         name, instance = self._named_by(str(request.get("zone") or region), token)
         if instance is not None:
             if instance.fingerprint != fingerprint:
-                raise CloudError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
+                raise RefusedError(Code.TOKEN_MISMATCH, f"the token {token} was used with other parameters for {name}")
             return _description_of(instance)
         machine = self._new_machine(name, fingerprint, request, self._placement(request, region))
         world.put(machine)
@@ -143,11 +144,11 @@ class Operations:
             number += 1
 
     def _placement(self, request: Mapping[str, Any], region: str) -> Spot:
-        """Choose the zone of a new machine. Raises CloudError if a quota is exceeded or no zone has capacity."""
+        """Choose the zone of a new machine. Raises RefusedError if a quota is exceeded or no zone has capacity."""
         world, name, market = self._world, str(request["instanceType"]), Market(request["market"]).value
         zones = ZONES[region] if request.get("zone") is None else (str(request["zone"]),)
         if name not in TYPES or not set(zones) <= set(ZONES[region]) or not str(request["image"]).startswith("img-"):
-            raise CloudError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {request['image']!r}")
+            raise RefusedError(Code.BAD_PARAMETER, f"no {name} in {', '.join(zones)} from image {request['image']!r}")
         placements = [Spot(region=region, zone=zone, instance_type=name, market=market) for zone in zones]
         check_quota(world.scenario, placements[0], world.state.machines.values())
         return choose_zone(world.scenario, placements, world.state.machines.values(), world.age)
@@ -185,7 +186,7 @@ class Operations:
             if instance.live and (instance.region, instance.token) == (region, token)
         ]
         if not live:
-            raise CloudError(Code.NO_INSTANCE, "there is no machine to schedule the end of")
+            raise RefusedError(Code.NO_INSTANCE, "there is no machine to schedule the end of")
         machine = live[-1]
         name, at = f"{Kind.SCHEDULE}-{machine.id[2:]}", datetime.fromisoformat(request["at"])
         if name not in world.state.things:
@@ -201,7 +202,7 @@ class Operations:
         machine = self._machine(request)
         # Eventual consistency: a look-up may not find a new machine yet, though its create succeeded.
         if machine.shown_from > self._world.now:
-            raise CloudError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
+            raise RefusedError(Code.NO_INSTANCE, f"there is no instance {machine.id}")
         return _description_of(machine)
 
     def _console(self, request: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,12 +222,12 @@ class Operations:
         return {}
 
     def _machine(self, request: Mapping[str, Any]) -> SimMachine:
-        """The machine of a request. Raises CloudError if there is none in that region or it ended too long ago."""
+        """The machine of a request. Raises RefusedError if there is none in that region or it ended too long ago."""
         name, world = str(request["id"]), self._world
         machine = world.state.machines.get(name)
         there = machine is not None and machine.region == request["region"] and not machine.forgotten
         if machine is None or not there or self._long_gone(machine):
-            raise CloudError(Code.NO_INSTANCE, f"there is no instance {name}")
+            raise RefusedError(Code.NO_INSTANCE, f"there is no instance {name}")
         return machine
 
     def _long_gone(self, machine: SimMachine) -> bool:
@@ -263,12 +264,12 @@ class Operations:
         def delete(request: Mapping[str, Any]) -> dict[str, Any]:
             world, thing = self._world, self._world.state.things.get(str(request["id"]))
             if thing is None or thing.ended_at is not None or (thing.kind, thing.region) != (kind, request["region"]):
-                raise CloudError(Code.NO_INSTANCE, f"there is no {kind} {request['id']}")
+                raise RefusedError(Code.NO_INSTANCE, f"there is no {kind} {request['id']}")
             machine = world.state.machines[thing.machine]
             if kind is Kind.SCHEDULE:  # without its schedule the machine has no cloud timer any more
                 world.put(replace(machine, cloud_timer_at=None))
             elif machine.state is not MachineState.TERMINATED:
-                raise CloudError(Code.IN_USE, f"{thing.id} is in use by {machine.id}")
+                raise RefusedError(Code.IN_USE, f"{thing.id} is in use by {machine.id}")
             at = world.now + timedelta(seconds=_DELETION_SECONDS)
             world.state.things[thing.id] = replace(thing, goes_at=min(at, thing.goes_at or at))
             return {}
@@ -332,7 +333,7 @@ def delete_operation(kind: Kind) -> str:
 def _region(request: Mapping[str, Any]) -> str:
     region = str(request["region"])
     if region not in ZONES:
-        raise CloudError(Code.BAD_PARAMETER, f"there is no region {region}")
+        raise RefusedError(Code.BAD_PARAMETER, f"there is no region {region}")
     return region
 
 

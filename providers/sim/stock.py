@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from trainplan.providers.sim.api import RefusedError
 from trainplan.providers.sim.catalogue import TYPES, ZONES
-from trainplan.providers.sim.values import CloudError, Code, SimMachine
+from trainplan.providers.sim.values import Code, SimMachine
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.scenario import PlacementRule, QuotaRule, Scenario
@@ -38,7 +39,7 @@ def reclaims_per_hour(scenario: Scenario, placement: Spot, age: timedelta) -> fl
 
 
 def check_quota(scenario: Scenario, placement: Spot, machines: Iterable[SimMachine]) -> None:
-    """Raises CloudError where one more machine would be over the account's quota."""
+    """Raises RefusedError where one more machine would be over the account's quota."""
     machine_type = TYPES[placement.instance_type]
     limit = quota_of(scenario, placement.region, machine_type.family, placement.market)
     used = devices_used(machines, placement.region, machine_type.family, placement.market)
@@ -47,7 +48,7 @@ def check_quota(scenario: Scenario, placement: Spot, machines: Iterable[SimMachi
         message = (
             f"{used} of {limit} {machine_type.family} devices ({placement.market}) are in use in {placement.region}"
         )
-        raise CloudError(Code.QUOTA, message, {"quota": name})
+        raise RefusedError(Code.QUOTA, message, {"quota": name})
 
 
 def quota_of(scenario: Scenario, region: str, family: str, market: str) -> int:
@@ -72,7 +73,7 @@ def quota_name(region: str, family: str, market: str) -> str:
 
 
 def choose_zone(scenario: Scenario, placements: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> Spot:
-    """The first of these placements that has one left. Raises CloudError, naming zones of the region that have."""
+    """The first of these placements that has one left. Raises RefusedError, naming zones of the region that have."""
     live = [machine for machine in machines if machine.live]
     spots = tuple(placements)
     for placement in spots:
@@ -86,7 +87,7 @@ def choose_zone(scenario: Scenario, placements: Iterable[Spot], machines: Iterab
     elsewhere = [placement.zone for placement in others if _has_stock(scenario, placement, live, age)]
     where = first.zone if len(spots) == 1 else first.region
     message = f"there is no {first.instance_type} ({first.market}) left in {where}"
-    raise CloudError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
+    raise RefusedError(Code.NO_CAPACITY, message, {"elsewhere": elsewhere})
 
 
 def has_room(scenario: Scenario, placements: Iterable[Spot], machines: Iterable[SimMachine], age: timedelta) -> bool:

@@ -27,20 +27,6 @@ class Code(StrEnum):
     IN_USE = "ResourceInUse"
 
 
-class CloudError(Exception):
-    """A refusal: `code` is one of Code, or whatever a scenario makes the cloud say."""
-
-    def __init__(self, code: str, message: str, details: Mapping[str, object] | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.details = dict(details or {})
-
-
-class LostReplyError(Exception):
-    """The connection ends without an answer; whether the call took effect, the caller cannot know."""
-
-
 class MachineState(StrEnum):
     """STOPPED: the provider stopped it; it trains no more, and its disk still bills until somebody deletes it."""
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from tests.doubles.clock import NOON
 from trainplan.providers.base import VendorRequest
-from trainplan.providers.sim.api import Api, DisconnectedError, RefusedError, canonical
+from trainplan.providers.sim.api import Api, canonical
 from trainplan.providers.sim.calls import call
 from trainplan.providers.sim.cloud import Setup, SimCloud
 from trainplan.providers.sim.provider import SimProvider
 from trainplan.providers.sim.scenario import Scenario, Script
 from trainplan.providers.sim.training import Simulated, Write
-from trainplan.providers.sim.values import CloudError, Course, Ending, LostReplyError
+from trainplan.providers.sim.values import Course, Ending
 
 if TYPE_CHECKING:
     from trainplan.providers.sim.world import World
@@ -78,12 +78,7 @@ class DirectApi:
         self._world = world
 
     def call(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            return call(self._world, operation, json.loads(canonical(parameters)))
-        except CloudError as error:
-            raise RefusedError(error.code, error.message, error.details) from error
-        except LostReplyError as error:
-            raise DisconnectedError("the reply was lost") from error
+        return call(self._world, operation, json.loads(canonical(parameters)))
 
     def now(self) -> datetime:
         return self._world.now

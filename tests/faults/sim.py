@@ -20,7 +20,7 @@ from trainplan.providers.sim.ledger import ledger
 from trainplan.providers.sim.provider import SimProvider
 from trainplan.providers.sim.scenario import Scenario
 from trainplan.providers.sim.training import Simulated
-from trainplan.providers.sim.values import CloudError, LostReplyError, Why
+from trainplan.providers.sim.values import Why
 from trainplan.providers.sim.world import World
 
 if TYPE_CHECKING:
@@ -225,9 +225,9 @@ class SimCloud:
             return None
         try:
             return call(self.world, given[0], json.loads(canonical(given[1])))
-        except CloudError as error:
+        except RefusedError as error:
             return "refused", error.code, error.message, error.details
-        except LostReplyError:
+        except DisconnectedError:
             return None
 
     def let_go(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.unit.providers.sim.worlds import Practice
-from trainplan.providers.sim.values import CloudError, Code, LostReplyError
+from trainplan.providers.sim.api import DisconnectedError, RefusedError
+from trainplan.providers.sim.values import Code
 
 
 def outcomes(practice: Practice, operation: str, count: int, **parameters: Any) -> str:
@@ -17,9 +18,9 @@ def outcomes(practice: Practice, operation: str, count: int, **parameters: Any) 
     def one() -> str:
         try:
             practice.call(operation, **parameters)
-        except CloudError:
+        except RefusedError:
             return "E"
-        except LostReplyError:
+        except DisconnectedError:
             return "L"
         return "."
 
@@ -75,7 +76,7 @@ def test_a_window_of_time_bounds_a_fault() -> None:
 def test_whether_a_call_took_effect(effect: str, machine_count: int) -> None:
     practice = Practice()
     practice.script(faults=[{"operation": "RunInstance", "effect": effect}])
-    with pytest.raises((CloudError, LostReplyError)):
+    with pytest.raises((RefusedError, DisconnectedError)):
         practice.launch()
     assert len(practice.ids()) == machine_count
     practice.launch()
@@ -85,7 +86,7 @@ def test_whether_a_call_took_effect(effect: str, machine_count: int) -> None:
 def test_a_refusal_can_be_lost_too() -> None:
     practice = Practice({"stock": 0})
     practice.script(faults=[{"operation": "RunInstance", "effect": "lost_reply"}])
-    with pytest.raises(LostReplyError):
+    with pytest.raises(DisconnectedError):
         practice.launch()
 
 
@@ -110,7 +111,7 @@ def test_a_fault_says_what_it_was_made_to_say() -> None:
     practice = Practice()
     practice.script(faults=[{"code": "SomethingNew"}, {"code": Code.QUOTA, "skip": 1}])
     for code in ("SomethingNew", Code.QUOTA):
-        with pytest.raises(CloudError) as caught:
+        with pytest.raises(RefusedError) as caught:
             practice.call("GetIdentity")
         assert caught.value.code == code
     assert caught.value.details["quota"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.providers.sim.worlds import Practice
-from trainplan.providers.sim.values import CloudError
+from trainplan.providers.sim.api import RefusedError
 
 HOUR = timedelta(hours=1)
 SHORT = timedelta(minutes=10)
@@ -114,7 +114,7 @@ def test_a_schedule_outlives_a_machine_that_ended_earlier() -> None:
 def test_nothing_is_scheduled_for_a_machine_that_is_dead() -> None:
     practice = Practice({"standing_reaper": False})
     practice.call("DeleteInstance", id=practice.launch())
-    with pytest.raises(CloudError):
+    with pytest.raises(RefusedError):
         practice.call("CreateSchedule", instanceToken="r1-1", at=practice.world.now.isoformat(), labels={})
 
 
@@ -207,7 +207,7 @@ def test_a_machine_that_vanishes_is_known_to_its_token_only() -> None:
     practice.script(incidents=[{"event": "vanish", "after": "5m"}])
     practice.wait(minutes=7)
     assert practice.ids() == []
-    with pytest.raises(CloudError):
+    with pytest.raises(RefusedError):
         practice.look(machine)
     assert practice.launch() == machine
     assert practice.ledger["left"] == []

@@ -10,13 +10,14 @@ import pytest
 
 from tests.doubles.clock import NOON
 from tests.unit.providers.sim.worlds import Practice
+from trainplan.providers.sim.api import RefusedError
 from trainplan.providers.sim.catalogue import DISK_USD_PER_HOUR
 from trainplan.providers.sim.ledger import most_at_once
-from trainplan.providers.sim.values import CloudError, Code
+from trainplan.providers.sim.values import Code
 
 
-def refused(practice: Practice, **changes: Any) -> CloudError:
-    with pytest.raises(CloudError) as caught:
+def refused(practice: Practice, **changes: Any) -> RefusedError:
+    with pytest.raises(RefusedError) as caught:
         practice.launch("r2", **changes)
     return caught.value
 
@@ -31,7 +32,7 @@ def test_the_same_token_gives_the_same_machine() -> None:
 def test_the_same_token_with_other_parameters_is_refused(change: dict[str, Any]) -> None:
     practice = Practice()
     practice.launch()
-    with pytest.raises(CloudError) as caught:
+    with pytest.raises(RefusedError) as caught:
         practice.launch(**change)
     assert caught.value.code == Code.TOKEN_MISMATCH
 
@@ -52,7 +53,7 @@ def test_a_token_names_its_machine_for_a_day_after_it_has_ended(hours: int, mach
     practice = Practice()
     machine = practice.launch(lasting=timedelta(hours=1))
     practice.wait(hours=hours)
-    with pytest.raises(CloudError) as caught:
+    with pytest.raises(RefusedError) as caught:
         practice.look(machine)
     assert caught.value.code == Code.NO_INSTANCE
     asked = practice.world.state.machines[machine]
@@ -115,7 +116,7 @@ def test_what_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
 
 
 def test_an_operation_that_is_not_there_is_refused() -> None:
-    with pytest.raises(CloudError) as caught:
+    with pytest.raises(RefusedError) as caught:
         Practice().call("MakeCoffee")
     assert caught.value.code == Code.UNKNOWN_OPERATION
 
@@ -124,7 +125,7 @@ def test_lists_lag_behind_a_create() -> None:
     practice = Practice({"listing_lag": "10s"})
     machine = practice.launch()
     assert practice.ids() == []
-    with pytest.raises(CloudError):
+    with pytest.raises(RefusedError):
         practice.look(machine)
     practice.wait(seconds=10)
     assert practice.ids() == [machine]
@@ -164,7 +165,7 @@ def test_a_disk_in_use_cannot_be_deleted_and_one_that_stays_must_be() -> None:
     practice = Practice({"disks_stay": True, "addresses_stay": True})
     machine = practice.launch()
     (disk,) = practice.ids("ListDisks")
-    with pytest.raises(CloudError) as caught:
+    with pytest.raises(RefusedError) as caught:
         practice.call("DeleteDisk", id=disk)
     assert caught.value.code == Code.IN_USE
     practice.call("DeleteInstance", id=machine)
