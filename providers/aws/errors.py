@@ -43,118 +43,68 @@ _ACCOUNT = "look into the account's own messages from AWS"
 _AGAIN = "try again"
 
 # Code -> (our error, what to do). Codes of EC2's errors overview, of IAM, STS, SSM, Service Quotas and the Scheduler.
-CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+_REACTIONS: tuple[tuple[type[ProviderError], str, str], ...] = (
     # Nothing left here, now.
-    "InsufficientInstanceCapacity": (CapacityError, _ELSEWHERE),
-    "InsufficientHostCapacity": (CapacityError, _ELSEWHERE),
-    "InsufficientReservedInstanceCapacity": (CapacityError, _ELSEWHERE),
-    "InsufficientCapacity": (CapacityError, _ELSEWHERE),
-    "InsufficientCapacityOnHost": (CapacityError, _ELSEWHERE),
-    "UnfulfillableCapacity": (CapacityError, _ELSEWHERE),
-    "ReservationCapacityExceeded": (CapacityError, _ELSEWHERE),
-    "SpotMaxPriceTooLow": (
-        CapacityError,
-        "spot costs more than on demand there now: choose another region or on demand",
-    ),
-    "Unsupported": (CapacityError, "the zone does not have this machine; another may"),
-    "UnsupportedOperation": (CapacityError, "the zone does not have this machine; another may"),
-    "UnsupportedHostConfiguration": (CapacityError, "the zone does not have this machine; another may"),
-    "InsufficientFreeAddressesInSubnet": (CapacityError, "the zone's network is full; another zone has its own"),
-    "InsufficientVolumeCapacity": (CapacityError, _ELSEWHERE),
+    (CapacityError, _ELSEWHERE,
+     "InsufficientInstanceCapacity InsufficientHostCapacity InsufficientReservedInstanceCapacity "
+     "InsufficientCapacity InsufficientCapacityOnHost UnfulfillableCapacity ReservationCapacityExceeded "
+     "InsufficientVolumeCapacity"),
+    (CapacityError, "spot costs more than on demand there now: choose another region or on demand",
+     "SpotMaxPriceTooLow"),
+    (CapacityError, "the zone does not have this machine; another may",
+     "Unsupported UnsupportedOperation UnsupportedHostConfiguration"),
+    (CapacityError, "the zone's network is full; another zone has its own", "InsufficientFreeAddressesInSubnet"),
     # The account may not have so many.
-    "VcpuLimitExceeded": (QuotaError, _QUOTAS),
-    "InstanceLimitExceeded": (QuotaError, _QUOTAS),
-    "MaxSpotInstanceCountExceeded": (QuotaError, _QUOTAS),
-    "MaxSpotInstanceRequestsExceeded": (QuotaError, _QUOTAS),
-    "VolumeLimitExceeded": (QuotaError, _QUOTAS),
-    "MaxIOPSLimitExceeded": (QuotaError, _QUOTAS),
-    "NetworkInterfaceLimitExceeded": (QuotaError, _QUOTAS),
-    "SecurityGroupLimitExceeded": (QuotaError, _QUOTAS),
-    "ServiceQuotaExceededException": (QuotaError, _QUOTAS),
-    "LimitExceededException": (QuotaError, _QUOTAS),
+    (QuotaError, _QUOTAS,
+     "VcpuLimitExceeded InstanceLimitExceeded MaxSpotInstanceCountExceeded MaxSpotInstanceRequestsExceeded "
+     "VolumeLimitExceeded MaxIOPSLimitExceeded NetworkInterfaceLimitExceeded SecurityGroupLimitExceeded "
+     "ServiceQuotaExceededException LimitExceededException"),
     # Who is signed in.
-    "AuthFailure": (CredentialsError, _SIGN_IN),
-    "ExpiredToken": (CredentialsError, _SIGN_IN),
-    "ExpiredTokenException": (CredentialsError, _SIGN_IN),
-    "RequestExpired": (CredentialsError, "set this computer's clock, then sign in again: aws sso login"),
-    "InvalidClientTokenId": (CredentialsError, _SIGN_IN),
-    "UnrecognizedClientException": (CredentialsError, _SIGN_IN),
-    "InvalidAccessKeyId": (CredentialsError, _SIGN_IN),
-    "SignatureDoesNotMatch": (CredentialsError, _SIGN_IN),
-    "InvalidSignatureException": (CredentialsError, "set this computer's clock, then sign in again: aws sso login"),
-    "MissingAuthenticationToken": (CredentialsError, _SIGN_IN),
-    "MissingAuthenticationTokenException": (CredentialsError, _SIGN_IN),
-    "IncompleteSignature": (CredentialsError, _SIGN_IN),
+    (CredentialsError, _SIGN_IN,
+     "AuthFailure ExpiredToken ExpiredTokenException InvalidClientTokenId UnrecognizedClientException "
+     "InvalidAccessKeyId SignatureDoesNotMatch MissingAuthenticationToken MissingAuthenticationTokenException "
+     "IncompleteSignature"),
+    (CredentialsError, "set this computer's clock, then sign in again: aws sso login",
+     "RequestExpired InvalidSignatureException"),
     # What they may do.
-    "UnauthorizedOperation": (PermissionDeniedError, _PERMISSIONS),
-    "AccessDenied": (PermissionDeniedError, _PERMISSIONS),
-    "AccessDeniedException": (PermissionDeniedError, _PERMISSIONS),
-    "NotAuthorized": (PermissionDeniedError, _PERMISSIONS),
-    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": (
-        PermissionDeniedError,
-        "the first spot machine of an account needs a role: aws iam create-service-linked-role "
-        "--aws-service-name spot.amazonaws.com; or --market on_demand",
-    ),
-    "PendingVerification": (PermissionDeniedError, f"AWS still verifies this account; {_ACCOUNT}"),
-    "OptInRequired": (PermissionDeniedError, "the account has not been opened for this region or service"),
-    "Blocked": (PermissionDeniedError, f"AWS has blocked this account; {_ACCOUNT}"),
-    "InvalidIamInstanceProfile": (PermissionDeniedError, "plan setup aws makes it"),
+    (PermissionDeniedError, _PERMISSIONS, "UnauthorizedOperation AccessDenied AccessDeniedException NotAuthorized"),
+    (PermissionDeniedError,
+     "the first spot machine of an account needs a role: aws iam create-service-linked-role "
+     "--aws-service-name spot.amazonaws.com; or --market on_demand",
+     "AuthFailure.ServiceLinkedRoleCreationNotPermitted"),
+    (PermissionDeniedError, f"AWS still verifies this account; {_ACCOUNT}", "PendingVerification"),
+    (PermissionDeniedError, "the account has not been opened for this region or service", "OptInRequired"),
+    (PermissionDeniedError, f"AWS has blocked this account; {_ACCOUNT}", "Blocked"),
+    (PermissionDeniedError, "plan setup aws makes it", "InvalidIamInstanceProfile"),
     # The request is wrong, and stays wrong.
-    "InvalidParameterValue": (BadRequestError, _REPORT),
-    "InvalidParameterCombination": (BadRequestError, _REPORT),
-    "InvalidParameter": (BadRequestError, _REPORT),
-    "InvalidParameterException": (BadRequestError, _REPORT),
-    "InvalidRequest": (BadRequestError, _REPORT),
-    "InvalidInput": (BadRequestError, _REPORT),
-    "InvalidInstanceType": (BadRequestError, _REPORT),
-    "InvalidBlockDeviceMapping": (BadRequestError, _REPORT),
-    "InvalidUserData.Malformed": (BadRequestError, _REPORT),
-    "InvalidAMIID.NotFound": (BadRequestError, "the image is gone; name another in the setting `image`"),
-    "InvalidAMIID.Malformed": (BadRequestError, "name another image in the setting `image`"),
-    "InvalidAMIID.Unavailable": (BadRequestError, "the image is not ready; name another in the setting `image`"),
-    "InvalidSubnetID.NotFound": (BadRequestError, _REPORT),
-    "InvalidVpcID.NotFound": (BadRequestError, _REPORT),
-    "InvalidGroup.NotFound": (BadRequestError, _REPORT),
-    "InvalidGroupId.Malformed": (BadRequestError, _REPORT),
-    "InvalidKeyPair.NotFound": (BadRequestError, _REPORT),
-    "IdempotentParameterMismatch": (
-        BadRequestError,
-        "an attempt cannot be sent again with other parameters; launch the job again",
-    ),
-    "MissingParameter": (BadRequestError, _REPORT),
-    "MissingInput": (BadRequestError, _REPORT),
-    "ValidationError": (BadRequestError, _REPORT),
-    "ValidationException": (BadRequestError, _REPORT),
-    "UnknownParameter": (BadRequestError, _REPORT),
-    "VPCIdNotSpecified": (BadRequestError, "aws ec2 create-default-vpc --region REGION makes the default network"),
-    "DefaultVpcDoesNotExist": (BadRequestError, "aws ec2 create-default-vpc --region REGION makes the default network"),
+    (BadRequestError, _REPORT,
+     "InvalidParameterValue InvalidParameterCombination InvalidParameter InvalidParameterException "
+     "InvalidRequest InvalidInput InvalidInstanceType InvalidBlockDeviceMapping InvalidUserData.Malformed "
+     "InvalidSubnetID.NotFound InvalidVpcID.NotFound InvalidGroup.NotFound InvalidGroupId.Malformed "
+     "InvalidKeyPair.NotFound MissingParameter MissingInput ValidationError ValidationException UnknownParameter"),
+    (BadRequestError, "the image is gone; name another in the setting `image`", "InvalidAMIID.NotFound"),
+    (BadRequestError, "name another image in the setting `image`", "InvalidAMIID.Malformed"),
+    (BadRequestError, "the image is not ready; name another in the setting `image`", "InvalidAMIID.Unavailable"),
+    (BadRequestError, "an attempt cannot be sent again with other parameters; launch the job again",
+     "IdempotentParameterMismatch"),
+    (BadRequestError, "aws ec2 create-default-vpc --region REGION makes the default network",
+     "VPCIdNotSpecified DefaultVpcDoesNotExist"),
     # Too many calls.
-    "RequestLimitExceeded": (ThrottledError, "wait a little"),
-    "Throttling": (ThrottledError, "wait a little"),
-    "ThrottlingException": (ThrottledError, "wait a little"),
-    "RequestThrottled": (ThrottledError, "wait a little"),
-    "RequestThrottledException": (ThrottledError, "wait a little"),
-    "TooManyRequestsException": (ThrottledError, "wait a little"),
-    "EC2ThrottledException": (ThrottledError, "wait a little"),
+    (ThrottledError, "wait a little",
+     "RequestLimitExceeded Throttling ThrottlingException RequestThrottled RequestThrottledException "
+     "TooManyRequestsException EC2ThrottledException"),
     # Nobody knows whether it took effect.
-    "InternalError": (TransientError, _AGAIN),
-    "InternalFailure": (TransientError, _AGAIN),
-    "InternalServerError": (TransientError, _AGAIN),
-    "InternalServerException": (TransientError, _AGAIN),
-    "ServerInternal": (TransientError, _AGAIN),
-    "ServiceFailure": (TransientError, _AGAIN),
-    "ServiceException": (TransientError, _AGAIN),
-    "ServiceUnavailable": (TransientError, _AGAIN),
-    "ServiceUnavailableException": (TransientError, _AGAIN),
-    "Unavailable": (TransientError, _AGAIN),
-    "RequestTimeout": (TransientError, _AGAIN),
-    "RequestTimeoutException": (TransientError, _AGAIN),
+    (TransientError, _AGAIN,
+     "InternalError InternalFailure InternalServerError InternalServerException ServerInternal ServiceFailure "
+     "ServiceException ServiceUnavailable ServiceUnavailableException Unavailable RequestTimeout "
+     "RequestTimeoutException"),
     # It is gone.
-    "InvalidInstanceID.NotFound": (InstanceNotFoundError, ""),
-    "InvalidInstanceID.Malformed": (InstanceNotFoundError, ""),
-    "InvalidVolume.NotFound": (InstanceNotFoundError, ""),
-    "InvalidNetworkInterfaceID.NotFound": (InstanceNotFoundError, ""),
-    "InvalidSpotInstanceRequestID.NotFound": (InstanceNotFoundError, ""),
+    (InstanceNotFoundError, "",
+     "InvalidInstanceID.NotFound InvalidInstanceID.Malformed InvalidVolume.NotFound "
+     "InvalidNetworkInterfaceID.NotFound InvalidSpotInstanceRequestID.NotFound"),
+)  # fmt: skip
+CODES: Mapping[str, tuple[type[ProviderError], str]] = {
+    code: (kind, hint) for kind, hint, codes in _REACTIONS for code in codes.split()
 }
 _CHOOSING = re.compile(r"choosing ((?:[a-z0-9-]+(?:, )?)+)")
 """EC2 names the zones that have some: "... or choosing us-east-1b, us-east-1c." """
