@@ -55,6 +55,11 @@ def usd_text(usd: float | None) -> str:
     return "-" if usd is None else format_usd(Decimal(str(usd)))
 
 
+def rate_text(images_per_second: float | None) -> str:
+    """`1,234.5`; a dash where it is not known."""
+    return "-" if images_per_second is None else f"{images_per_second:,.1f}"
+
+
 def local_text(instant: str | None) -> str:
     """An instant of the document as this computer's clock shows it; a dash for none."""
     return "-" if instant is None else f"{datetime.fromisoformat(instant).astimezone():%Y-%m-%d %H:%M}"

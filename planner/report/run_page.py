@@ -25,6 +25,7 @@ from trainplan.planner.report.run_answer import (
     estimated,
     local_text,
     off_text,
+    rate_text,
     seconds_text,
     usd_text,
 )
@@ -110,7 +111,7 @@ def _compared(report: RunDocument) -> Markup:
         for name, key, text, rests_on in (
             ("time", "seconds", seconds_text, f"80 % interval at launch: {within}" if all(ends) else "-"),
             ("cost", "usd", usd_text, "-"),
-            ("images/s", "images_per_second", _rate, basis or "-"),
+            ("images/s", "images_per_second", rate_text, basis or "-"),
         )
     ]
     so_far = "actual" if report["run"]["outcome"] else "so far"
@@ -304,10 +305,6 @@ def _made(report: RunDocument) -> Markup:
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[Content]]) -> Table:
     return Table(columns, [[cell if cell is not None else "" for cell in row] for row in rows])
-
-
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
 
 
 def _count(value: int | None) -> str:

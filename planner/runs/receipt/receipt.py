@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,13 @@ from trainplan.planner.datasets.storage_costs import Stays, Stored, stored_text
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.planning.own_measurements import OwnMeasurement
 from trainplan.planner.planning.this_machine import shape_of, trained_job
+from trainplan.planner.report.run_answer import rate_text, seconds_text, usd_text
 from trainplan.planner.runs.directory.progress import Story, framework_text
 from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
 from trainplan.planner.runs.run import INTERRUPTIONS, Run
 from trainplan.planner.throughput.values import Basis
-from trainplan.pricing.money import Usd, format_usd
+from trainplan.pricing.money import Usd
 from trainplan.providers.registry import is_simulated
-from trainplan.workloads.durations import format_duration
 from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
@@ -437,14 +437,14 @@ def receipt_text(receipt: Receipt) -> str:
     if receipt.message:
         lines.append(f"  {receipt.message}")
     lines.append(f"  {'':12}{'estimated':>14}{'actual':>14}")
-    lines.append(_line("time", _seconds(receipt.estimated_seconds), _seconds(receipt.actual_seconds)))
+    lines.append(_line("time", seconds_text(receipt.estimated_seconds), seconds_text(receipt.actual_seconds)))
     lines += _cost_lines(receipt)
     if receipt.own_rate:
-        lines.append(f"  {'list price':12}{_usd(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
+        lines.append(f"  {'list price':12}{usd_text(receipt.list_usd):>28}   own rate: {receipt.own_rate}")
     if receipt.credit_usd is not None:
         paid_usd = receipt.actual_usd - receipt.credit_usd
-        lines.append(f"  {'credit':12}{_usd(receipt.credit_usd):>28}   you pay {_usd(paid_usd)}")
-    rates = _rate(receipt.estimated_images_per_second), _rate(receipt.actual_images_per_second)
+        lines.append(f"  {'credit':12}{usd_text(receipt.credit_usd):>28}   you pay {usd_text(paid_usd)}")
+    rates = rate_text(receipt.estimated_images_per_second), rate_text(receipt.actual_images_per_second)
     basis = f"   estimate was {receipt.basis}" if receipt.basis else ""
     lines.append(_line("images/s", *rates) + basis)
     lines += _accuracy_lines(receipt)
@@ -469,9 +469,9 @@ def receipt_text(receipt: Receipt) -> str:
 
 def _cost_lines(receipt: Receipt) -> list[str]:
     more = "   at most: nobody told when everything of it ended" if receipt.at_most else ""
-    lines = [_line("cost", _usd(receipt.estimated_usd), _usd(receipt.actual_usd)) + more]
+    lines = [_line("cost", usd_text(receipt.estimated_usd), usd_text(receipt.actual_usd)) + more]
     parts = [
-        f"{name} {'at most ' if name in receipt.parts_at_most else ''}{_usd(usd)}"
+        f"{name} {'at most ' if name in receipt.parts_at_most else ''}{usd_text(usd)}"
         for name, usd in receipt.usd_by_resource.items()
         if usd
     ]
@@ -527,8 +527,8 @@ def _placement_lines(receipt: Receipt) -> list[str]:
 
 
 def _placement_line(placement: dict[str, Any]) -> str:
-    estimated = f"{_seconds(placement.get('estimated_seconds'))}, {_usd(placement.get('estimated_usd'))}"
-    did = f"{placement.get('steps') or 0:,} steps, {_usd(placement.get('actual_usd'))}"
+    estimated = f"{seconds_text(placement.get('estimated_seconds'))}, {usd_text(placement.get('estimated_usd'))}"
+    did = f"{placement.get('steps') or 0:,} steps, {usd_text(placement.get('actual_usd'))}"
     return f"  attempt {placement.get('attempt') or 0:<4}{placement['where']}: {did}; the whole job there: {estimated}"
 
 
@@ -549,15 +549,3 @@ def _as_usd(value: float | None) -> Usd | None:
 
 def _line(name: str, estimated: str, actual: str) -> str:
     return f"  {name:12}{estimated:>14}{actual:>14}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else format_duration(timedelta(seconds=seconds))
-
-
-def _usd(value: float | None) -> str:
-    return "-" if value is None else format_usd(Decimal(str(value)))
-
-
-def _rate(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.1f}"
