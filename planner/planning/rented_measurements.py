@@ -20,8 +20,8 @@ from trainplan.workloads.job import job_from_json
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from trainplan.planner.throughput.rates import DeviceRow
     from trainplan.planner.throughput.values import Question
+    from trainplan.pricing.devices import Device
     from trainplan.pricing.offers import Rental
     from trainplan.workloads.job import TrainingJob
 
@@ -150,7 +150,7 @@ def _of_device(row: OwnMeasurement) -> Measurement | None:
 class TaughtPredictor:
     """The predictor of the shipped measurements with what pilots of this home have measured."""
 
-    def __init__(self, devices: Mapping[str, DeviceRow], rows: Sequence[OwnMeasurement]) -> None:
+    def __init__(self, devices: Mapping[str, Device], rows: Sequence[OwnMeasurement]) -> None:
         """Raises MissingTableError where the shipped measurements have not been compiled."""
         self.plain = Predictor.open(devices)
         self._rented = RentedMeasurements(rows)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainplan.planner.throughput.operator_work import Pass, Work
-    from trainplan.planner.throughput.rates import Rates
+    from trainplan.planner.throughput.rates import KnownRates
 
 OPERATORS_FILE = Path(__file__).parent / "data" / "operators.json"
 Level = tuple[str, ...]
@@ -96,7 +96,7 @@ _TPU_UNIT = 30e12
 _TF32_FACTOR = 0.5
 
 
-def device_of(rates: Rates, precision: Precision) -> Device:
+def device_of(rates: KnownRates, precision: Precision) -> Device:
     """The device as it computes in a precision."""
     plain, moved = rates.flops_per_second(Precision.FP32), rates.bytes_per_second
     if rates.architecture == "tpu":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from trainplan.planner.throughput.model import Group
-    from trainplan.planner.throughput.rates import KnownRates, Rates
+    from trainplan.planner.throughput.rates import KnownRates
     from trainplan.planner.throughput.setup import Setup
     from trainplan.workloads.graph import Graph
     from trainplan.workloads.layers import Net
@@ -50,7 +50,7 @@ class Orders:
         groups = model.corrections
         names = {group[_OF_A_DEVICE[group[0]]] for group in groups if group[0] in _OF_A_DEVICE}
         self._measured_precisions = {group[1:] for group in groups if group[0] == "architecture_precision"}
-        self._measured: dict[str, list[Rates]] = {}
+        self._measured: dict[str, list[KnownRates]] = {}
         for rates in known:
             alike = self._measured.setdefault(rates.architecture, [])
             if rates.group in names and rates not in alike:
@@ -72,7 +72,7 @@ class Orders:
         ordered = min(max(own, least), most) if least <= most else math.sqrt(least * most)
         return ordered * self._model.crowding(setup)
 
-    def _of_measured(self, setup: Setup, measured: Sequence[Rates]) -> tuple[float, ...]:
+    def _of_measured(self, setup: Setup, measured: Sequence[KnownRates]) -> tuple[float, ...]:
         """Seconds of the same step on each of the measured cards; kept for the next card of their architecture."""
         key = (
             *(id(setup.net), setup.rates.architecture, setup.batch, setup.count, setup.precision, setup.xla),
@@ -110,7 +110,7 @@ class Orders:
 _LOWEST_LAST = (Precision.FP32, Precision.TF32, Precision.HALF)
 
 
-def _is_at_least(one: Rates, other: Rates) -> bool:
+def _is_at_least(one: KnownRates, other: KnownRates) -> bool:
     """Whether a device has as much of everything as another."""
     return (
         one.bytes_per_second >= other.bytes_per_second

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from trainplan.planner.throughput.evidence import EvidenceRow
     from trainplan.planner.throughput.model import Model
     from trainplan.planner.throughput.operators import OperatorModel
-    from trainplan.planner.throughput.rates import DeviceRow, Rates
+    from trainplan.pricing.devices import Device
 
 
 class Predictor:
@@ -68,7 +68,7 @@ class Predictor:
         self,
         database: sqlite3.Connection,
         models: tuple[Model, OperatorModel],
-        devices: Mapping[str, DeviceRow],
+        devices: Mapping[str, Device],
         own: Sequence[Measurement],
     ) -> None:
         model, operators = models
@@ -89,7 +89,7 @@ class Predictor:
 
     @classmethod
     def open(
-        cls, devices: Mapping[str, DeviceRow], path: Path = SHIPPED_TABLE, own: Sequence[Measurement] = ()
+        cls, devices: Mapping[str, Device], path: Path = SHIPPED_TABLE, own: Sequence[Measurement] = ()
     ) -> Predictor:
         """Opens the compiled measurements. Raises MissingTableError where they have not been compiled."""
         return cls(open_table(path), (load_model(), load_operators()), devices, own)
@@ -255,7 +255,7 @@ class Predictor:
             rows = [row for row in rows if row.id not in without]
         return evidence(seen_of(setup, "", model), rows, self._architectures, self._model.measured_libraries)
 
-    def _seen_of(self, rates: Rates) -> list[EvidenceRow]:
+    def _seen_of(self, rates: KnownRates) -> list[EvidenceRow]:
         if rates.group not in self._rows_by_group:
             names = [name for name in self._devices if self._devices[name].group == rates.group]
             self._rows_by_group[rates.group] = seen_on(self._database, names, rates.group, rates.architecture)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainplan.pricing.devices import Device
 
 
 class Precision(StrEnum):
@@ -14,76 +17,6 @@ class Precision(StrEnum):
     FP32 = "fp32"
     TF32 = "tf32"
     HALF = "half"
-
-
-class Rates(Protocol):
-    """What the model needs of a device; None where it is not known."""
-
-    @property
-    def group(self) -> str:
-        """The group of devices that share their constants."""
-        ...
-
-    @property
-    def architecture(self) -> str:
-        """The architecture as the vendor names it, such as `volta`."""
-        ...
-
-    @property
-    def memory_gib(self) -> float | None:
-        """Return the memory in GiB; None where it is not known."""
-        ...
-
-    @property
-    def bytes_per_second(self) -> float:
-        """The bandwidth of its memory in bytes a second."""
-        ...
-
-    @property
-    def on_matrix_units(self) -> frozenset[Precision]:
-        """The precisions that its matrix units compute in."""
-        ...
-
-    def flops_per_second(self, precision: Precision) -> float:
-        """The peak rate in a precision, in FLOP/s."""
-        ...
-
-
-class PeakRates(Protocol):
-    """Dense peak rates by precision, in 10^12 FLOP/s; None where none is known."""
-
-    def of(self, precision: str) -> float | None:
-        """The peak rate at this precision in TFLOP/s, None where the device has none."""
-        ...
-
-
-class DeviceRow(Protocol):
-    """What is needed of pricing's Device."""
-
-    @property
-    def group(self) -> str:
-        """See `Rates.group`."""
-        ...
-
-    @property
-    def architecture(self) -> str:
-        """See `Rates.architecture`."""
-        ...
-
-    @property
-    def memory_gib(self) -> float | None:
-        """See `Rates.memory_gib`."""
-        ...
-
-    @property
-    def memory_bandwidth_gb_s(self) -> float | None:
-        """The bandwidth of its memory in 10^9 bytes a second; None where nobody states it."""
-        ...
-
-    @property
-    def peak_tflops(self) -> PeakRates:
-        """Return the peak rates by precision, in 10^12 operations a second."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +47,7 @@ _TPU = "tpu"
 WITH_TF32 = ("ampere", "ada", "hopper", "blackwell")
 
 
-def known_rates(device: DeviceRow | None) -> KnownRates | None:
+def known_rates(device: Device | None) -> KnownRates | None:
     """The rates of a device; None where the bandwidth or every peak rate is unknown."""
     if device is None or device.memory_bandwidth_gb_s is None:
         return None

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trainplan.planner.throughput.rates import WITH_TF32, Precision, Rates
+from trainplan.planner.throughput.rates import WITH_TF32, KnownRates, Precision
 from trainplan.planner.throughput.values import Measurement, Parallelism
 from trainplan.workloads.graph import Graph
 from trainplan.workloads.layers import Net
@@ -89,7 +89,7 @@ class Setup:
     net: Net | Graph
     batch: int
     count: int
-    rates: Rates
+    rates: KnownRates
     device: str
     precision: Precision
     xla: bool
@@ -100,7 +100,7 @@ class Setup:
     library: Library
     gradient_bytes: int
 
-    def on(self, rates: Rates, precision: Precision) -> Setup:
+    def on(self, rates: KnownRates, precision: Precision) -> Setup:
         """The same step on another device, in a precision; by name, since dataclasses.replace takes ten times as long
         and an estimate asks thousands of times."""
         return Setup(
@@ -150,7 +150,7 @@ def precision_of(stated: str) -> Precision:
     return Precision.TF32 if name == "tf32" else Precision.FP32
 
 
-def precision_on(stated: str, rates: Rates) -> Precision:
+def precision_on(stated: str, rates: KnownRates) -> Precision:
     """The precision that a device multiplies in when it is asked for the one of that name: one without TF32 takes 32
     bits."""
     precision = precision_of(stated)
@@ -216,7 +216,7 @@ def library_of(count: int, parallelism: Parallelism, framework: str) -> Library:
     return Library.MIRRORED if family is Family.KERAS else Library.NCCL
 
 
-def setup_of_row(row: Measurement, net: Net | Graph, rates: Rates) -> Setup | None:
+def setup_of_row(row: Measurement, net: Net | Graph, rates: KnownRates) -> Setup | None:
     """The step a measurement timed; None where its batch is not stated."""
     if row.batch_per_device is None:
         return None
