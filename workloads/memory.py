@@ -108,29 +108,22 @@ def largest_batch(net: Net | Graph, usable_gib: float, precision: str, optimizer
     return max(0, int((room - (2 * one - two)) // (two - one)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accumulation:
-    """A batch in `steps` equal parts of `micro_batch` images, whose gradients are added up before one update."""
-
-    micro_batch: int
-    steps: int
-
-
 def accumulation(
     net: Net | Graph, batch: int, usable_gib: float, precision: str, optimizer: str, *, xla: bool = False
-) -> Accumulation | None:
-    """The fewest equal parts in which one device can train `batch` images; None where not even single ones fit.
+) -> int | None:
+    """The fewest equal parts in which one device can train `batch` images, with one update for all of them; None where
+    not even single images fit.
 
     The sum of the gradients is kept beside those of the part at work, in 4 bytes each: where `batch` fits whole,
     there is nothing to accumulate and nothing to keep. Batch norm sees the part, not the batch.
     """
     if batch <= largest_batch(net, usable_gib, precision, optimizer, xla=xla):
-        return Accumulation(micro_batch=batch, steps=1)
+        return 1
     sum_gib = 4 * _graph(net).trained_parameters / GIB
     most = largest_batch(net, usable_gib - sum_gib, precision, optimizer, xla=xla)
     fitting = (part for part in range(min(most, batch // 2), 0, -1) if batch % part == 0)
     part = next(fitting, None)
-    return None if part is None else Accumulation(micro_batch=part, steps=batch // part)
+    return None if part is None else batch // part
 
 
 def _graph(net: Net | Graph) -> Graph:

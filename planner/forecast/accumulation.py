@@ -40,7 +40,7 @@ def parts_needed(work: Workload, usable_gib: float, *, device_count: int = 1, pl
         job.optimizer.state,
         xla=planned or uses_xla(job),
     )
-    return parts.steps if parts is not None and 1 < parts.steps <= MOST_PARTS else None
+    return parts if parts is not None and 1 < parts <= MOST_PARTS else None
 
 
 def brought_back(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from trainplan.workloads.memory import GIB
@@ -40,20 +39,11 @@ CACHE_SHARE = 0.25
 _FILES = frozenset({None, DataName.IMAGENET})
 
 
-class Limit(StrEnum):
-    """What bounds the feed; `none` where images lie in the memory that they are trained from."""
-
-    DECODE = "decode"
-    TRANSFER = "transfer"
-    NONE = "none"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
     """The most images a second that a host hands over, to all its devices together. `evidence` says from what."""
 
     images_per_second: float
-    limited_by: Limit
     evidence: str
 
 
@@ -82,11 +72,8 @@ def feed_images_per_second(
     decoding = max(_decode_seconds(job) / cores, LOCK_SECONDS) / (job.epochs if cached else 1) if files else 0.0
     copying = (ARRAY_SECONDS + ARRAY_SECONDS_PER_BYTE * image_bytes) / cores if cached or not files else 0.0
     link = 0.0 if on_cpu else image_bytes / (LINK_BYTES_PER_SECOND * device_count)
-    otherwise = Limit.NONE if on_cpu else Limit.TRANSFER
-    limit = Limit.DECODE if decoding >= max(copying, link) else otherwise
     return Feed(
         images_per_second=1 / max(decoding + copying, link),
-        limited_by=limit,
         evidence=_evidence(job, vcpus, files=files, cached=cached),
     )
 

@@ -17,10 +17,10 @@ _GAP = "  "
 _WITHOUT_A_TERMINAL = (120, 24)
 
 
-def plain_text(page: Page, width: int | None = None) -> str:
-    """The blocks below each other. A table that is wider than `width` characters (None: the terminal) leaves out the
-    columns that are needed least."""
-    columns = width or shutil.get_terminal_size(_WITHOUT_A_TERMINAL).columns
+def plain_text(page: Page) -> str:
+    """The blocks below each other. A table that is wider than the terminal leaves out the columns that are needed
+    least."""
+    columns = shutil.get_terminal_size(_WITHOUT_A_TERMINAL).columns
     return "\n".join(
         _table(block, columns) if isinstance(block, Table) else visible(cell_text(block))
         for block in page

@@ -30,7 +30,6 @@ class EngineInfo:
 
     name: EngineName
     version: str
-    rootless: bool
     owner: str | None = None
 
 
@@ -45,14 +44,11 @@ def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
     except (TransientError, ValueError):
         return None
     if isinstance(reply.get("host"), dict):
-        rootless = bool(reply["host"].get("security", {}).get("rootless"))
-        return EngineInfo(
-            name=EngineName.PODMAN, version=str(reply.get("version", {}).get("Version")), rootless=rootless
-        )
+        return EngineInfo(name=EngineName.PODMAN, version=str(reply.get("version", {}).get("Version")))
     if reply.get("ServerVersion"):
         rootless = any("rootless" in str(option) for option in reply.get("SecurityOptions") or ())
         owner = None if rootless else _this_user()
-        return EngineInfo(name=EngineName.DOCKER, version=str(reply["ServerVersion"]), rootless=rootless, owner=owner)
+        return EngineInfo(name=EngineName.DOCKER, version=str(reply["ServerVersion"]), owner=owner)
     return None
 
 

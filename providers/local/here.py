@@ -123,7 +123,7 @@ class Here:
             )
         return values
 
-    def make_room(self, request: LaunchRequest, job: TrainingJob, extra_bytes: int = 0) -> None:
+    def make_room(self, request: LaunchRequest, job: TrainingJob) -> None:
         """Make the folders and write the job as its trainer reads it.
 
         Raises MachineError for a full disk, BadRequestError for images or weights that are not there.
@@ -137,7 +137,7 @@ class Here:
                 f"model.weights: {shown_address(address)} is fetched by rented machines only",
                 hint="download the file, and write its path as model.weights",
             )
-        need, free = needed_bytes(request.job) + extra_bytes, self.free_bytes(self.home)
+        need, free = needed_bytes(request.job), self.free_bytes(self.home)
         if free < need:
             raise MachineError(
                 f"the disk of {self.home} has {free / 1e9:.1f} GB free; this run needs about {need / 1e9:.1f} GB",

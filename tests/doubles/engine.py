@@ -46,7 +46,7 @@ class FakeEngine:
         self.lost_reply = False
         self.answers = True
         self._now = now
-        self._words = CliEngine(EngineInfo(name=self.name, version="1", rootless=False), NoRunner())
+        self._words = CliEngine(EngineInfo(name=self.name, version="1"), NoRunner())
 
     def create_arguments(self, spec: ContainerSpec) -> tuple[str, ...]:
         return self._words.create_arguments(spec)

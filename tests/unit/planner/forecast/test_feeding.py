@@ -16,7 +16,6 @@ from trainplan.planner.forecast.feeding import (
     JPEG_SECONDS_PER_STORED_PIXEL,
     LINK_BYTES_PER_SECOND,
     Feed,
-    Limit,
     feed_images_per_second,
     pace,
 )
@@ -61,7 +60,6 @@ def test_the_decoding_figures_meet_what_was_measured(width: int, height: int, si
 
 def test_jpeg_files_are_held_up_by_decoding_and_more_vcpus_help() -> None:
     four, eight = fed(IMAGENET, 4), fed(IMAGENET, 8)
-    assert four.limited_by is Limit.DECODE
     assert eight.images_per_second == pytest.approx(2 * four.images_per_second)
     assert 600 < four.images_per_second < 800
 
@@ -74,14 +72,11 @@ def test_smaller_images_are_decoded_faster() -> None:
 @pytest.mark.parametrize("name", ["digits", "mnist", "fashion_mnist", "cifar10", "cifar100", "synthetic"])
 def test_arrays_are_never_decoded(name: str) -> None:
     job = a_job({"name": name}, image_size=32)
-    assert fed(job, 2).limited_by is Limit.TRANSFER
-    assert fed(job, 2, on_cpu=True).limited_by is Limit.NONE
     assert fed(job, 2).images_per_second > 0.9 * 2 * 0.5 / (ARRAY_SECONDS + 1e-6)
 
 
 def test_a_folder_is_decoded_like_imagenet() -> None:
     assert fed(FOLDER, 8).images_per_second == pytest.approx(fed(IMAGENET, 8).images_per_second)
-    assert fed(FOLDER, 8).limited_by is Limit.DECODE
 
 
 def test_files_that_fit_the_memory_are_decoded_once() -> None:
@@ -113,7 +108,7 @@ def test_images_travel_as_stored_and_are_resized_on_the_device() -> None:
     ],
 )
 def test_the_slower_one_sets_the_pace(computed: float, on_cpu: bool, rate: float, bound: bool) -> None:
-    feed = Feed(images_per_second=100.0, limited_by=Limit.DECODE, evidence="")
+    feed = Feed(images_per_second=100.0, evidence="")
     found = pace(computed, feed, on_cpu=on_cpu)
     assert (found.images_per_second, found.input_bound) == (pytest.approx(rate), bound)
 

@@ -18,8 +18,8 @@ from trainplan.providers.local.command import Completed, SystemRunner
 from trainplan.providers.local.engine import CliEngine, EngineInfo, probe
 
 SPEC = ContainerSpec(name="trainplan-r1-1", image="img:1", command=("sh", "-c", "true"), labels={"trainplan-run": "r1"})
-DOCKER = EngineInfo(name=EngineName.DOCKER, version="27", rootless=False, owner="1000:1000")
-PODMAN = EngineInfo(name=EngineName.PODMAN, version="4", rootless=True)
+DOCKER = EngineInfo(name=EngineName.DOCKER, version="27", owner="1000:1000")
+PODMAN = EngineInfo(name=EngineName.PODMAN, version="4")
 
 
 class ScriptedRunner:
@@ -80,7 +80,7 @@ def engine(runner: ScriptedRunner, info: EngineInfo = PODMAN) -> CliEngine:
 def test_probe_tells_the_engine_by_its_answer(answer: dict[str, Any], name: EngineName, rootless: bool) -> None:
     info = probe(EngineName.DOCKER, ScriptedRunner({"info": [says(json.dumps(answer))]}))
     assert info is not None
-    assert (info.name, info.rootless) == (name, rootless)
+    assert (info.name, info.owner is None) == (name, rootless)
 
 
 @pytest.mark.parametrize(
