@@ -9,6 +9,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
+from trainplan.pricing.devices import device_text
 from trainplan.pricing.grades import Market, PriceGrade
 from trainplan.pricing.money import PER_SECOND, Billing
 from trainplan.pricing.planning import AS_LISTED, PlannedAs, PriceSpread
@@ -103,6 +104,11 @@ class Rental:
     billing: Billing
     interruption_bucket: int | None = None
     availability: Availability = BY_LIFECYCLE
+
+    @property
+    def devices_text(self) -> str:
+        """`4 x V100` (trainplan.pricing.devices.device_text)."""
+        return device_text(self.device, self.device_count, float(self.device_fraction), self.vcpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

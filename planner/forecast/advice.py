@@ -14,7 +14,7 @@ from trainplan.planner.forecast.free_sessions import free_line
 from trainplan.planner.forecast.place_refusals import place_refusal
 from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate
 from trainplan.planner.throughput.values import Basis
-from trainplan.pricing.devices import cores_of, device_text
+from trainplan.pricing.devices import cores_of
 from trainplan.pricing.money import format_usd, from_micro, to_micro
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.terms import Objective, Precision
@@ -121,13 +121,13 @@ def _free(findings: Findings) -> str:
     first = findings.free[:1]
     if not first or place_refusal(findings.job, first[0].estimate.rental.provider) is not None:
         return ""
-    return free_line(findings.free, _device, findings.macs)
+    return free_line(findings.free, findings.macs)
 
 
 def _processor(best: Candidate) -> str | None:
     if best.estimate.rental.device != "cpu":
         return None
-    return f"no accelerator needed: row 1 has none ({_device(best)}) and is the cheapest that fits"
+    return f"no accelerator needed: row 1 has none ({best.estimate.rental.devices_text}) and is the cheapest that fits"
 
 
 def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
@@ -145,15 +145,9 @@ def _tensor_unit(findings: Findings, best: Candidate) -> str | None:
     if not findings.job.micro_batch_size % (cores * TPU_BATCH_MULTIPLE):
         return None
     return (
-        f"on {_device(tpus[0])} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
+        f"on {tpus[0].estimate.rental.devices_text} make the batch a multiple of {cores * TPU_BATCH_MULTIPLE} "
         f"({TPU_BATCH_MULTIPLE} for each of {cores} cores); {findings.job.micro_batch_size} wastes part of it"
     )
-
-
-def _device(candidate: Candidate) -> str:
-    """The devices as the table calls them."""
-    rental = candidate.estimate.rental
-    return device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus)
 
 
 def _input_bound(best: Candidate) -> str | None:

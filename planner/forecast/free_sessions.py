@@ -19,7 +19,7 @@ from trainplan.workloads.memory import optimizer_slots
 from trainplan.workloads.sessions.needed import SessionRules, sessions_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from trainplan.planner.forecast.estimate import Workload
     from trainplan.planner.forecast.plan import Candidate
@@ -117,14 +117,15 @@ def fewest_sessions(candidates: Iterable[Candidate], macs: int) -> Candidate | N
     return min(fitting)[-1] if fitting else None
 
 
-def free_line(candidates: Iterable[Candidate], name_of: Callable[[Candidate], str], macs: int) -> str:
+def free_line(candidates: Iterable[Candidate], macs: int) -> str:
     """What costs nothing and takes few sessions of one week, in a line of advice; "" where nothing does."""
     best = fewest_sessions(filter(_is_advised, candidates), macs)
     if best is None or best.estimate.sessions is None:
         return ""
     time, count = format_duration(best.estimate.time.total), best.estimate.sessions.needed
+    rental = best.estimate.rental
     return (
-        f"{best.estimate.rental.provider} has {name_of(best)} at no cost: "
+        f"{rental.provider} has {rental.devices_text} at no cost: "
         f"{time} in {count} session{'' if count == 1 else 's'} (--free)"
     )
 

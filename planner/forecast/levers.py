@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainplan.pricing.devices import device_text
 from trainplan.pricing.offers import Market
 from trainplan.workloads.job_changes import changed_job
 from trainplan.workloads.job_mistakes import JobFileError
@@ -93,7 +92,7 @@ def offer_levers(ranking: Sequence[Candidate]) -> list[OfferLever]:
             "region", placement, ranking,
             lambda one: _machine(one) == _machine(ranking[0]) and one.placement.region != placement,
         ),
-        *(_first("devices", _devices(ranking[0]), ranking, _has_devices(ranking[0], count)) for count in counts),
+        *(_first("devices", first.devices_text, ranking, _has_devices(ranking[0], count)) for count in counts),
     ]  # fmt: skip
     return [lever for lever in levers if lever is not None]
 
@@ -101,7 +100,12 @@ def offer_levers(ranking: Sequence[Candidate]) -> list[OfferLever]:
 def _first(
     name: str, before: str, ranking: Sequence[Candidate], is_wanted: Callable[[Candidate], bool]
 ) -> OfferLever | None:
-    words = {"image loading": _host, "market": _market, "region": lambda one: one.placement.region, "devices": _devices}
+    words: dict[str, Callable[[Candidate], str]] = {
+        "image loading": _host,
+        "market": _market,
+        "region": lambda one: one.placement.region,
+        "devices": lambda one: one.estimate.rental.devices_text,
+    }
     for rank, candidate in enumerate(ranking, start=1):
         if is_wanted(candidate):
             return OfferLever(name, before, words[name](candidate), rank, candidate)
@@ -114,11 +118,6 @@ def _host(candidate: Candidate) -> str:
 
 def _market(candidate: Candidate) -> str:
     return "spot" if candidate.estimate.rental.market is Market.SPOT else "on demand"
-
-
-def _devices(candidate: Candidate) -> str:
-    rental = candidate.estimate.rental
-    return device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus)
 
 
 def _machine(candidate: Candidate) -> tuple[str, str, str]:

@@ -19,6 +19,7 @@ from trainplan.planner.forecast.interruption import (
     ends,
     expected_run,
 )
+from trainplan.planner.forecast.times import Interval
 from trainplan.pricing.money import format_usd, from_micro
 from trainplan.providers.registry import vendor
 from trainplan.workloads.durations import format_duration
@@ -153,24 +154,16 @@ def with_checkpoints(plain: RunTime, checkpoints: Checkpoints) -> RunTime:
     return plain.with_train(train, low, high)
 
 
-class Triple(NamedTuple):
-    """Seconds: expected, and the ends of the 80 % interval."""
-
-    expected: float
-    low: float
-    high: float
-
-
 class SpotTime(NamedTuple):
-    """A run on spot: how long it takes, what of that is billed (waiting is not), and what interruptions do.
+    """A run on spot: how long it takes in seconds, what of that is billed (waiting is not), and what interruptions do.
 
     Low and high are P10 and P90 with the throughput and the interruptions unsure: as `interruption.ends` has them, or,
     from `with_quantiles`, of simulated runs, of which `uninterrupted` is the share that met none.
     """
 
     rate: SpotRate
-    wall: Triple
-    billed: Triple
+    wall: Interval
+    billed: Interval
     expected: ExpectedRun
     uninterrupted: float | None = None
 
@@ -218,9 +211,9 @@ def with_quantiles(spot: SpotTime, time: RunTime, checkpoints: Checkpoints, seed
     )
 
 
-def _around(expected: float, low: float, high: float) -> Triple:
+def _around(expected: float, low: float, high: float) -> Interval:
     """An expectation may lie above the 90 % quantile, where few runs wait very long; the interval then reaches it."""
-    return Triple(expected, min(low, expected), max(high, expected))
+    return Interval(expected, min(low, expected), max(high, expected))
 
 
 def _run(time: RunTime, checkpoints: Checkpoints) -> InterruptibleRun:

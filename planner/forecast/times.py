@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
+
+
+class Interval(NamedTuple):
+    """What is expected, with the ends of its 80 % interval."""
+
+    expected: float
+    low: float
+    high: float
+
+    def overlaps(self, other: Interval) -> bool:
+        """Whether some value is within both."""
+        return max(self.low, other.low) <= min(self.high, other.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +40,11 @@ class RunTime:
     def with_train(self, train: timedelta, low: timedelta, high: timedelta) -> RunTime:
         """The same around another training time."""
         return RunTime(setup=self.setup, train=train, train_low=low, train_high=high, after=self.after)
+
+    @property
+    def seconds(self) -> Interval:
+        """The whole run in seconds."""
+        return Interval(self.total.total_seconds(), self.low.total_seconds(), self.high.total_seconds())
 
     @property
     def low(self) -> timedelta:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
 from trainplan.planner.forecast.script_work import known_rate
+from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.estimate_json import candidate_rows, changed_json, machine_json
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import from_micro
@@ -19,7 +20,6 @@ from trainplan.workloads.job_changes import Difference, differences
 from trainplan.workloads.memory import GIB
 
 if TYPE_CHECKING:
-    from trainplan.planner.forecast.times import RunTime
     from trainplan.planner.throughput.values import Throughput
 
 OF_A_FILTER = (
@@ -27,18 +27,6 @@ OF_A_FILTER = (
 )  # fmt: skip
 """Reasons that other placements of one machine type may have: they explain nothing where another reason is there
 too."""
-
-
-class Interval(NamedTuple):
-    """What is expected, with the ends of its 80 % interval."""
-
-    expected: float
-    low: float
-    high: float
-
-    def overlaps(self, other: Interval) -> bool:
-        """Whether some value is within both."""
-        return max(self.low, other.low) <= min(self.high, other.high)
 
 
 class Figures(NamedTuple):
@@ -200,9 +188,9 @@ def of_offer(plan: Plan, rank: int, candidate: Candidate) -> Figures:
     return Figures(
         placement=f"{rental.provider} {placement.region}",
         machine=rental.instance_type,
-        device=device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus),
+        device=rental.devices_text,
         market="spot" if rental.market is Market.SPOT else "on demand",
-        seconds=_seconds(estimate.time),
+        seconds=estimate.time.seconds,
         usd=Interval(*map(float, costs)),
         usd_per_hour=from_micro(rate),
         throughput=estimate.throughput,
@@ -215,7 +203,7 @@ def _of_machine(machine: MachineEstimate | None) -> Figures | None:
     """This machine, where it can train the job."""
     if machine is None or machine.time is None or machine.throughput is None or machine.cost_usd is None:
         return None
-    seconds = _seconds(machine.time)
+    seconds = machine.time.seconds
     # What it costs here goes with the time.
     usd = Interval(*(float(machine.cost_usd) * end / (seconds.expected or 1) for end in seconds))
     return Figures(
@@ -230,10 +218,6 @@ def _of_machine(machine: MachineEstimate | None) -> Figures | None:
         memory=None,
         row=machine_json(machine) or {},
     )
-
-
-def _seconds(time: RunTime) -> Interval:
-    return Interval(*(span.total_seconds() for span in (time.total, time.low, time.high)))
 
 
 def comparison_json(comparison: Comparison) -> str:

@@ -7,8 +7,8 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.page import Chart, Mark, Page
-from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import format_usd
 from trainplan.pricing.offers import Market
 from trainplan.pricing.planning import AS_LISTED
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 FAR = 3.0
 MICRO = 1_000_000
-
-
-class Interval(NamedTuple):
-    """What is expected, and the ends of its 80 % interval."""
-
-    expected: float
-    low: float
-    high: float
 
 
 class Point(NamedTuple):
@@ -109,7 +101,5 @@ def _point(rank: int, candidate: Candidate, plan: Plan) -> Point:
         estimate.cost_micro_usd(placement.planning_micro_usd_per_hour, placement.region, end, spread) / MICRO
         for end in (1, 2)
     )
-    seconds = Interval(*(one.total_seconds() for one in (time.total, time.low, time.high)))
-    device = device_text(rental.device, rental.device_count, float(rental.device_fraction), rental.vcpus)
-    label = f"{device}{' spot' if rental.market is Market.SPOT else ''}"
-    return Point(rank, label, rental.provider, seconds, Interval(cost / MICRO, low, high), is_front=False)
+    label = f"{rental.devices_text}{' spot' if rental.market is Market.SPOT else ''}"
+    return Point(rank, label, rental.provider, time.seconds, Interval(cost / MICRO, low, high), is_front=False)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from trainplan.planner.forecast.levers import job_levers, offer_levers
 from trainplan.planner.forecast.plan import REASON_TEXTS, Group, Plan
 from trainplan.planner.forecast.script_work import up_to
-from trainplan.planner.report.compare import Figures, Interval, Pair, of_offer
+from trainplan.planner.forecast.times import Interval
+from trainplan.planner.report.compare import Figures, Pair, of_offer
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
@@ -61,13 +62,12 @@ def _of_group(group: Group) -> Figures | None:
     estimate, costs, rental = group.estimate, group.cost_micro_usd, group.rental
     if estimate is None or costs is None:
         return None
-    time = estimate.time
     return Figures(
         placement=f"{rental.provider} {group.region}",
         machine=machines_text(rental.instance_type, group.machines),
         device=device_text(rental.device, group.devices, float(rental.device_fraction), rental.vcpus),
         market=str(rental.market),
-        seconds=Interval(*(span.total_seconds() for span in (time.total, time.low, time.high))),
+        seconds=estimate.time.seconds,
         usd=Interval(*(float(from_micro(cost)) for cost in costs)),
         usd_per_hour=Decimal(0),
         throughput=estimate.throughput,

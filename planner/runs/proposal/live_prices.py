@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from trainplan.planner.errors import NothingLeftError
 from trainplan.planner.forecast.plan import Candidate, Plan, RankedOffer, paid_by_credit
 from trainplan.planner.runs.targets import DearerError, Target, above, agreed
 from trainplan.pricing.money import format_usd, format_usd_per_hour, to_micro
+from trainplan.pricing.obtainability import MachinePlacement
 from trainplan.pricing.offers import Offer, Placement, PriceGrade
 from trainplan.pricing.planning import PlannedAs
 from trainplan.pricing.plausible import moved_too_far
@@ -31,20 +32,13 @@ FRESH = timedelta(minutes=5)
 """For how long a live price counts as one."""
 
 
-class _Machine(NamedTuple):
-    provider: str
-    region: str
-    instance_type: str
-    market: str
-
-
 def refined(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
     """The plan with its first offers at their live prices, ranked again; `say` is told what cannot be looked up.
 
     Another round follows where the new first one has not been looked at. Raises NothingLeftError where nothing of the
     plan is to be had any more within its budget.
     """
-    asked_machines: set[_Machine] = set()
+    asked_machines: set[MachinePlacement] = set()
     for _ in range(MOST_ROUNDS):
         rows = [row for row in map(_machine, _rows(plan)) if row not in asked_machines]
         asking = {row for row in rows[:REFINED] if isinstance(provider_of(row.provider), Refiner)}
@@ -137,9 +131,9 @@ def _rows(plan: Plan) -> list[Offer]:
 
 def _live(
     offers: Sequence[Offer], provider_of: Callable[[str], Provider], say: Callable[[str], None]
-) -> dict[_Machine, list[Offer]]:
+) -> dict[MachinePlacement, list[Offer]]:
     """What each machine is to be had for now; those of a provider that does not tell are not in it."""
-    live_offers: dict[_Machine, list[Offer]] = {}
+    live_offers: dict[MachinePlacement, list[Offer]] = {}
     for name in dict.fromkeys(offer.provider for offer in offers):
         own_offers = [offer for offer in offers if offer.provider == name]
         provider = provider_of(name)
@@ -184,9 +178,9 @@ def _plausible(live: Offer, listed_offer: Offer | None, say: Callable[[str], Non
     return replace(listed_offer, zones=live.zones or listed_offer.zones)
 
 
-def _ranked_again(plan: Plan, live: dict[_Machine, list[Offer]]) -> Plan:
+def _ranked_again(plan: Plan, live: dict[MachinePlacement, list[Offer]]) -> Plan:
     candidates: list[tuple[Candidate, Offer]] = []
-    placed: set[_Machine] = set()
+    placed: set[MachinePlacement] = set()
     for ranked in plan.candidates:
         machine = _machine(ranked.offer)
         # Not looked up, or its provider did not answer: the price of the plan stands.
@@ -228,8 +222,8 @@ def _order(objective: Objective, candidate: Candidate, offer: Offer) -> tuple[ob
     return first, cost, seconds, *_machine(offer), offer.zones
 
 
-def _machine(offer: Offer) -> _Machine:
-    return _Machine(offer.provider, offer.region, offer.instance_type, offer.market)
+def _machine(offer: Offer) -> MachinePlacement:
+    return MachinePlacement(offer.provider, offer.region, offer.instance_type, offer.market)
 
 
 def _rates(now: Decimal, before: Decimal) -> str:

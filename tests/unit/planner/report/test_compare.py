@@ -14,7 +14,8 @@ from tests.conftest import Golden
 from tests.json_output import complaint
 from trainplan.planner.cli.screen import PLAIN, Screen, render
 from trainplan.planner.forecast.plan import REASON_TEXTS, Plan, Reason
-from trainplan.planner.report.compare import Comparison, Delta, Interval, Pair, Side, compare, comparison_json
+from trainplan.planner.forecast.times import Interval
+from trainplan.planner.report.compare import Comparison, Delta, Pair, Side, compare, comparison_json
 from trainplan.planner.report.compare_page import comparison_page
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.grades import Market

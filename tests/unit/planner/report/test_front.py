@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.builders import a_plan, small_catalog
 from trainplan.planner.cli.chart import drawn
+from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report import front as front_module
-from trainplan.planner.report.front import Interval, Point, front, front_chart, near, points, with_front
+from trainplan.planner.report.front import Point, front, front_chart, near, points, with_front
 from trainplan.planner.report.page import Chart, Mark
 from trainplan.pricing.catalog import Catalog
 
