@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 from trainplan.planner.api import build
 from trainplan.planner.api.calls import in_python, library_call
@@ -28,9 +28,6 @@ from trainplan.planner.forecast.pilots import MOST_PILOTS
 from trainplan.planner.report.plain_text import plain_text
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.settings import load_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +65,8 @@ class Pilots(Sequence[Pilot]):
         """Only for this package: `pilot` runs pilots."""
         self._answer = answer
         self._before = plan
-        self._pilots = tuple(_pilot(row) for row in self._document["pilots"])
+        names = Pilot.__dataclass_fields__
+        self._pilots = tuple(Pilot(**{name: row[name] for name in names}) for row in self._document["pilots"])
 
     @overload
     def __getitem__(self, index: int) -> Pilot: ...
@@ -149,8 +147,3 @@ def pilot(
         except Detached as left:
             leave_running(left.run)
     return Pilots(answer, plan)
-
-
-def _pilot(row: Mapping[str, Any]) -> Pilot:
-    """One row of the command's document."""
-    return Pilot(**{name: row[name] for name in Pilot.__dataclass_fields__})

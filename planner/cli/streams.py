@@ -107,17 +107,14 @@ def _number_in(variable: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0
 
 
-def _for_messages(stream: TextIO | None) -> GuardedStream:
-    return GuardedStream(stream, breaks_lines=True)
-
-
 @contextmanager
 def guarded() -> Iterator[None]:
     """stdout and stderr behind the filter; a closed stdin is an empty one."""
     before = sys.stdin, sys.stdout, sys.stderr
     if cast("TextIO | None", sys.stdin) is None:
         sys.stdin = io.StringIO()
-    sys.stdout, sys.stderr = cast("TextIO", GuardedStream(before[1])), cast("TextIO", _for_messages(before[2]))
+    sys.stdout = cast("TextIO", GuardedStream(before[1]))
+    sys.stderr = cast("TextIO", GuardedStream(before[2], breaks_lines=True))
     try:
         yield
     finally:

@@ -23,7 +23,7 @@ _Key = tuple[str, str, str]
 
 def try_ends(tools: Tools, before: frozenset[_Key]) -> None:
     """Tries the last steps; `before` is what had our labels when the drill began."""
-    refs = _refs(tools)
+    refs = [attempt.ref for run in tools.recorded() for attempt in run.attempts if attempt.ref is not None]
     if not refs:
         tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was created")
         return
@@ -53,10 +53,6 @@ def _try(tools: Tools, step: Step, holds: Callable[[], str]) -> None:
             names.append(holds())
     except SkippedError:
         return  # the others are tried all the same
-
-
-def _refs(tools: Tools) -> list[InstanceRef]:
-    return [attempt.ref for run in tools.recorded() for attempt in run.attempts if attempt.ref is not None]
 
 
 def _deleted(tools: Tools, refs: list[InstanceRef]) -> str:

@@ -378,11 +378,7 @@ def _in_order(candidates: list[Candidate], first: Callable[[Candidate], float]) 
     """
     candidates.sort(key=first)
     ordered = [one for _, tied in groupby(candidates, key=first) for one in sorted(tied, key=_apart)]
-    return sorted(ordered, key=_has_unknown_host)
-
-
-def _has_unknown_host(candidate: Candidate) -> bool:
-    return candidate.estimate.rental.vcpus is None
+    return sorted(ordered, key=lambda candidate: candidate.estimate.rental.vcpus is None)
 
 
 def _apart(candidate: Candidate) -> tuple[object, ...]:

@@ -109,15 +109,12 @@ def ranking_table(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
     columns, rows = list(ranking.columns), [list(row) for row in ranking.rows]
     if plan.credit_usd:
         columns.append(Column("you pay", right=True))
-        rows = [[*row, _paid(plan, ranked)] for row, ranked in zip(rows, plan.candidates, strict=True)]
+        paid_usd = [ranked.cost_usd - plan.credit_of(ranked) for ranked in plan.candidates]
+        rows = [[*row, format_usd(usd)] for row, usd in zip(rows, paid_usd, strict=True)]
     if checked is not None:
         columns.append(Column("launch"))
         rows = [[*row, _launchable(checked.get(one.rank))] for row, one in zip(rows, plan.candidates, strict=True)]
     return Table(columns, rows)
-
-
-def _paid(plan: Plan, ranked: RankedOffer) -> str:
-    return format_usd(ranked.cost_usd - plan.credit_of(ranked))
 
 
 def _launchable(judged: Judged | None) -> str | Cell:

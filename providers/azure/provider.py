@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainplan.pricing.current import offers_of
 from trainplan.providers.azure import listing
@@ -232,7 +232,7 @@ class AzureProvider:
         return launcher.launch(request, group_of(request.run_id, request.attempt), calls)
 
     def get(self, ref: InstanceRef) -> Instance:
-        return instance(self._machine_view(ref), self.now())
+        return instance(self.account.get(self._path(ref), "compute", **VIEW), self.now())
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)
@@ -264,9 +264,6 @@ class AzureProvider:
         from trainplan.providers.azure.setup import AzureSetUp
 
         return AzureSetUp(self.account, self.rented, self.now, self.pace, self.storage, self.container)
-
-    def _machine_view(self, ref: InstanceRef) -> Mapping[str, Any]:
-        return self.account.get(self._path(ref), "compute", **VIEW)
 
     def _path(self, ref: InstanceRef) -> str:
         if attempt_of(ref.id) is None:

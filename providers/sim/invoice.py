@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -19,7 +19,7 @@ def invoice_of(ledger: Mapping[str, Any], begin: date, end: date) -> Invoice:
     first, last = (datetime.combine(day, time(), UTC) for day in (begin, end))
     lines = [line for row in ledger["resources"] for line in _line(row, first, last, now)]
     runs = {line.run_id for line in lines}
-    lines += [_transfer(row) for row in _of_runs(ledger["transfers"], runs)]
+    lines += [_transfer(row) for row in ledger["transfers"] if row["run"] in runs]
     return Invoice(begin=begin, end=end, currency="USD", lines=tuple(lines), whole_until=end)
 
 
@@ -35,10 +35,6 @@ def _line(row: Mapping[str, Any], first: datetime, last: datetime, now: datetime
         return
     amount = Decimal(row["usd"]) * Decimal(within / lasting)
     yield InvoiceLine(run_id=row["run"] or "", part=part, amount=amount, what=row["kind"])
-
-
-def _of_runs(rows: Iterable[Mapping[str, Any]], runs: set[str]) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row["run"] in runs]
 
 
 def _transfer(row: Mapping[str, Any]) -> InvoiceLine:
