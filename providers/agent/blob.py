@@ -5,57 +5,29 @@ from __future__ import annotations
 import base64
 import hashlib
 from email.utils import formatdate
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
 
-from trainplan.providers.agent.s3 import signed_request
+from trainplan.providers.agent.s3 import SignedStore
 from trainplan.providers.agent.store import raise_for_status
 
-if TYPE_CHECKING:
-    from trainplan.providers.agent.requests import Access
 
-
-class BlobStore:
+class BlobStore(SignedStore):
     """Azure checks every body against the MD5 that is sent with it."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    _range_header = "x-ms-range"
 
     def put(self, path: str, data: bytes) -> None:
         headers = {"x-ms-blob-type": "BlockBlob", "content-md5": md5(data)}
         self.call("PUT", self._access.url(path), path, headers, data)
 
-    def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
-        last = "" if size is None else str(start + size - 1)
-        headers = {} if start == 0 and size is None else {"x-ms-range": f"bytes={start}-{last}"}
-        status, _, body = self._ask("GET", self._access.url(path), headers)
-        if status == 416:
-            return b""
-        raise_for_status(status, body, path, reads=True)
-        return body
-
-    def list(self, prefix: str) -> dict[str, int]:
-        root = self._access.prefix.strip("/")
-        start = f"{root}/{prefix}".strip("/") + "/"
-        counts: dict[str, int] = {}
-        marker = ""
-        while True:
-            query = {"restype": "container", "comp": "list", "prefix": start, **({"marker": marker} if marker else {})}
-            url = f"{self._access.bucket()}?{urlencode(query, quote_via=quote, safe='')}"
-            page = ElementTree.fromstring(self.call("GET", url, prefix, {}).decode("utf-8-sig"))
-            for row in page.iter("Blob"):
-                counts[row.findtext("Name", "")[len(root) + 1 if root else 0 :]] = int(
-                    row.findtext("Properties/Content-Length", "0")
-                )
-            marker = page.findtext("NextMarker") or ""
-            if not marker:
-                return counts
-
-    def delete(self, path: str) -> None:
-        status, _, body = self._ask("DELETE", self._access.url(path), {})
-        if status != 404:
-            raise_for_status(status, body, path)
+    def _page(self, start: str, token: str, what: str) -> tuple[dict[str, int], str]:
+        query = {"restype": "container", "comp": "list", "prefix": start, **({"marker": token} if token else {})}
+        url = f"{self._access.bucket()}?{urlencode(query, quote_via=quote, safe='')}"
+        page = ElementTree.fromstring(self.call("GET", url, what, {}).decode("utf-8-sig"))
+        rows = page.iter("Blob")
+        sizes = {row.findtext("Name", ""): int(row.findtext("Properties/Content-Length", "0")) for row in rows}
+        return sizes, page.findtext("NextMarker") or ""
 
     def begin(self, path: str, size: int) -> BlobUpload:
         del size
@@ -70,7 +42,7 @@ class BlobStore:
         self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         dated = {"x-ms-date": formatdate(self._access.now(), usegmt=True), **headers}
-        return signed_request(self._access, method, url, dated, body)
+        return super()._ask(method, url, dated, body)
 
 
 class BlobUpload:

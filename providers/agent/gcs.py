@@ -8,64 +8,40 @@ import json
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from trainplan.providers.agent.s3 import signed_request
+from trainplan.providers.agent.s3 import SignedStore, signed_request
 from trainplan.providers.agent.store import AwayError, RefusedError, raise_for_status
 
 if TYPE_CHECKING:
     from trainplan.providers.agent.requests import Access
 
 
-class GcsStore:
+class GcsStore(SignedStore):
     """What was written is held against the MD5 that the reply tells."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
     def put(self, path: str, data: bytes) -> None:
-        url = self._upload_url(path, "media")
-        status, _, body = signed_request(self._access, "POST", url, {}, data)
+        status, _, body = self._ask("POST", self._upload_url(path, "media"), {}, data)
         raise_for_status(status, body, path)
         check_md5(body, hashlib.md5(data).digest(), path)
 
-    def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
-        last = "" if size is None else str(start + size - 1)
-        headers = {} if start == 0 and size is None else {"range": f"bytes={start}-{last}"}
-        status, _, body = signed_request(self._access, "GET", self._access.url(path) + "?alt=media", headers)
-        if status == 416:
-            return b""
-        raise_for_status(status, body, path, reads=True)
-        return body
+    def _address_read(self, path: str) -> str:
+        return self._access.url(path) + "?alt=media"
 
-    def list(self, prefix: str) -> dict[str, int]:
-        root = self._access.prefix.strip("/")
-        start = f"{root}/{prefix}".strip("/") + "/"
+    def _page(self, start: str, token: str, what: str) -> tuple[dict[str, int], str]:
         endpoint = self._access.end("gcs", "https://storage.googleapis.com")
-        counts: dict[str, int] = {}
-        token = ""
-        while True:
-            query = {
-                "prefix": start,
-                "fields": "items(name,size),nextPageToken",
-                **({"pageToken": token} if token else {}),
-            }
-            url = f"{endpoint}/storage/v1/b/{self._access.store_name}/o?{urlencode(query, quote_via=quote)}"
-            status, _, body = signed_request(self._access, "GET", url, {})
-            raise_for_status(status, body, prefix)
-            page = json.loads(body)
-            for row in page.get("items", []):
-                counts[row["name"][len(root) + 1 if root else 0 :]] = int(row["size"])
-            token = page.get("nextPageToken", "")
-            if not token:
-                return counts
-
-    def delete(self, path: str) -> None:
-        status, _, body = signed_request(self._access, "DELETE", self._access.url(path), {})
-        if status != 404:
-            raise_for_status(status, body, path)
+        query = {
+            "prefix": start,
+            "fields": "items(name,size),nextPageToken",
+            **({"pageToken": token} if token else {}),
+        }
+        url = f"{endpoint}/storage/v1/b/{self._access.store_name}/o?{urlencode(query, quote_via=quote)}"
+        status, _, body = self._ask("GET", url, {})
+        raise_for_status(status, body, what)
+        page = json.loads(body)
+        return {row["name"]: int(row["size"]) for row in page.get("items", [])}, page.get("nextPageToken", "")
 
     def begin(self, path: str, size: int) -> GcsUpload:
         headers = {"x-upload-content-length": str(size)}
-        status, answered, body = signed_request(self._access, "POST", self._upload_url(path, "resumable"), headers, b"")
+        status, answered, body = self._ask("POST", self._upload_url(path, "resumable"), headers, b"")
         raise_for_status(status, body, path)
         return GcsUpload(self._access, answered["location"], path, size)
 

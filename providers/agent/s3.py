@@ -13,20 +13,18 @@ if TYPE_CHECKING:
     from trainplan.providers.agent.requests import Access
 
 
-class S3Store:
-    """S3 checks every body against the SHA-256 in the signature, and shows an object only when it is whole."""
+class SignedStore:
+    """What the clouds' stores have in common: a file is read, deleted and listed by signed requests for addresses."""
+
+    _range_header = "range"
 
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def put(self, path: str, data: bytes) -> None:
-        self.call("PUT", self._access.url(path), path, body=data)
-
     def get(self, path: str, start: int = 0, size: int | None = None) -> bytes:
-        whole = start == 0 and size is None
         last = "" if size is None else str(start + size - 1)
-        headers = {} if whole else {"range": f"bytes={start}-{last}"}
-        status, _, body = self._ask("GET", self._access.url(path), headers)
+        headers = {} if start == 0 and size is None else {self._range_header: f"bytes={start}-{last}"}
+        status, _, body = self._ask("GET", self._address_read(path), headers)
         if status == 416:
             return b""
         raise_for_status(status, body, path, reads=True)
@@ -38,13 +36,8 @@ class S3Store:
         counts: dict[str, int] = {}
         token = ""
         while True:
-            request = {"list-type": "2", "prefix": start, **({"continuation-token": token} if token else {})}
-            url = f"{self._access.bucket()}/?{urlencode(request, quote_via=quote, safe='')}"
-            page = ElementTree.fromstring(self.call("GET", url, prefix)[1])
-            for row in page.findall("{*}Contents"):
-                key = row.findtext("{*}Key", "")
-                counts[key[len(root) + 1 if root else 0 :]] = int(row.findtext("{*}Size", "0"))
-            token = page.findtext("{*}NextContinuationToken", "")
+            page, token = self._page(start, token, prefix)
+            counts.update((key[len(root) + 1 if root else 0 :], size) for key, size in page.items())
             if not token:
                 return counts
 
@@ -52,6 +45,33 @@ class S3Store:
         status, _, body = self._ask("DELETE", self._access.url(path), {})
         if status != 404:
             raise_for_status(status, body, path)
+
+    def _page(self, start: str, token: str, what: str) -> tuple[dict[str, int], str]:
+        """Bytes by key of what begins with `start`, and the token of the next page, "" after the last."""
+        raise NotImplementedError
+
+    def _address_read(self, path: str) -> str:
+        return self._access.url(path)
+
+    def _ask(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        return signed_request(self._access, method, url, headers, body)
+
+
+class S3Store(SignedStore):
+    """S3 checks every body against the SHA-256 in the signature, and shows an object only when it is whole."""
+
+    def put(self, path: str, data: bytes) -> None:
+        self.call("PUT", self._access.url(path), path, body=data)
+
+    def _page(self, start: str, token: str, what: str) -> tuple[dict[str, int], str]:
+        request = {"list-type": "2", "prefix": start, **({"continuation-token": token} if token else {})}
+        url = f"{self._access.bucket()}/?{urlencode(request, quote_via=quote, safe='')}"
+        page = ElementTree.fromstring(self.call("GET", url, what)[1])
+        rows = page.findall("{*}Contents")
+        sizes = {row.findtext("{*}Key", ""): int(row.findtext("{*}Size", "0")) for row in rows}
+        return sizes, page.findtext("{*}NextContinuationToken", "")
 
     def begin(self, path: str, size: int) -> S3Upload:
         del size
@@ -65,11 +85,6 @@ class S3Store:
         status, answered, text = self._ask(method, url, headers or {}, body)
         raise_for_status(status, text, what)
         return answered, text
-
-    def _ask(
-        self, method: str, url: str, headers: dict[str, str], body: bytes | None = None
-    ) -> tuple[int, dict[str, str], bytes]:
-        return signed_request(self._access, method, url, headers, body)
 
 
 class S3Upload:
