@@ -69,6 +69,7 @@ def engine_files(
             f"torch trains on one GPU of each machine, not on {accelerators.count}",
             "write --count 1, with more nodes in the job file, or framework: jax or tensorflow",
         )
+    _check_split(job, accelerators)
     made = {Engine.SBATCH: _sbatch, Engine.SKYPILOT: _skypilot, Engine.JOBSET: _jobset}[engine]
     name, text, command = made(job, folder, accelerators, job.container or image)
     kind = "nvidia" if accelerators else "cpu"
@@ -87,6 +88,18 @@ def engine_files(
 
 _IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
 """Registry with its port, name, tag, digest. A digest that was copied with points in the place of its end is none."""
+
+
+def _check_split(job: TrainingJob, accelerators: Accelerators | None) -> None:
+    """Raises BadInputError for a batch that the trainer would refuse to share among so many devices."""
+    each = accelerators.count if accelerators is not None else 1
+    devices = job.nodes * each
+    if job.script is None and job.container is None and job.micro_batch_size % devices:
+        parts = f" in {job.accumulate} parts" if job.accumulate > 1 else ""
+        raise BadInputError(
+            f"a batch of {job.global_batch_size}{parts} does not divide over {devices} devices ({job.nodes} x {each})",
+            f"make global_batch_size a multiple of {devices * job.accumulate}, or take another --count or nodes",
+        )
 
 
 def _check(job: TrainingJob, engine: Engine) -> None:

@@ -95,6 +95,26 @@ def test_what_the_engines_machines_cannot_read_or_train_is_refused(
         engine_files(a_job(**changes), engine, "/f", None, "me/it:1")
 
 
+@pytest.mark.parametrize(
+    ("changes", "count", "message"),
+    [
+        ({"global_batch_size": 128}, 3, r"a batch of 128 does not divide over 3 devices \(1 x 3\)"),
+        ({"global_batch_size": 128, "nodes": 8}, 32, r"a batch of 128 does not divide over 256 devices \(8 x 32\)"),
+        ({"global_batch_size": 8, "accumulate": 4}, 4, "a batch of 8 in 4 parts does not divide over 4 devices"),
+        ({"global_batch_size": 128, "nodes": 3}, None, r"does not divide over 3 devices \(3 x 1\)"),
+    ],
+)
+def test_a_batch_that_the_trainer_could_not_share_is_refused(
+    changes: dict[str, Any], count: int | None, message: str
+) -> None:
+    """It would be told so on the cluster, after the wait in its queue."""
+    accelerators = None if count is None else Accelerators(device="V100", count=count)
+    with pytest.raises(BadInputError, match=message):
+        engine_files(a_job(**changes), Engine.SBATCH, "/f", accelerators, None)
+    whole = Accelerators(device="V100", count=4)
+    assert engine_files(a_job(global_batch_size=128, nodes=2), Engine.SBATCH, "/f", whole, None).files
+
+
 def test_gpus_that_torch_would_leave_idle_are_refused() -> None:
     several = Accelerators(device="V100", count=4)
     with pytest.raises(BadInputError, match="torch trains on one GPU of each machine, not on 4"):
