@@ -29,7 +29,7 @@ def load_rows(path: Path, make: Callable[..., Row], is_true: Callable[[Row], boo
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # a service account may have /dev/null for a home
         return []
     except (OSError, UnicodeDecodeError) as error:
         raise ThisMachineError(f"cannot read {path}: {error}", "move it away; the next run writes a new one") from None

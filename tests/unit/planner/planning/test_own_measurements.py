@@ -28,6 +28,7 @@ def test_rows_come_back_in_order(tmp_path: Path) -> None:
 
 def test_none_yet_is_no_error(tmp_path: Path) -> None:
     assert load_measurements(tmp_path / "none") == []
+    assert load_measurements(Path("/dev/null/home") / "none") == [], "a service account has such a home"
 
 
 @pytest.mark.parametrize(
