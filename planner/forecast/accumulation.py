@@ -82,7 +82,7 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
     texts = [f"{counts[parts]:,} with accumulate: {parts}" for parts in examples]
     return (
         f"the batch does not fit the memory of {small:,} offers; trained in parts, with the same optimizer steps, it "
-        f"fits in all {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
+        f"fits that of {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
     )
 
 

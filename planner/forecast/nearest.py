@@ -37,7 +37,8 @@ def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str,
     if filters.deadline is not None and affordable:
         lines.append(
             _line(
-                "the fastest offer within the budget" if filters.budget_usd is not None else "the fastest offer",
+                # Of those that a whole number of minutes lets in the cheapest, which need not be the fastest.
+                "an offer within the budget" if filters.budget_usd is not None else "an offer",
                 min(affordable, key=lambda one: (_minutes(one), _cost(one))),
                 _deadline,
             )
