@@ -11,9 +11,11 @@ PATIENCE_SECONDS = 300.0
 when all is well."""
 
 
-def until(holds: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
+def until(
+    holds: Callable[[], bool], what: str, *, seconds: float = PATIENCE_SECONDS, pause_seconds: float = 0.02
+) -> None:
     """Look again until it holds; a failure of the test when it does not in time."""
     never, start = threading.Event(), time.monotonic()
     while not holds():
         assert time.monotonic() - start < seconds, f"not within {seconds:.0f} s: {what}"
-        never.wait(0.02)
+        never.wait(pause_seconds)

@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.base import (
@@ -68,6 +69,7 @@ class OfficeProvider:
         self.name = terms.cloud
         self._terms = terms
         self._settings = replace(settings, options=dict(terms.options), environment=dict(terms.environment))
+        self._stores = cache(partial(registry.run_directory, self.name, self._settings))  # as the providers do
         self._rented = Rented(
             cloud=terms.cloud,
             service="store",
@@ -150,7 +152,7 @@ class OfficeProvider:
         return iter(())
 
     def store(self, run_id: RunId) -> ObjectStore:
-        return registry.run_directory(self.name, self._settings, run_id)
+        return self._stores(run_id)
 
     def _id(self, request: LaunchRequest) -> str:
         return f"i-{request.run_id}-{request.attempt}"

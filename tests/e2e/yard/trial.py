@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from trainplan.providers.stores.store import ObjectStore
 
 _SECONDS = 1800.0
+_PAUSE_SECONDS = 0.2
+"""Between two looks at a store or an office: both have little to do with it, and so has the machine."""
 _NOISE = re.compile(r"dockerd\[|containerd\[|\.mount: Deactivated")
 
 
@@ -80,7 +83,7 @@ class Client:
             assert held or not gone, f"the client has ended before {what}: {self.events[-1:]}"
             return held
 
-        until(now_or_never, what, seconds=seconds)
+        until(now_or_never, what, seconds=seconds, pause_seconds=_PAUSE_SECONDS)
 
     def wait(self, seconds: float = _SECONDS) -> dict[str, Any]:
         """Its receipt, or what it said last, once it has ended."""
@@ -162,6 +165,7 @@ class Trial:
     def machines(self) -> list[Running]:
         return list(self._watcher.machines.values())
 
+    @cache  # noqa: B019  a trial ends with its test; a client of boto3 takes 0.2 s
     def run_store(self, run_id: RunId) -> ObjectStore:
         options, environment = dict(self.store.options), dict(self.store.environment)
         settings = ProviderSettings(home=self.folder / "looking", options=options, environment=environment, now=now)

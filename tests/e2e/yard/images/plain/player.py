@@ -18,6 +18,7 @@ options, _ = parser.parse_known_args()
 folder = options.run_dir / "attempts" / str(options.attempt)
 folder.mkdir(parents=True, exist_ok=True)
 STEPS = {"long": 120}
+"""Of an epoch, where it is not five; half a second each."""
 KEEPS_EVERY = 10
 stop_event = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop_event.set())
@@ -111,7 +112,7 @@ def look():
 
 
 job = json.loads(options.job.read_text())
-done_steps, total_steps = kept(), STEPS.get(job["name"], 5)
+done_steps, total_steps = kept(), STEPS.get(job["name"], 5) * job["epochs"]
 say(
     "start",
     device_kind="gpu" if shutil.which("nvidia-smi") else "cpu",
