@@ -85,7 +85,7 @@ docker: engine
 # Its disk is made once; a trial takes 1 to 20 minutes without KVM, mostly waiting for a deadline.
 machine: $(VENV)/.dev
 	scripts/machine.sh
-	MACHINE=true $(BIN)/pytest --numprocesses 4 --maxschedchunk 1 -q tests/e2e/computer
+	MACHINE=true $(BIN)/pytest --numprocesses 5 --maxschedchunk 1 -q tests/e2e/computer
 
 azurite:
 	@scripts/azurite.sh

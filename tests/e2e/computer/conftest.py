@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pickle
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,7 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents and not in_ci and os.environ.get("MACHINE") != "true":
             item.add_marker(pytest.mark.skip(reason="make machine boots machines in QEMU"))
     if os.environ.get("MACHINE") == "true":  # the longest first, so that no worker is idle at the end
-        items.sort(key=lambda item: item.path != here / "test_whole_run.py")
+        items.sort(key=lambda item: -minutes(item))
+
+
+def minutes(item: pytest.Item) -> float:
+    """How long it takes, about, where it is more than some."""
+    mark = item.get_closest_marker("minutes")
+    return float(mark.args[0]) if mark else 0.0
 
 
 @pytest.fixture(scope="session")
@@ -79,12 +89,28 @@ class Base:
 
 
 @pytest.fixture(scope="session")
-def base(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base]:
-    places = tmp_path_factory.mktemp("machines")
+def base(image: Path, testrun_uid: str) -> Iterator[Base]:
+    """Saved by the first worker that needs it, and removed by the last; its clock stands still meanwhile."""
+    places = _BOOK.parent / f"saved-{testrun_uid}"
+    places.mkdir(exist_ok=True)
+    book = places / "base"
+    with (places / "used").open("w") as used, (places / "made").open("w") as made:
+        fcntl.flock(used, fcntl.LOCK_SH)
+        fcntl.flock(made, fcntl.LOCK_EX)
+        if not book.exists():
+            book.write_bytes(pickle.dumps(_saved(image, Path(mkdtemp(dir=places)))))
+        fcntl.flock(made, fcntl.LOCK_UN)
+        yield pickle.loads(book.read_bytes())
+        with suppress(BlockingIOError):  # others use it
+            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(places)  # two gigabytes
+
+
+def _saved(image: Path, places: Path) -> Base:
     now = datetime.now(UTC).replace(microsecond=0)  # noqa: TID251  it lives in the real time
     ends = now + timedelta(seconds=BOOT_SECONDS)
     text = start_up(boot(boot_deadline=ends, deadline=now + timedelta(hours=1), requested_at=now))
-    computer = power_on(Hardware(image=image), places / "base", disc(text))
+    computer = power_on(Hardware(image=image), places / "computer", disc(text))
     try:
         assert computer.says(ARMED), computer.text()[-3000:]
         early = computer.save(places / "early")
@@ -96,8 +122,7 @@ def base(image: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Base
         late = computer.save(places / "late")
     finally:
         computer.remove()
-    yield Base(early, late, ends.timestamp())
-    shutil.rmtree(places)  # a gigabyte each
+    return Base(early, late, ends.timestamp())
 
 
 @pytest.fixture

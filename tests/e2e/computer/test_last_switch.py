@@ -80,6 +80,7 @@ def test_a_dead_disk_and_a_short_grace(start: Callable[..., Computer], late: Cal
 
 
 @pytest.mark.e2e
+@pytest.mark.minutes(7)
 def test_a_disk_that_answers_nothing(start: Callable[..., Computer], late: Callable[[str, float], None]) -> None:
     computer = start()
     began = armed(computer)
@@ -88,6 +89,7 @@ def test_a_disk_that_answers_nothing(start: Callable[..., Computer], late: Calla
 
 
 @pytest.mark.e2e
+@pytest.mark.minutes(8)
 def test_a_clock_five_years_behind(start: Callable[..., Computer], late: Callable[[str, float], None]) -> None:
     computer = start(clock=BEHIND)
     began = armed(computer)
@@ -108,6 +110,7 @@ def test_a_clock_five_years_ahead(start: Callable[..., Computer], late: Callable
 
 
 @pytest.mark.e2e
+@pytest.mark.minutes(23)
 def test_a_machine_that_stood_still_for_20_minutes(
     start: Callable[..., Computer], late: Callable[[str, float], None]
 ) -> None:
