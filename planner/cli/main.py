@@ -15,8 +15,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_INTERRUPTED = 130
+"""ExitCode.INTERRUPTED, where Ctrl-C comes before that can be imported."""
+
+
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    try:
+        code = _whole()
+    except KeyboardInterrupt:  # while modules are imported, before a command begins or after it
+        code = _INTERRUPTED
+    # Taking a hundred modules down one by one is a tenth of what `plan estimate` takes; everything is closed by now.
+    os._exit(code)
+
+
+def _whole() -> int:
     from trainplan.planner.cli.streams import guarded, open_closed_descriptors
 
     open_closed_descriptors()
@@ -28,8 +41,7 @@ def main() -> NoReturn:
         with guarded():
             _warn_of_unverified()
             sys.stderr.flush()
-    # Taking a hundred modules down one by one is a tenth of what `plan estimate` takes; everything is closed by now.
-    os._exit(code)
+    return code
 
 
 def run(arguments: list[str]) -> int:

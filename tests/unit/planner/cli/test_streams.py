@@ -187,3 +187,20 @@ def test_a_terminal_without_a_size_is_taken_to_have_80_by_24(variable: str, monk
     monkeypatch.setenv("COLUMNS", "97")
     monkeypatch.setenv("LINES", "31")
     assert terminal_size(io.StringIO()) == (97, 31)
+
+
+def test_ctrl_c_while_modules_are_imported_is_no_traceback(tmp_path: Path) -> None:
+    """On a busy computer the start takes seconds."""
+    program = f"""
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "trainplan.planner.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+{CODE}
+"""
+    environment = os.environ | {"PLAN_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
