@@ -221,7 +221,7 @@ class Plan(Sequence[Offer]):
         query = self._asked.query._replace(every_placement=True, limit=0, prices=True)
 
         def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> ForecastPlan:
-            return self._asked.planned(query._replace(nodes=tuple(nodes)), changed)
+            return self._asked.planned(query.in_numbers(nodes, detailed), changed)
 
         detailed = self._in_detail
         with library_call():

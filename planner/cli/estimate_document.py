@@ -6,14 +6,12 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.cli import typed
+from trainplan.planner.cli.output_file import write_page
 from trainplan.planner.cli.screen import show
-from trainplan.planner.errors import ThisMachineError
-from trainplan.planner.home.files import persons_files
 from trainplan.planner.report.estimate_json import Beside, estimate_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from trainplan.planner.cli.document_form import DocumentForm
     from trainplan.planner.cli.job_options import AskedJob
@@ -34,7 +32,7 @@ def answer_with_document(
     if form.html is not None:
         from trainplan.planner.report.estimate_html import estimate_html
 
-        _write(estimate_html(document), form.html)
+        write_page(estimate_html(document), form.html)
     if form.as_json:
         import json
 
@@ -52,7 +50,8 @@ def answer_with_document(
     if form.html is not None:
         from trainplan.planner.report.estimate_html import answer
 
-        text = f"{form.html}: {len(document['candidates']):,} offers, {form.html.stat().st_size / 1e3:,.0f} kB"
+        count = len(document["candidates"])
+        text = f"{form.html}: {count:,} {'offer' if count == 1 else 'offers'}, {form.html.stat().st_size / 1e3:,.0f} kB"
         show([answer(document), text] if not form.levers else [text])
 
 
@@ -71,11 +70,3 @@ def _document(
 
         levers = lever_rows(plan, plan_of)
     return estimate_document(plan, Beside(judged, form.limit, asked_job.differences, typed.whole(), cited, levers))
-
-
-def _write(page: str, target: Path) -> None:
-    try:
-        with persons_files():
-            target.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ThisMachineError(f"cannot write {target}: {error.strerror}") from None

@@ -44,7 +44,7 @@ def draw_front(plan: Plan, target: Path) -> None:
     if not offers:
         raise BadInputError("no offer that costs something is left, so there is nothing to draw")
     shown, best = near(offers), front(offers)
-    figure, axes = _figure((9, 6), target)
+    figure, axes = _figure((9, 6))
     rest = [point for point in shown if not point.is_front]
     _crosses(axes, rest, "tab:gray", f"{len(rest)} others")
     _crosses(axes, best, "tab:blue", f"{len(best)} on the front: no other offer is faster and cheaper")
@@ -73,7 +73,7 @@ def draw_check(checked: list[Checked], source: str, target: Path) -> None:
 
     Raises ThisMachineError without matplotlib, BadInputError where there is nothing to draw.
     """
-    figure, axes = _figure((8, 7), target)
+    figure, axes = _figure((8, 7))
     drawn = [_basis(axes, checked, basis, colour) for basis, colour in _COLOURS.items()]
     if not any(drawn):
         raise BadInputError("no row could be predicted, so there is nothing to draw")
@@ -90,12 +90,8 @@ def draw_check(checked: list[Checked], source: str, target: Path) -> None:
     _save(figure, axes, target)
 
 
-def _figure(inches: tuple[int, int], target: Path) -> tuple[Any, Any]:
-    """A figure and its logarithmic axes. Raises BadInputError and ThisMachineError as above."""
-    if target.suffix.lower() != ".png":
-        raise BadInputError(
-            f"--plot writes a PNG file, and {target.name} does not end in .png", f"--plot {target.stem}.png"
-        )
+def _figure(inches: tuple[int, int]) -> tuple[Any, Any]:
+    """A figure and its logarithmic axes. Raises ThisMachineError as above."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

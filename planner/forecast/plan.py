@@ -305,7 +305,7 @@ class Choice(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineEstimate:
     """This machine beside the ranking: what it would take here; `fits` tells whether memory is enough, `load` in words
-    what else keeps its processors busy ("": nothing)."""
+    what else keeps its processors busy ("": nothing), `free_share` the share of them, 0 to 1, that this leaves."""
 
     name: str
     device: str
@@ -317,6 +317,7 @@ class MachineEstimate:
     fits: bool
     reason: str = ""
     load: str = ""
+    free_share: float = 1.0
 
 
 class RankedOffer(NamedTuple):

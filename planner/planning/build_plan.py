@@ -18,7 +18,7 @@ from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
 from trainplan.planner.forecast.script_work import unmeasured
-from trainplan.planner.planning.load import load_since, read_system
+from trainplan.planner.planning.load import Load, load_since, read_system
 from trainplan.planner.planning.measured_scripts import with_measured_work
 from trainplan.planner.planning.named_devices import quote_named_devices
 from trainplan.planner.planning.own_measurements import load_measurements
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
 
     from trainplan.planner.forecast.plan import MachineEstimate
     from trainplan.planner.forecast.queue_wait import QueueWait
-    from trainplan.planner.planning.load import Reading
     from trainplan.planner.settings import Settings
     from trainplan.planner.throughput.predict import Predictor
     from trainplan.pricing.catalog import RentalPlacements
@@ -84,6 +83,7 @@ class PlanQuery(NamedTuple):
     `explain_row` is the row whose operators are timed (None: no row's).
     `instance_types` are those that a launch may take (empty: any); an estimate shows all.
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
+    `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
     `catalog` is another catalog file than the one in use; `offer_source` puts the offers that a
     provider lists itself in the place of those of the catalog.
     """
@@ -101,11 +101,18 @@ class PlanQuery(NamedTuple):
     own_prices: OwnPrices | None = None
     nodes: tuple[int, ...] = ()
     explain_row: int | None = None
+    free_share: float | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
     evidence: tuple[Evidence, ...] = ()
     scores: Mapping[MachinePlacement, Obtainability] = MappingProxyType({})
     queue_waits: Mapping[MachinePlacement, QueueWait] = MappingProxyType({})
+
+    def in_numbers(self, nodes: Sequence[int], plan: Plan) -> PlanQuery:
+        """The query for these numbers of machines (none: the query as it is) of the provider that is first in the plan:
+        others that were asked for may lend one machine at a time."""
+        providers = (plan.ranking[0].estimate.rental.provider,) if nodes else self.providers
+        return self._replace(nodes=tuple(nodes), providers=providers)
 
 
 def with_listed_offers(
@@ -210,7 +217,7 @@ def check_own_names(settings: Settings, catalog: Catalog) -> None:
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
-    before = read_system()
+    load_now = _load_from_here_on() if query.free_share is None else partial(Load, free_share=query.free_share)
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog, query.providers))
     _refuse_several_machines(query.nodes or (job.nodes,), filters)
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
@@ -226,7 +233,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 job=job,
                 macs=job.graph().macs,
                 choice=choice,
-                machine=(machine := _quoted_here(job, settings, predictor.plain, catalog.devices, before, now)),
+                machine=(machine := _quoted_here(job, settings, predictor.plain, catalog.devices, load_now, now)),
                 on_same=_again(predictor, world),
                 in_parts=_in_parts(job, rented, choice, world),
                 retired=(retired := "" if choice.candidates else retired_line(rented, filters)),
@@ -263,13 +270,24 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
 
 
 def _quoted_here(
-    job: TrainingJob, settings: Settings, predictor: Predictor, devices: DeviceTable, before: Reading, now: datetime
+    job: TrainingJob,
+    settings: Settings,
+    predictor: Predictor,
+    devices: DeviceTable,
+    load_now: Callable[[], Load],
+    now: datetime,
 ) -> MachineEstimate:
-    """This computer's row; `before` is the first of two readings of its load: what other programs take is seen while
-    the plan is made, and nobody waits for it."""
-    computer = this_machine()
-    processor = Processor(read_cpuinfo(), load_since(before, read_system(), computer.vcpus), now)
-    return quote_this_machine(job, computer, settings, predictor, devices, processor)
+    """This computer's row."""
+    load = load_now()
+    quote = quote_this_machine(job, this_machine(), settings, predictor, devices, Processor(read_cpuinfo(), load, now))
+    return replace(quote, free_share=load.free_share)
+
+
+def _load_from_here_on() -> Callable[[], Load]:
+    """What gives the load of this machine since this call: what other programs take is seen while the plan is made, and
+    nobody waits for it."""
+    before = read_system()
+    return lambda: load_since(before, read_system(), this_machine().vcpus)
 
 
 def _groups(ranking: Iterable[Candidate], devices: Mapping[str, Device]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from trainplan.planner.report.compare import Figures, Pair, of_offer
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
+from trainplan.pricing.free_places import free_providers
 from trainplan.pricing.money import format_usd, format_usd_interval, from_micro
 from trainplan.workloads.durations import format_duration
 
@@ -29,7 +30,8 @@ _MEASURES = ("total_seconds", "cost_usd")
 def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]) -> list[dict[str, Any]]:
     """One object for each change (its keys: docs/output.md), by what it saves in dollars, same work first.
 
-    `plan_of` plans a changed job, or the job in these numbers of machines, as `plan` was. Both need their prices.
+    `plan_of` plans a changed job, or the job in these numbers of machines of the provider that is first now, as `plan`
+    was. Both need their prices.
     """
     if not plan.ranking:
         return []
@@ -40,7 +42,7 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
     ]
     rows += [
         _row(("machines", "1", str(group.machines)), Pair(before, _of_group(group)), reason=group.left_out)
-        for group in (plan_of(plan.job, NODES).groups if plan.job.sweep is None else ())
+        for group in _several(plan, plan_of)
         if group.rank == 1 and group.machines > 1
     ]
     for lever in job_levers(plan.job):
@@ -50,6 +52,12 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
         words = lever.name, lever.before, lever.after
         rows.append(_row(words, Pair(before, after), is_same_work=lever.is_same_work, reason=why))
     return sorted(rows, key=_saving_first)
+
+
+def _several(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]) -> Sequence[Group]:
+    """The first offers in several machines; none of a sweep, and none where a session has one machine."""
+    provider = plan.ranking[0].estimate.rental.provider
+    return () if plan.job.sweep is not None or provider in free_providers() else plan_of(plan.job, NODES).groups
 
 
 def _saving_first(row: Mapping[str, Any]) -> tuple[bool, bool, float]:
@@ -167,7 +175,7 @@ def _noise(row: Mapping[str, Any]) -> str | Cell:
 def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
     """What a terminal shows: the first offer as it is, the table, and what its words mean."""
     if not rows:
-        return [job_line, "nothing fits, so there is nothing to change"]
+        return [job_line, "no offer is left, so there is none that a change could save on"]
     now = rows[0]["before"]
     cost = format_usd_interval(*(Decimal(str(now[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
     if now["basis"] == Basis.UNMEASURED:

@@ -16,6 +16,7 @@ from trainplan.planner.api.ask import confirm
 from trainplan.planner.api.data_steps import checked, progress, provider_settings
 from trainplan.planner.api.job_files import read_job_file
 from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.output_file import SHEET
 from trainplan.planner.cli.screen import show
 from trainplan.planner.datasets.pack import DataSet
 from trainplan.planner.datasets.storage_costs import format_bytes, rates_of
@@ -31,6 +32,7 @@ from trainplan.planner.datasets.store import (
 )
 from trainplan.planner.datasets.transfer import terms
 from trainplan.planner.errors import BadInputError, RefusedError, from_provider
+from trainplan.planner.home.files import persons_files
 from trainplan.planner.report.data_report import data_json, data_page
 from trainplan.planner.report.page import Column, Table
 from trainplan.providers.errors import ProviderError
@@ -110,6 +112,7 @@ def _check(
     sample: Annotated[int | None, typer.Option("--sample", min=1, help="Decode only this many images")] = None,
     as_json: options.Json = False,
 ) -> None:
+    _refuse_sheet(sheet, folder)
     job = read_job_file(job_file) if job_file else None
     report = checked(folder, sample, job)
     if as_json:
@@ -125,9 +128,17 @@ def _check(
         )
 
 
+def _refuse_sheet(sheet: Path | None, folder: Path) -> None:
+    """Before the folder is read. Raises BadInputError for a sheet that would be one of its files."""
+    SHEET.refuse_other(sheet)
+    if sheet is not None and sheet.resolve().is_relative_to(folder.resolve()):
+        raise BadInputError(f"{sheet} would be among the images that are checked", "write the sheet to another folder")
+
+
 def _write_sheet(report: Report, file: Path) -> None:
     try:
-        count = write_sheet(report, file)
+        with persons_files():
+            count = write_sheet(report, file)
     except ModuleNotFoundError:
         raise BadInputError("a contact sheet needs Pillow, which is not installed here", "pip install pillow") from None
     except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from trainplan.planner.api.job_files import with_limits
 from trainplan.planner.cli import job_options, options
 from trainplan.planner.cli.document_form import DocumentForm
 from trainplan.planner.cli.job_options import AskedJob
+from trainplan.planner.cli.output_file import PAGE, PLOT
 from trainplan.planner.cli.screen import PLAIN, Screen, columns_that_fit, lines_on, rows_that_fit, screen_of, show
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.planning.build_plan import PlanQuery, make_plan, nothing_left
@@ -98,6 +99,8 @@ def command(
     as_json: options.Json = False,
 ) -> None:
     """Read the job, plan, print."""
+    PAGE.refuse_other(html)
+    PLOT.refuse_other(plot)
     as_markdown = options.is_markdown(format_name, as_json=as_json)
     document = DocumentForm(as_json, html, levers, limit, wide, as_markdown)
     if document.is_wanted and explain_row is not None:
@@ -141,7 +144,7 @@ def command(
         asked_job._replace(job=job), query, settings, form, may_ask=not document.is_wanted and catalog is None
     )
     if not plan.ranking and not planning.is_answered_here(plan, query):
-        raise nothing_left(plan, is_shown=not as_json)
+        raise nothing_left(plan, is_shown=not document.is_wanted)
 
 
 class _Form(NamedTuple):
@@ -185,7 +188,8 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
         from trainplan.planner.cli.estimate_document import answer_with_document
 
         def plan_of(changed: TrainingJob, nodes: Sequence[int]) -> Plan:
-            return planning.planned(changed, full_query._replace(limit=0, nodes=tuple(nodes)), settings, now)[0]
+            asked = full_query._replace(limit=0).in_numbers(nodes, plan)
+            return planning.planned(changed, asked, settings, now)[0]
 
         answer_with_document(plan, judged, form.document, asked_job, plan_of)
     else:

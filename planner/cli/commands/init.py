@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trainplan.planner.cli import completion, job_options, options
+from trainplan.planner.cli.output_file import write_new
 from trainplan.planner.errors import BadInputError, ThisMachineError
-from trainplan.planner.home.files import persons_files
 
 if TYPE_CHECKING:
     from trainplan.workloads.job import TrainingJob
@@ -134,9 +134,7 @@ def _recipe(name: str) -> str:
 
 def _write(target: Path, text: str, *, as_json: bool) -> None:
     try:
-        # The person's own umask: the file lies outside the home, which alone is private.
-        with persons_files(), target.open("x", encoding="utf-8") as file:
-            file.write(text)
+        write_new(text, target)
     except FileExistsError:
         raise _is_there(target) from None
     except OSError as error:

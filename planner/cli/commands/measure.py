@@ -15,11 +15,11 @@ from trainplan.planner.api.ask import confirm
 from trainplan.planner.api.job_files import read_job_file
 from trainplan.planner.cli import options
 from trainplan.planner.cli.live_view import LiveView
+from trainplan.planner.cli.output_file import write_new
 from trainplan.planner.cli.person import hang_up_detaches
 from trainplan.planner.cli.run_end import finish, print_left
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import BadInputError, ThisMachineError, TrainingFailedError
-from trainplan.planner.home.files import persons_files
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.planning.own_measurements import MOST_OTHERS
 from trainplan.planner.runs.directory.progress import ProgressReader, Story
@@ -141,8 +141,7 @@ def _export(target: Path, job: TrainingJob, run: Run, settings: Settings) -> Non
     try:
         with Catalog.open() as catalog:
             row = measured_row(job, measured, this_machine(), finder(catalog.devices))
-        with persons_files(), target.open("x", encoding="utf-8", newline="") as file:
-            file.write(row_text(row))
+        write_new(row_text(row), target)
     except CatalogError as error:
         raise ThisMachineError(str(error), error.hint) from None
     except OSError as error:

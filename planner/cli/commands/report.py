@@ -13,10 +13,10 @@ import typer
 from trainplan.planner import __version__
 from trainplan.planner.api import build
 from trainplan.planner.cli import options
+from trainplan.planner.cli.output_file import PAGE, write_page
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.typed import whole
-from trainplan.planner.errors import BadInputError, PlanError, ThisMachineError
-from trainplan.planner.home.files import persons_files
+from trainplan.planner.errors import PlanError
 from trainplan.planner.report.run_answer import answer, bills_text
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.receipt.receipt import receipt_from, receipt_text
@@ -39,17 +39,14 @@ def command(
 
     Reads the journal, the run directory and the model's folder, and changes nothing.
     """
-    if page is not None and page.suffix.lower() not in (".html", ".htm"):
-        raise BadInputError(
-            f"--html writes a page, and {page} does not end in .html", f"--html {page.stem or 'report'}.html"
-        )
+    PAGE.refuse_other(page)
     settings = options.settings()
     with build.journal(settings) as journal:
         report = _document(journal.run(name), journal, settings)
     if page is not None:
         from trainplan.planner.report.run_page import run_page  # 20 ms that the other forms need not pay
 
-        _write(page, run_page(report))
+        write_page(run_page(report), page)
         sys.stderr.write(f"{page} is written\n")
     if as_json:
         sys.stdout.write(json.dumps(report) + "\n")
@@ -67,14 +64,6 @@ def _document(run: Run, journal: Journal, settings: Settings) -> dict[str, Any]:
             run = runner.with_end(run)
     sources = Sources(journal=journal, store=store, now=now, why_no_store=why)
     return run_document(run, sources) | {"made_by": {"command": whole(), "version": __version__}}
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with persons_files():
-            path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ThisMachineError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from trainplan.planner.cli import options
+from trainplan.planner.cli.output_file import PLOT
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.report.page import Column, Page, Table
@@ -54,6 +55,7 @@ def check_command(
     as_json_text: options.Json = False,
 ) -> None:
     """Read, predict, print; rows of the shipped table are predicted without themselves."""
+    PLOT.refuse_other(plot)
     checked = _checked(_rows(file))
     if plot is not None:
         from trainplan.planner.cli.plot import draw_check

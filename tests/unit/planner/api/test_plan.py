@@ -97,6 +97,14 @@ def test_levers_say_what_a_change_saves(plan: Plan) -> None:
         assert lever.usd_difference == pytest.approx((lever.usd or 0) - plan[0].usd, abs=0.01)
 
 
+@pytest.mark.parametrize("objective", ["cost", "time"])
+def test_levers_ask_for_no_machine_more_than_a_session_has(objective: str) -> None:
+    """By cost a place that lends one machine comes first, by time a cloud that rents out several."""
+    plan = estimate(Job.read(EXAMPLES / "vgg16-cifar10.yaml"), providers=["aws", "colab"], objective=objective)
+    assert plan[0].provider == ("colab" if objective == "cost" else "aws")
+    assert any(lever.name == "machines" for lever in plan.levers()) is (objective == "time")
+
+
 def test_what_the_mark_behind_a_cost_means_stands_below_the_table(plan: Plan) -> None:
     table, *below = repr(plan).split("* ranked at")
     assert ("*" in table) == bool(below)

@@ -65,7 +65,18 @@ def test_a_contact_sheet_is_a_picture(folder: Path, tmp_path: Path) -> None:
     assert f"wrote {tmp_path / 'sheet.png'}: 24 images" in said.err
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.format == "PNG"
-    assert plan("data", "check", folder, "--sheet", tmp_path / "sheet.nothing").code == 2
+
+
+def test_a_sheet_takes_the_place_of_no_other_file(folder: Path, tmp_path: Path) -> None:
+    before = {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    for file in (next(file for file in before if file.suffix == ".png"), folder / "sheet.png"):
+        refused = plan("data", "check", folder, "--sheet", file)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.error == f"{file} would be among the images that are checked"
+    assert {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()} == before
+    refused = plan("data", "check", folder, "--sheet", tmp_path / "sheet.pdf")
+    assert refused.error == "--sheet writes a picture, and sheet.pdf does not end in .png or .jpg or .jpeg"
+    assert not (tmp_path / "sheet.pdf").exists()
 
 
 def test_what_cannot_be_read_is_a_sentence(tmp_path: Path) -> None:

@@ -96,6 +96,17 @@ def test_several_machines_are_refused_where_a_session_has_one(asked: tuple[str, 
     assert plan("estimate", *JOB, *asked, "--nodes", "1").code == ExitCode.OK
 
 
+@pytest.mark.parametrize("asked", [("--free",), ("--free", "--provider", "aws", "--objective", "time")])
+def test_levers_and_pages_ask_for_no_machine_more_than_a_session_has(asked: tuple[str, ...], home: Path) -> None:
+    """They look at several machines of the first offer where it can be had in several."""
+    done = plan("estimate", *JOB, *asked, "--levers", "--html", home / "page.html", "--json")
+    assert done.code == ExitCode.OK, done.err
+    assert (home / "page.html").exists()
+    assert done.json["levers"]
+    has_machines = any(row["lever"] == "machines" for row in done.json["levers"])
+    assert has_machines is ("aws" in asked)
+
+
 def test_a_job_of_several_machines_is_refused_too(home: Path) -> None:
     job = home / "job.yaml"
     assert plan("init", job, "--model", "vgg16", "--dataset", "cifar10").code == ExitCode.OK

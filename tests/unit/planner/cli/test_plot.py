@@ -79,8 +79,13 @@ def test_without_matplotlib_the_extra_is_named(tmp_path: Path, monkeypatch: pyte
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     done = plan("estimate", *JOB, "--plot", tmp_path / "front.jpg")
-    assert "front.jpg does not end in .png" in done.err
+    assert (done.code, done.out) == (2, "")
+    assert done.error == "--plot writes a PNG file, and front.jpg does not end in .png"
+    assert done.hint == f"--plot {tmp_path / 'front.png'}"
     assert not list(tmp_path.iterdir())
+    folder = plan("estimate", *JOB, "--plot", ".")
+    assert folder.error == "--plot writes a PNG file, and . does not end in .png"
+    assert folder.hint == "--plot FILE.png"
 
 
 def test_a_picture_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -245,6 +245,17 @@ def test_the_page_and_the_json_of_one_command_are_of_one_document(tmp_path: Path
     assert told["made_by"]["command"].endswith(f"--html {target} --json")
 
 
+def test_a_page_takes_the_place_of_no_job_file(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    assert plan("init", job, "--model", "vgg16", "--dataset", "cifar10").code == 0
+    text = job.read_text()
+    refused = plan("estimate", job, "--html", job)
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.error == "--html writes a page, and job.yaml does not end in .html or .htm"
+    assert refused.hint == f"--html {tmp_path / 'job.html'}"
+    assert job.read_text() == text
+
+
 def test_a_page_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     job = ("--model", "vgg16", "--dataset", "cifar10", "--device", "T4")
     done = plan("estimate", *job, "--html", tmp_path / "absent" / "report.html")
