@@ -14,7 +14,8 @@ ALTERNATIVES = {"model": (*SOURCES, "read"), "data": ("name", "path", "url")}
 
 
 class Change(NamedTuple):
-    """A key of a job file by its parts, its new value, and how that was typed: `--batch 256`."""
+    """A key of a job file by its parts, its new value (None: the key is taken out), and how that was typed:
+    `--batch 256`."""
 
     where: tuple[str, ...]
     value: object
@@ -38,4 +39,7 @@ def _put(values: dict[str, Any], change: Change) -> None:
     if key in alternatives and within.get(key) != change.value and change.value is not None:
         for other in alternatives if parts[0] == "model" else tuple(within):
             within.pop(other, None)
-    within[key] = change.value
+    if change.value is None:
+        within.pop(key, None)
+    else:
+        within[key] = change.value

@@ -17,7 +17,7 @@ from trainplan.planner.planning.build_plan import PlanQuery, nothing_left
 from trainplan.planner.report.compare import Pair, Side, compare, comparison_json
 from trainplan.planner.settings import Settings
 from trainplan.workloads.job import job_keys
-from trainplan.workloads.job_changes import changed_job, differences
+from trainplan.workloads.job_changes import changed_job
 from trainplan.workloads.jobfile import JobFileError, parse_value
 from trainplan.workloads.key_changes import Change
 from trainplan.workloads.nearest import nearest_names
@@ -62,9 +62,11 @@ def print_comparison(jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings
     """Plan both jobs at one time and print them side by side. Raises NothingLeftError where nothing fits either."""
     query, now = planning.completed(query._replace(every_placement=True, limit=0, prices=True), settings)
     first, _ = planning.planned(jobs[0].job, query, settings, now)
-    # Equal jobs have one plan: what else keeps this machine busy changes from look to look.
-    is_equal = not differences(jobs[0].job, jobs[1].job)
-    second = first if is_equal else planning.planned(jobs[1].job, query, settings, now)[0]
+    if (
+        first.this_machine is not None
+    ):  # What else keeps it busy changes from look to look, and is no difference of jobs.
+        query = query._replace(free_share=first.this_machine.free_share)
+    second, _ = planning.planned(jobs[1].job, query, settings, now)
     comparison = compare(Side(jobs[0].source, first), Side(jobs[1].source, second))
     if form.as_json:
         sys.stdout.write(comparison_json(comparison) + "\n")

@@ -31,9 +31,15 @@ _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMU
 _PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)
 
 
-def _names(value: list[str] | None) -> list[str] | None:
-    """No provider has capitals: `AWS` is aws. Several may stand with commas between them."""
-    return None if value is None else [name.strip().lower() for names in value for name in names.split(",")]
+def _split(value: list[str] | None) -> list[str] | None:
+    """An option that is repeated for more: several may stand with commas between them too."""
+    return None if value is None else [name.strip() for names in value for name in names.split(",")]
+
+
+def _providers(value: list[str] | None) -> list[str] | None:
+    """No provider has capitals: `AWS` is aws."""
+    names = _split(value)
+    return None if names is None else [name.lower() for name in names]
 
 
 Providers = Annotated[
@@ -41,7 +47,7 @@ Providers = Annotated[
     typer.Option(
         "--provider",
         help=f"Only this one; repeat for more: {_PROVIDERS}",
-        callback=_names,
+        callback=_providers,
         autocompletion=completion.estimated_providers,
     ),
 ]
@@ -50,14 +56,20 @@ Free = Annotated[
 ]
 Regions = Annotated[
     list[str] | None,
-    typer.Option("--region", help="Only this one; repeat for more", autocompletion=completion.regions),
+    typer.Option("--region", help="Only this one; repeat for more", callback=_split, autocompletion=completion.regions),
 ]
 Devices = Annotated[
     list[str] | None,
-    typer.Option("--device", help="Only this (T4, A100, cpu); repeat for more", autocompletion=completion.devices),
+    typer.Option(
+        "--device",
+        help="Only this (T4, A100, cpu); repeat for more",
+        callback=_split,
+        autocompletion=completion.devices,
+    ),
 ]
 Markets = Annotated[
-    list[str] | None, typer.Option("--market", help="on_demand or spot", autocompletion=completion.markets)
+    list[str] | None,
+    typer.Option("--market", help="on_demand or spot", callback=_split, autocompletion=completion.markets),
 ]
 AssumeAvailable = Annotated[
     bool, typer.Option("--assume-available", help="Use spot prices as listed, even far below those of other regions")

@@ -29,8 +29,8 @@ class FileKind(NamedTuple):
         first = self.suffixes[0]
         name = target.name or str(target)
         raise BadInputError(
-            f"{self.option} writes {self.what}, and {name} does not end in {' or '.join(self.suffixes)}",
-            f"{self.option} {target.with_suffix(first) if target.name else f'FILE{first}'}",
+            f"{self.option} writes {self.what}, and {name} does not end in {first}",
+            f"{self.option} {target.with_suffix(first) if target.name else f'report{first}'}",
         )
 
 

@@ -18,7 +18,7 @@ from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
 from trainplan.planner.forecast.script_work import unmeasured
-from trainplan.planner.planning.load import Load, load_since, read_system
+from trainplan.planner.planning.load import Load, load_from_here_on
 from trainplan.planner.planning.measured_scripts import with_measured_work
 from trainplan.planner.planning.named_devices import quote_named_devices
 from trainplan.planner.planning.own_measurements import load_measurements
@@ -217,7 +217,7 @@ def check_own_names(settings: Settings, catalog: Catalog) -> None:
 
 
 def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: OfferSource, now: datetime) -> Plan:
-    load_now = _load_from_here_on() if query.free_share is None else partial(Load, free_share=query.free_share)
+    load_now = load_from_here_on() if query.free_share is None else partial(Load, free_share=query.free_share)
     filters = _filters(job, query, catalog)._replace(allowed=_allowed(settings, catalog, query.providers))
     _refuse_several_machines(query.nodes or (job.nodes,), filters)
     predictor = TaughtPredictor(catalog.devices, load_measurements(settings.measurements))
@@ -281,13 +281,6 @@ def _quoted_here(
     load = load_now()
     quote = quote_this_machine(job, this_machine(), settings, predictor, devices, Processor(read_cpuinfo(), load, now))
     return replace(quote, free_share=load.free_share)
-
-
-def _load_from_here_on() -> Callable[[], Load]:
-    """What gives the load of this machine since this call: what other programs take is seen while the plan is made, and
-    nobody waits for it."""
-    before = read_system()
-    return lambda: load_since(before, read_system(), this_machine().vcpus)
 
 
 def _groups(ranking: Iterable[Candidate], devices: Mapping[str, Device]) -> dict[str, str]:

@@ -7,10 +7,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainplan.providers.hardware import queue_length
+from trainplan.providers.hardware import queue_length, this_machine
 from trainplan.workloads.processor_time import busy_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainplan.planner.throughput.values import Throughput
 
 # Others on so much of what we do not use ourselves leave nothing free: then it counts how many threads are waiting.
@@ -64,6 +66,13 @@ def load_since(first: Reading, last: Reading, vcpus: int, processors: int | None
     if others + own >= _FULL * processors:
         others = max(others, last.queue - own)
     return Load(free_share=min(1.0, processors / (vcpus + others)))
+
+
+def load_from_here_on() -> Callable[[], Load]:
+    """What gives the load of this machine since this call: what other programs take is seen while the plan is made, and
+    nobody waits for it."""
+    before = read_system()
+    return lambda: load_since(before, read_system(), this_machine().vcpus)
 
 
 def under_load(answer: Throughput, load: Load) -> Throughput:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
 from trainplan.planner.forecast.script_work import known_rate
 from trainplan.planner.forecast.times import Interval
-from trainplan.planner.report.estimate_json import candidate_rows, changed_json, machine_json
+from trainplan.planner.report.estimate_json import candidate_rows, changed_json, device_json, machine_json
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import from_micro
 from trainplan.pricing.offers import Market
@@ -242,6 +242,7 @@ def _side_json(side: Side) -> dict[str, Any]:
         "candidate_count": len(plan.ranking),
         "filtered_last": None if plan.ranking else plan.filtered_last,
         "advice": list(plan.advice),
+        "named_devices": [device_json(device) for device in plan.named_devices],
     }
 
 

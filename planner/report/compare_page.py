@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.forecast.plan import REASON_TEXTS, Reason
 from trainplan.planner.forecast.script_work import known_rate, up_to
 from trainplan.planner.report.estimate_columns import speed_text
+from trainplan.planner.report.estimate_page import named_lines
 from trainplan.planner.report.page import Column, Page, Table, joined
 from trainplan.pricing.money import format_usd, format_usd_interval, format_usd_per_hour
 from trainplan.workloads.durations import format_duration
@@ -45,7 +46,7 @@ def comparison_page(comparison: Comparison) -> Page:
         if pair.first is not None or pair.second is not None:
             rows += [[""] * len(_COLUMNS)] if rows else []
             rows += [_repeated(key, pair)] if _is_repeated(key, comparison) else _section(key, pair)
-    notes = [*_notes(comparison), *_nothing_lines(comparison)]
+    notes = [*_notes(comparison), *_named_lines(comparison), *_nothing_lines(comparison)]
     return joined([_heading(comparison), [Table(_COLUMNS, rows)] if rows else [], notes])
 
 
@@ -182,6 +183,15 @@ _ONE_MACHINE = (
 )
 
 
+def _named_lines(comparison: Comparison) -> list[str]:
+    """The devices that were asked for by name and that nobody rents out, under each job."""
+    return [
+        f"{name}: {line}"
+        for name, side in (("A", comparison.first), ("B", comparison.second))
+        for line in named_lines(side.plan)
+    ]
+
+
 def _nothing_lines(comparison: Comparison) -> list[str]:
     """For a job that nothing fits: which filter removed the last offers, and the advice of its estimate; for one that
     this machine alone cannot train, why."""
@@ -193,6 +203,7 @@ def _nothing_lines(comparison: Comparison) -> list[str]:
         if can_train_here and here is not None and here.time is None:
             lines.append(f"this machine cannot train {name}: {here.reason}")
         is_answered = here is not None and here.time is not None and last is Reason.PROVIDER
+        is_answered = is_answered or any(device.time is not None for device in plan.named_devices)
         if not plan.ranking and not is_answered:
             why = f": the last offers were rejected as {last}: {REASON_TEXTS[last]}" if last is not None else ""
             lines.append(f"nothing fits {name}{why}")

@@ -62,7 +62,7 @@ def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out
     ]
     if plan.this_machine:
         below.append(_brief_machine_line(plan.this_machine))
-    below += _named_lines(plan)
+    below += named_lines(plan)
     below += [f"advice: {line}" for line in plan.advice[:1]]
     return joined(
         [
@@ -145,9 +145,24 @@ def _heading(plan: Plan) -> list[str]:
         return [job_line(job), *sweep_lines(plan), _limits(job)]
     graph = job.graph()
     is_frozen = graph.trained_parameters < graph.parameters
-    trained = f", {graph.trained_parameters / 1e6:.1f} M of them trained" if is_frozen else ""
-    size = f"{graph.parameters / 1e6:.1f} M parameters{trained}, {2 * graph.macs / 1e9:.2f} GFLOPs forward"
+    trained = f", {_millions(graph.trained_parameters)} of them trained" if is_frozen else ""
+    size = f"{_millions(graph.parameters)} parameters{trained}, {_flops(2 * graph.macs)} forward"
     return [job_line(job, f" ({size})"), *_weights(job), *_own(job), *sweep_lines(plan), _limits(job)]
+
+
+def _millions(count: int) -> str:
+    """`33.6 M`; `34.4 G` of a count of ten thousand million and more, `61,706` of a small one."""
+    if count < 100_000:
+        return f"{count:,}"
+    return f"{count / 1e6:.1f} M" if count < 10**10 else f"{count / 1e9:.1f} G"
+
+
+def _flops(count: int) -> str:
+    """`0.66 GFLOPs`, with another unit where that would show few digits or many."""
+    for power, unit in ((12, "T"), (9, "G"), (6, "M")):
+        if count >= 10**power * (10 if unit == "T" else 0.1):
+            return f"{count / 10**power:.2f} {unit}FLOPs"
+    return f"{count:,} FLOPs"
 
 
 def job_line(job: TrainingJob, size: str = "") -> str:
@@ -158,7 +173,7 @@ def job_line(job: TrainingJob, size: str = "") -> str:
     framework = f", {job.framework}" if size or job.framework is not Framework.TENSORFLOW else ""
     return (
         f"{job.name}: {job.graph().name}{size} on {data} at {job.image_size} px, {_counted(job.epochs, 'epoch')}, "
-        f"batch {job.global_batch_size}, {job.precision}{', xla' if job.xla else ''}{framework}"
+        f"batch {job.global_batch_size:,}, {job.precision}{', xla' if job.xla else ''}{framework}"
     )
 
 
@@ -207,7 +222,7 @@ def _under(plan: Plan) -> list[str]:
         lines += [*_tax_line(plan), *session_lines(plan), *mark_lines(plan), *_software_lines(plan), *_notes(plan)]
     if plan.this_machine:
         lines.append(f"this machine: {machine_line(plan.this_machine)}")
-    lines.extend(_named_lines(plan))
+    lines.extend(named_lines(plan))
     lines.extend(f"advice: {line}" for line in plan.advice)
     counts = rejection_counts(plan)
     if counts:
@@ -353,7 +368,7 @@ def unproven_text(ranked: RankedOffer) -> str:
     return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
 
 
-def _named_lines(plan: Plan) -> list[str]:
+def named_lines(plan: Plan) -> list[str]:
     """`RTX 4090 (no offer here; one of your own): 2h 10m at 812 (640-1,030) images/s, modelled`."""
     return [f"{device.name} (no offer here; one of your own): {_own_device(device)}" for device in plan.named_devices]
 

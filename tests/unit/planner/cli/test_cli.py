@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -205,7 +206,7 @@ def test_the_version() -> None:
 def test_an_estimate_of_a_job_file(catalog: Path) -> None:
     said = plan("estimate", "job.yaml", "--catalog", catalog)
     assert (said.code, said.err) == (0, "")
-    assert said.out.startswith("tiny: custom (0.0 M parameters")
+    assert said.out.startswith("tiny: custom (")
     assert "\n1  aws us-east-1 " in said.out
     assert "this machine: " in said.out
     assert "retired by the vendor (--include-retired shows them) [retired]" in said.out
@@ -343,6 +344,37 @@ def test_what_init_writes_is_a_job_or_is_refused(here: Path, model: str, dataset
     assert said.out == "wrote new.yaml; next: plan estimate new.yaml\n"
     job = read_job(here / "new.yaml")
     assert (job.model.preset, job.data.name, job.epochs, job.global_batch_size) == (model, dataset, 3, 64)
+
+
+def test_a_count_of_a_net_has_digits_however_small_or_large_the_net_is(here: Path) -> None:
+    small = plan("estimate", "--model", "lenet", "--dataset", "mnist", "--limit", 1).out.splitlines()[0]
+    assert "(61,706 parameters, 0.83 MFLOPs forward)" in small
+    large = ("--model", "vgg16", "--dataset", "imagenet", "--image-size", "4096", "--batch", "65536")
+    heading = plan("estimate", *large, "--limit", 1).out.splitlines()[0]
+    assert "(34.4 G parameters, 10.33 TFLOPs forward)" in heading
+    assert "batch 65,536," in heading
+
+
+def test_several_values_of_a_filter_stand_with_commas_as_well(here: Path) -> None:
+    filters = ("--region", "us-east-1, us-west-2", "--device", "T4,A10G", "--market", "spot,on-demand")
+    said = plan("estimate", "--model", "vgg16", "--dataset", "cifar10", *filters, "--json").json
+    rows = said["candidates"]
+    assert {row["region"] for row in rows} == {"us-east-1", "us-west-2"}
+    assert {row["device"] for row in rows} == {"T4", "A10G"}
+    assert {row["market"] for row in rows} == {"spot", "on_demand"}
+
+
+def test_a_disk_that_takes_a_part_of_a_job_file_is_left_without_it(here: Path) -> None:
+    """The next try is told that nothing is there, and no estimate that the file is empty."""
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, most))
+    try:
+        said = plan("init", "new.yaml", "--model", "vgg16", "--dataset", "cifar10")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert (said.code, said.error) == (9, "cannot write new.yaml: File too large")
+    assert not (here / "new.yaml").exists()
+    assert plan("init", "new.yaml", "--model", "vgg16", "--dataset", "cifar10").code == 0
 
 
 def test_init_then_estimate(here: Path, catalog: Path) -> None:

@@ -13,6 +13,8 @@ from tests.unit.planner.cli.command import CommandResult, plan
 from trainplan.planner.cli.compare import second_job
 from trainplan.planner.cli.job_options import AskedJob
 from trainplan.planner.errors import BadInputError
+from trainplan.planner.planning import build_plan
+from trainplan.planner.planning.load import Load
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.job_changes import differences
 from trainplan.workloads.jobfile import read_job
@@ -99,6 +101,36 @@ def test_equal_jobs(catalog: Path, what: str) -> None:
     assert said.out.splitlines()[2] == "no difference: A and B train the same, within the same limits"
     shares = {line.split()[-1] for line in said.out.splitlines() if line.startswith(("  time", "  cost", "  images"))}
     assert shares == {"none"}, "this machine too, however busy it is from moment to moment"
+
+
+def test_this_machine_is_as_busy_under_one_job_as_under_the_other(
+    catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = iter((0.1, 0.9))
+    monkeypatch.setattr(build_plan, "load_from_here_on", lambda: lambda: Load(free_share=next(shares)))
+    said = estimate(catalog, "job.yaml", "--provider", "local", "--compare", "objective=time", "--json").json
+    assert said["changed"]
+    assert said["this_machine"]["difference"]["images_per_second"]["absolute"] == 0
+
+
+def test_a_device_that_nobody_rents_out_is_answered_under_both_jobs(catalog: Path) -> None:
+    asked = ("job.yaml", "--device", "RTX 4090", "--compare", "model.preset=vgg16")
+    said = estimate(catalog, *asked)
+    assert (said.code, said.err) == (0, "")
+    lines = [line for line in said.out.splitlines() if "RTX 4090 (no offer here; one of your own): " in line]
+    assert [line[:3] for line in lines] == ["A: ", "B: "]
+    assert "nothing fits" not in said.out
+    document = estimate(catalog, *asked, "--json").json
+    (first,), (second,) = document["a"]["named_devices"], document["b"]["named_devices"]
+    assert first["images_per_second"] > second["images_per_second"]
+
+
+def test_null_takes_a_key_out_whatever_the_key_may_say(catalog: Path) -> None:
+    Path("file.yaml").write_text(JOB.replace("{name: sgd}", "{name: sgd, momentum: 0.5}") + "accumulate: 2\n")
+    keys = ("optimizer.momentum", "accumulate", "constraints", "model.image_size")
+    said = estimate(catalog, "file.yaml", *(word for key in keys for word in ("--compare", f"{key}=null")), "--json")
+    assert said.code == 0, said.err
+    assert {row["key"]: row["to"] for row in said.json["changed"]} == {"optimizer.momentum": 0.9, "accumulate": 1}
 
 
 def test_nothing_fits_the_second_job(catalog: Path) -> None:
@@ -205,7 +237,11 @@ WRONG = [
     ("precision=fp17", "job.yaml with --compare precision=fp17: precision: 'fp17' is not one of", "did you mean"),
     ("epochs=many", "job.yaml with --compare epochs=many: epochs: needs a whole number, not 'many'", ""),
     ("epochs=", "--compare epochs=: a value is missing", "--compare epochs=VALUE"),
-    ("epochs=null", "job.yaml with --compare epochs=null: epochs: needs a whole number, not nothing", ""),
+    (
+        "epochs=null",
+        "job.yaml with --compare epochs=null: the key 'epochs' is missing",
+        "plan init writes a complete job file",
+    ),
     ("epochs=[1", "--compare epochs:2: not valid YAML", "check indentation"),
     ("accumulate=3", "job.yaml with --compare accumulate=3: accumulate: 3 does not divide a batch of 128", ""),
     ("precision", "--compare precision: a key needs a value", "--compare precision=VALUE"),

@@ -80,7 +80,7 @@ def test_an_estimate_of_a_file_that_was_read_runs_nothing(kept: Callable[[str], 
     said = plan("estimate", kept(PYTHON), "--limit", 1)
     assert (said.code, said.err) == (0, "")
     heading = said.out.splitlines()
-    assert heading[0].startswith("own: net (0.0 M parameters, 0.00 GFLOPs forward) on cifar10 at 32 px")
+    assert heading[0].startswith("own: net (634 parameters, 0.22 MFLOPs forward) on cifar10 at 32 px")
     assert heading[1] == "layers of your own: Gain; plan predict cannot load a model that holds them"
     assert heading[2] == "a note"
 

@@ -85,7 +85,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     folder = plan("estimate", *JOB, "--plot", ".")
     assert folder.error == "--plot writes a PNG file, and . does not end in .png"
-    assert folder.hint == "--plot FILE.png"
+    assert folder.hint == "--plot report.png"
 
 
 def test_a_picture_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_page_takes_the_place_of_no_job_file(tmp_path: Path) -> None:
     text = job.read_text()
     refused = plan("estimate", job, "--html", job)
     assert (refused.code, refused.out) == (2, "")
-    assert refused.error == "--html writes a page, and job.yaml does not end in .html or .htm"
+    assert refused.error == "--html writes a page, and job.yaml does not end in .html"
     assert refused.hint == f"--html {tmp_path / 'job.html'}"
     assert job.read_text() == text
 
