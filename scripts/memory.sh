@@ -5,8 +5,12 @@
 set -euo pipefail
 memory=/dev/shm
 enough_kib=$((4 * 1024 * 1024))
+with_workers_kib=$((3 * enough_kib)) # two workers of make test take up to 4 GiB each
 
-has_room() { [ "$(df -Pk "$memory" | awk 'NR == 2 { print $4 }')" -ge "$enough_kib" ]; }
+has_room() {
+    [ "$(df -Pk "$memory" | awk 'NR == 2 { print $4 }')" -ge "$enough_kib" ] &&
+        [ "$(awk '$1 == "MemAvailable:" { print $2 }' /proc/meminfo)" -ge "$with_workers_kib" ]
+}
 
 runs_programs() {
     local program status=0
