@@ -11,7 +11,7 @@ import pytest
 import trainplan
 from tests.desk import TINY
 from tests.doubles.interrupts import pressed_at
-from tests.users.worlds import WORLDS, World
+from tests.users.worlds import SIGNED_IN_WORLDS, WORLDS, SignedInWorld, World
 
 MINUTES_TO_DELETE = 2
 LONG = {
@@ -24,8 +24,15 @@ LONG = {
 }
 
 
+@pytest.fixture(params=sorted(SIGNED_IN_WORLDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SignedInWorld:
+    (tmp_path / "job.yaml").write_text(TINY)
+    return SIGNED_IN_WORLDS[request.param](request.getfixturevalue(request.param), tmp_path, monkeypatch)
+
+
 @pytest.fixture(params=sorted(WORLDS))
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def any_world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Google's too."""
     (tmp_path / "job.yaml").write_text(TINY)
     return WORLDS[request.param](request.getfixturevalue(request.param), tmp_path, monkeypatch)
 
@@ -36,13 +43,13 @@ def planned(world: World) -> trainplan.Plan:
     )
 
 
-def launched(world: World) -> trainplan.Run:
+def launched(world: SignedInWorld) -> trainplan.Run:
     """A run that trains for long enough to be looked at."""
     world.slow()
     return trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
 
 
-def test_a_run_is_launched_listed_followed_and_leaves_nothing(world: World, tmp_path: Path) -> None:
+def test_a_run_is_launched_listed_followed_and_leaves_nothing(world: SignedInWorld, tmp_path: Path) -> None:
     offer = planned(world)[0]
     run = trainplan.launch(offer, max_cost_usd=5, yes=True, quiet=True, model_folder=tmp_path / "model")
     assert (world.machines(), bool(world.remaining())) == (1, True)
@@ -61,7 +68,7 @@ def test_a_run_is_launched_listed_followed_and_leaves_nothing(world: World, tmp_
     assert len(run.history()["epoch"]) == 2
 
 
-def test_a_run_is_stopped(world: World) -> None:
+def test_a_run_is_stopped(world: SignedInWorld) -> None:
     run = launched(world)
     status = run.status()
     assert status.phase in ("booting", "running")
@@ -71,7 +78,7 @@ def test_a_run_is_stopped(world: World) -> None:
     assert world.remaining() == []
 
 
-def test_nobody_who_is_not_signed_in_launches(world: World) -> None:
+def test_nobody_who_is_not_signed_in_launches(world: SignedInWorld) -> None:
     plan = planned(world)
     world.sign_out()
     with pytest.raises(trainplan.RefusedError, match="there is no sign-in for") as caught:
@@ -80,7 +87,7 @@ def test_nobody_who_is_not_signed_in_launches(world: World) -> None:
     assert trainplan.runs() == []
 
 
-def test_a_permission_that_is_missing_is_named(world: World) -> None:
+def test_a_permission_that_is_missing_is_named(world: SignedInWorld) -> None:
     world.forbid()
     with pytest.raises(trainplan.RefusedError, match=r"RunInstances|virtualMachines/write") as caught:
         trainplan.launch(planned(world)[0], max_cost_usd=5, yes=True, quiet=True)
@@ -88,7 +95,7 @@ def test_a_permission_that_is_missing_is_named(world: World) -> None:
     assert world.remaining() == []
 
 
-def test_where_no_region_has_room_nothing_is_left(world: World) -> None:
+def test_where_no_region_has_room_nothing_is_left(world: SignedInWorld) -> None:
     """Somebody interrupts the launch while it waits for room, and follows its run later."""
     world.full()
     plan = planned(world)
@@ -106,17 +113,17 @@ def test_where_no_region_has_room_nothing_is_left(world: World) -> None:
         run.wait()
 
 
-def test_a_cap_below_the_cheapest_asks_for_no_machine(world: World) -> None:
-    plan = planned(world)
+def test_a_cap_below_the_cheapest_asks_for_no_machine(any_world: World) -> None:
+    plan = planned(any_world)
     for cap_usd in (plan[0].usd / 10, 0):
         with pytest.raises(trainplan.NothingLeftError) as caught:
             trainplan.launch(plan[0], max_cost_usd=cap_usd, yes=True)
         assert "max_cost_usd" in caught.value.hint
     assert trainplan.runs() == []
-    assert world.machines() == 0
+    assert any_world.machines() == 0
 
 
-def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
+def test_a_run_ends_when_its_cap_is_spent(world: SignedInWorld) -> None:
     world.slow()
     offer, cap_usd = planned(world)[0], 0.2
     run = trainplan.launch(offer, max_cost_usd=cap_usd, yes=True, quiet=True)
@@ -130,7 +137,9 @@ def test_a_run_ends_when_its_cap_is_spent(world: World) -> None:
     assert world.remaining() == []
 
 
-def test_whoever_interrupts_python_leaves_the_run_running(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_whoever_interrupts_python_leaves_the_run_running(
+    world: SignedInWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = launched(world)
     with pressed_at(world.provider, 3), pytest.raises(KeyboardInterrupt):
         run.wait()
@@ -143,22 +152,22 @@ def test_whoever_interrupts_python_leaves_the_run_running(world: World, capsys: 
     assert world.remaining() == []
 
 
-def test_whoever_interrupts_a_create_finds_its_machine_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch, plan = world.provider.launch, planned(world)
+def test_whoever_interrupts_a_create_finds_its_machine_again(any_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    launch, plan = any_world.provider.launch, planned(any_world)
 
     def interrupted_launch(*arguments: Any) -> None:
         launch(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(world.provider, "launch", interrupted_launch)
+    monkeypatch.setattr(any_world.provider, "launch", interrupted_launch)
     with pytest.raises(KeyboardInterrupt):
         trainplan.launch(plan[0], max_cost_usd=5, yes=True, quiet=True)
-    monkeypatch.setattr(world.provider, "launch", launch)
-    assert world.remaining()
+    monkeypatch.setattr(any_world.provider, "launch", launch)
+    assert any_world.remaining()
     (run,) = trainplan.runs()
     assert run.wait(quiet=True).outcome == "succeeded"
-    assert world.machines() == 1
-    assert world.remaining() == []
+    assert any_world.machines() == 1
+    assert any_world.remaining() == []
 
 
 def pilot_of(world: World) -> trainplan.Pilots:
@@ -168,26 +177,26 @@ def pilot_of(world: World) -> trainplan.Pilots:
     return trainplan.pilot(plan, max_cost_usd=5, batch="auto", yes=True, quiet=True)
 
 
-def test_a_pilot_measures_and_leaves_nothing(world: World) -> None:
-    pilots = pilot_of(world)
+def test_a_pilot_measures_and_leaves_nothing(any_world: World) -> None:
+    pilots = pilot_of(any_world)
     (pilot,) = pilots
-    assert (pilot.provider, pilot.outcome, pilot.why) == (world.name, "succeeded", "")
+    assert (pilot.provider, pilot.outcome, pilot.why) == (any_world.name, "succeeded", "")
     assert pilot.images_per_second is not None
     assert pilot.kept is not None
     assert 0 < pilots.spent_usd < 5
-    assert (world.machines(), world.remaining()) == (1, [])
+    assert (any_world.machines(), any_world.remaining()) == (1, [])
 
 
-def test_a_pilot_that_gets_no_machine_says_why(world: World) -> None:
-    world.full()
-    pilots = pilot_of(world)
+def test_a_pilot_that_gets_no_machine_says_why(any_world: World) -> None:
+    any_world.full()
+    pilots = pilot_of(any_world)
     (pilot,) = pilots
     assert (pilot.outcome, pilot.images_per_second, pilots.spent_usd) == ("no_capacity", None, 0)
     assert "none has room" in pilot.why
-    assert world.remaining() == []
+    assert any_world.remaining() == []
 
 
-def test_nobody_who_is_not_signed_in_runs_pilots(world: World) -> None:
+def test_nobody_who_is_not_signed_in_runs_pilots(world: SignedInWorld) -> None:
     world.sign_out()
     with pytest.raises(trainplan.RefusedError, match="there is no sign-in for"):
         pilot_of(world)

@@ -6,14 +6,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.contract import aws_command, azure_command
+from tests.contract import aws_command, azure_command, gcp_command
 from tests.contract.azure import documented
+from tests.contract.gcp import TimedGcp
+from tests.contract.gcp import documented as documented_for_google
+from tests.doubles.google.scenario import FaultRule, Scenario
+from tests.doubles.google.world import is_ours
 
 if TYPE_CHECKING:
     import pytest
 
     from tests.doubles.aws.remote import Double as Aws
     from tests.doubles.azure.client import Double as Azure
+    from tests.doubles.google.process import Google
 
 
 class World(Protocol):
@@ -23,23 +28,27 @@ class World(Protocol):
     provider: type[Any]
     """What sleeps in its time."""
 
-    def slow(self) -> None:
-        """Machines train a hundred thousand times as slowly as they would."""
-
     def full(self) -> None:
         """No region has room for a machine."""
-
-    def forbid(self) -> None:
-        """Whoever launches may no longer create a machine."""
-
-    def sign_out(self) -> None:
-        """Nothing of a sign-in is left on this computer."""
 
     def machines(self) -> int:
         """How many machines of ours were made, those that are gone as well."""
 
     def remaining(self) -> list[str]:
         """What of ours is there."""
+
+
+class SignedInWorld(World, Protocol):
+    """One whose double asks who calls, and has machines of any speed."""
+
+    def slow(self) -> None:
+        """Machines train a hundred thousand times as slowly as they would."""
+
+    def forbid(self) -> None:
+        """Whoever launches may no longer create a machine."""
+
+    def sign_out(self) -> None:
+        """Nothing of a sign-in is left on this computer."""
 
 
 class AwsWorld:
@@ -108,4 +117,29 @@ class AzureWorld:
         self._double.control("reset", granted=[documented("client")], **rules)
 
 
-WORLDS: dict[str, Callable[..., World]] = {"aws": AwsWorld, "azure": AzureWorld}
+class GoogleWorld:
+    name = "gcp"
+    provider = TimedGcp
+
+    def __init__(self, double: Google, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._double = double
+        gcp_command.at_a_desk(double, home, monkeypatch)
+        double.reset(Scenario())
+        double.control("permit", {"permissions": documented_for_google("client", "client-own")})
+
+    def full(self) -> None:
+        insert, code = "compute.instances.insert", "ZONE_RESOURCE_POOL_EXHAUSTED"
+        self._double.script(FaultRule(operation=insert, effect="operation_error", code=code, times=None))
+
+    def machines(self) -> int:
+        return sum(row["kind"] == "instance" for row in self._rows())
+
+    def remaining(self) -> list[str]:
+        return [row["kind"] for row in self._rows() if row["left"]]
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return [row for row in self._double.control("ledger")["rows"] if is_ours(row["labels"])]
+
+
+SIGNED_IN_WORLDS: dict[str, Callable[..., SignedInWorld]] = {"aws": AwsWorld, "azure": AzureWorld}
+WORLDS: dict[str, Callable[..., World]] = {**SIGNED_IN_WORLDS, "google": GoogleWorld}
