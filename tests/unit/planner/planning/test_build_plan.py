@@ -111,7 +111,7 @@ def test_what_no_software_runs_on_is_refused_for_that(make: Callable[..., Plan])
     ("filters", "message", "hint"),
     [
         ({"providers": ("asw",)}, "there is no provider 'asw'", "did you mean aws?"),
-        ({"providers": ("ibm",)}, "there is no provider 'ibm'", "known: aws, azure, gcp, local"),
+        ({"providers": ("oracle",)}, "there is no provider 'oracle'", "known: aws, azure, gcp, local"),
         ({"regions": ("us-esat-1",)}, "there is no region 'us-esat-1'", "did you mean us-east-1?"),
         ({"regions": ("mars",)}, "there is no region 'mars'", "known: eu-west-1, us-central1, us-east-1"),
         ({"devices": ("V10",)}, "no device is called 'V10'", "did you mean V100"),
