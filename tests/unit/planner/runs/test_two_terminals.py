@@ -13,9 +13,11 @@ import pytest
 
 from tests.doubles.typing_person import AtPty, command_line, own_environment
 
-SPEED = {"PLAN_SIM_SPEED": "30"}
+SPEED = 30
 """Simulated seconds in a real one: boot and deletion take two seconds each, and the three minutes that plan stop waits
 for another command six."""
+SCENARIO = 'boot = ["60s", "60s"]\n'
+"""As the estimate has it, boot and the files of ImageNet take over a minute of a test."""
 LONG = """\
 name: long
 model: {preset: vgg16}
@@ -30,17 +32,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="no p
 def folder(tmp_path: Path) -> Path:
     """Where a job lies."""
     (tmp_path / "job.yaml").write_text(LONG)
+    (tmp_path / "scenario.toml").write_text(SCENARIO)
     return tmp_path
 
 
+def simulated(folder: Path) -> dict[str, str]:
+    return {"PLAN_SIM_SPEED": str(SPEED), "PLAN_SIM_SCENARIO": str(folder / "scenario.toml")}
+
+
 def launch(folder: Path, *more: object) -> AtPty:
-    return AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--json", "--deadline", "600h", *more, **SPEED)
+    return AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--json", "--deadline", "600h", *more, **simulated(folder))
 
 
 def plan(folder: Path, *arguments: object, stdin: int | None = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
     """Another terminal, where nobody can be asked."""
     return subprocess.run(
-        command_line(*arguments), cwd=folder, env=own_environment(folder, SPEED), stdin=stdin, capture_output=True,
+        command_line(*arguments), cwd=folder, env=own_environment(folder, simulated(folder)), stdin=stdin, capture_output=True,
         text=True, timeout=300, check=False,
     )  # fmt: skip
 
@@ -124,7 +131,7 @@ def test_a_closed_standard_input_is_nobody_and_no_traceback(folder: Path) -> Non
     """`plan launch JOB.yaml <&-`"""
     python, dash, code = command_line("launch", "job.yaml", "--provider", "sim")
     done = subprocess.run(
-        [python, dash, CLOSED.format(code=code)], cwd=folder, env=own_environment(folder, SPEED), capture_output=True,
+        [python, dash, CLOSED.format(code=code)], cwd=folder, env=own_environment(folder, simulated(folder)), capture_output=True,
         text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
