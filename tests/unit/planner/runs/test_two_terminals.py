@@ -36,19 +36,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def simulated(folder: Path) -> dict[str, str]:
+def world(folder: Path) -> dict[str, str]:
     return {"PLAN_SIM_SPEED": str(SPEED), "PLAN_SIM_SCENARIO": str(folder / "scenario.toml")}
 
 
 def launch(folder: Path, *more: object) -> AtPty:
-    return AtPty(folder, "launch", "job.yaml", "--provider", "sim", "--json", "--deadline", "600h", *more, **simulated(folder))
+    words = ("launch", "job.yaml", "--provider", "sim", "--json", "--deadline", "600h", *more)
+    return AtPty(folder, *words, **world(folder))
 
 
 def plan(folder: Path, *arguments: object, stdin: int | None = subprocess.DEVNULL) -> subprocess.CompletedProcess[str]:
     """Another terminal, where nobody can be asked."""
     return subprocess.run(
-        command_line(*arguments), cwd=folder, env=own_environment(folder, simulated(folder)), stdin=stdin, capture_output=True,
-        text=True, timeout=300, check=False,
+        command_line(*arguments), cwd=folder, env=own_environment(folder, world(folder)), stdin=stdin,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -131,8 +132,8 @@ def test_a_closed_standard_input_is_nobody_and_no_traceback(folder: Path) -> Non
     """`plan launch JOB.yaml <&-`"""
     python, dash, code = command_line("launch", "job.yaml", "--provider", "sim")
     done = subprocess.run(
-        [python, dash, CLOSED.format(code=code)], cwd=folder, env=own_environment(folder, simulated(folder)), capture_output=True,
-        text=True, timeout=300, check=False,
+        [python, dash, CLOSED.format(code=code)], cwd=folder, env=own_environment(folder, world(folder)),
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
     assert (done.returncode, "error: the input is not a terminal, so nobody can be asked" in done.stderr) == (2, True)
