@@ -1,4 +1,4 @@
-"""A file that a person names, read without waiting: whoever opens a named pipe waits until somebody writes to it."""
+"""Read a file that a person names without waiting: opening a named pipe would wait until another program writes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_FLAGS = (
-    os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-)  # of a terminal nothing changes hands
+# O_NONBLOCK: to open does not wait. O_NOCTTY: a terminal does not become this process's own.
+_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),

@@ -62,9 +62,8 @@ def print_comparison(jobs: tuple[AskedJob, AskedJob], query: PlanQuery, settings
     """Plan both jobs at one time and print them side by side. Raises NothingLeftError where nothing fits either."""
     query, now = planning.completed(query._replace(every_placement=True, limit=0, prices=True), settings)
     first, _ = planning.planned(jobs[0].job, query, settings, now)
-    if (
-        first.this_machine is not None
-    ):  # What else keeps it busy changes from look to look, and is no difference of jobs.
+    if first.this_machine is not None:
+        # What else keeps it busy changes from look to look, and is no difference of jobs.
         query = query._replace(free_share=first.this_machine.free_share)
     second, _ = planning.planned(jobs[1].job, query, settings, now)
     comparison = compare(Side(jobs[0].source, first), Side(jobs[1].source, second))

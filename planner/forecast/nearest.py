@@ -37,7 +37,7 @@ def nearest_misses(relaxed: Sequence[Candidate], filters: Filters) -> tuple[str,
     if filters.deadline is not None and affordable:
         lines.append(
             _line(
-                # Of those that a whole number of minutes lets in the cheapest, which need not be the fastest.
+                # The deadline is told in whole minutes: of the offers that it lets in, the cheapest is named.
                 "an offer within the budget" if filters.budget_usd is not None else "an offer",
                 min(affordable, key=lambda one: (_minutes(one), _cost(one))),
                 _deadline,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from trainplan.providers.agent.requests import Access
 
 
-class SignedStore:
+class SignedStore(ABC):
     """What the clouds' stores have in common: a file is read, deleted and listed by signed requests for addresses."""
 
     _range_header = "range"
@@ -46,9 +47,9 @@ class SignedStore:
         if status != 404:
             raise_for_status(status, body, path)
 
+    @abstractmethod
     def _page(self, start: str, token: str, what: str) -> tuple[dict[str, int], str]:
         """Bytes by key of what begins with `start`, and the token of the next page, "" after the last."""
-        raise NotImplementedError
 
     def _address_read(self, path: str) -> str:
         return self._access.url(path)

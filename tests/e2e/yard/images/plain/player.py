@@ -18,7 +18,7 @@ options, _ = parser.parse_known_args()
 folder = options.run_dir / "attempts" / str(options.attempt)
 folder.mkdir(parents=True, exist_ok=True)
 STEPS = {"long": 120}
-"""Of an epoch, where it is not five; half a second each."""
+"""Steps of an epoch by the job's name, each half a second long; other jobs have five."""
 KEEPS_EVERY = 10
 stop_event = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop_event.set())
