@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from trainplan.planner.report.page import Column, Table
-from trainplan.providers.cloud.invoice import Invoice, Part
+from trainplan.providers.cloud.invoice import Invoice, Part, before_credits
 
 APART = Decimal("0.03")
 """Receipt and bill are told apart by part where they differ by more than this share of the bill."""
@@ -41,8 +41,13 @@ class BilledRun:
 
     @property
     def billed_amount(self) -> Decimal:
-        """The whole of the bill."""
-        return sum(self.billed.values(), Decimal(0))
+        """The whole of the bill before credits."""
+        return before_credits(self.billed)
+
+    @property
+    def costs(self) -> dict[Part, Decimal]:
+        """What was billed by part, without credits, which no receipt has."""
+        return {part: amount for part, amount in self.billed.items() if part is not Part.CREDIT}
 
 
 def billed_run(run_id: str, job_name: str, receipt: Mapping[str, Any], invoice: Invoice) -> BilledRun:
@@ -62,11 +67,12 @@ def billed_run(run_id: str, job_name: str, receipt: Mapping[str, Any], invoice: 
 
 def run_page(run: BilledRun, invoice: Invoice) -> list[Table | str]:
     """One run by part; the parts that differ are named."""
-    parts = list(dict.fromkeys([*(run.receipt or {}), *map(str, run.billed)]))
+    parts = list(dict.fromkeys([*(run.receipt or {}), *map(str, run.costs)]))
     rows = [_row(run, part, invoice.currency) for part in parts if _of(run, part) != (None, None)]
     whole = ("total", _money(run.receipt_usd, "USD"), _money(run.billed_amount, invoice.currency), _off(run, invoice))
     estimated = f"estimated {_money(run.estimated_usd, 'USD')}" if run.estimated_usd is not None else ""
     lines = [estimated] if estimated else []
+    lines += _credits(run.billed_amount, run.billed.get(Part.CREDIT, Decimal(0)), invoice.currency)
     if not run.billed:
         lines.append(f"nothing with the label of run {run.run_id} was billed so far")
     return [Table(_COLUMNS, [*rows, whole]), *lines, *reasons(run, invoice), *standing(invoice)]
@@ -85,10 +91,11 @@ def month_page(runs: Sequence[BilledRun], invoice: Invoice) -> list[Table | str]
         )
         for run in runs
     ]
-    others = invoice.by_part("")
+    others = {part: amount for part, amount in invoice.by_part("").items() if part is not Part.CREDIT}
     total = sum(others.values(), Decimal(0))
     parts = ", ".join(f"{part} {_money(amount, invoice.currency)}" for part, amount in sorted(others.items()))
     lines = [f"without the label of a run: {_money(total, invoice.currency)} ({parts})"] if others else []
+    lines += _credits(invoice.total, invoice.credit, invoice.currency)
     listed: list[Table | str] = (
         [Table(_MONTH_COLUMNS, rows)] if rows else ["nothing with the label of a run was billed"]
     )
@@ -110,7 +117,7 @@ def reasons(run: BilledRun, invoice: Invoice) -> list[str]:
     if abs(run.billed_amount - receipt) <= APART * abs(run.billed_amount):
         return []
     lines = []
-    for part in dict.fromkeys([*(run.receipt or {}), *map(str, run.billed)]):
+    for part in dict.fromkeys([*(run.receipt or {}), *map(str, run.costs)]):
         ours, theirs = _of(run, part)
         apart = (theirs or Decimal(0)) - (ours or Decimal(0))
         if abs(apart) >= _LEAST:
@@ -124,6 +131,14 @@ def standing(invoice: Invoice) -> list[str]:
     if invoice.is_whole:
         return list(invoice.notes)
     return [*invoice.notes, f"not yet complete: the vendor may still add to costs from {invoice.whole_until} on"]
+
+
+def _credits(cost: Decimal, credit: Decimal, currency: str) -> list[str]:
+    """What credits pay of a cost, which is then not asked for."""
+    if not credit:
+        return []
+    paid, whole, left = (_money(amount, currency) for amount in (-credit, cost, cost + credit))
+    return [f"credits pay {paid} of {whole}: {left} is left to pay"]
 
 
 def _why(part: str, run: BilledRun) -> str:

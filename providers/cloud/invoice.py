@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -11,7 +11,8 @@ from typing import Protocol, runtime_checkable
 
 
 class Part(StrEnum):
-    """What was paid for. The first four are the parts of a receipt (trainplan.planner.runs.run.BilledUsd)."""
+    """What was paid for. The first four are the parts of a receipt (trainplan.planner.runs.run.BilledUsd). CREDIT is
+    what the vendor takes off again: its amounts are below 0, and all other parts are before credits."""
 
     COMPUTE = "compute"
     DISK = "disk"
@@ -19,6 +20,7 @@ class Part(StrEnum):
     TRANSFER = "transfer"
     STORAGE = "storage"
     TAX = "tax"
+    CREDIT = "credit"
     OTHER = "other"
 
 
@@ -51,16 +53,36 @@ class Invoice:
 
     def by_part(self, run_id: str) -> dict[Part, Decimal]:
         """What one run was billed, or what has no label (""); parts of 0 are left out."""
-        found: dict[Part, Decimal] = {}
-        for line in self.lines:
-            if line.run_id == run_id and line.amount:
-                found[line.part] = found.get(line.part, line.amount * 0) + line.amount
-        return found
+        return sum_by_part(line for line in self.lines if line.run_id == run_id)
+
+    @property
+    def total(self) -> Decimal:
+        """What all lines cost before credits."""
+        return before_credits(sum_by_part(self.lines))
+
+    @property
+    def credit(self) -> Decimal:
+        """What credits take off all lines, 0 or below."""
+        return sum_by_part(self.lines).get(Part.CREDIT, Decimal(0))
 
     @property
     def run_ids(self) -> tuple[str, ...]:
         """The runs that something was billed for, in the order of the lines."""
         return tuple(dict.fromkeys(line.run_id for line in self.lines if line.run_id))
+
+
+def sum_by_part(lines: Iterable[InvoiceLine]) -> dict[Part, Decimal]:
+    """The sums of lines; lines of 0 are left out."""
+    found: dict[Part, Decimal] = {}
+    for line in lines:
+        if line.amount:
+            found[line.part] = found.get(line.part, line.amount * 0) + line.amount
+    return found
+
+
+def before_credits(amounts: Mapping[Part, Decimal]) -> Decimal:
+    """What was paid for costs before credits: what a receipt can be compared with."""
+    return sum((amount for part, amount in amounts.items() if part is not Part.CREDIT), Decimal(0))
 
 
 @runtime_checkable

@@ -24,6 +24,7 @@ from trainplan.planner.runs.journal.rows import RunSummary
 from trainplan.planner.runs.run import Outcome
 from trainplan.planner.runs.sweep_table import read_table
 from trainplan.providers.base import RunId
+from trainplan.providers.cloud.invoice import Part
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.durations import format_duration
 
@@ -180,11 +181,11 @@ def _row(run: RunSummary) -> tuple[str, ...]:
 
 
 def _billed(receipt: Record) -> str:
-    """What plan bill was told last; a + where the vendor may still add to it."""
+    """What plan bill was told last, before credits; a + where the vendor may still add to it."""
     parts, currency = receipt.get("billed"), receipt.get("billed_currency")
     if not isinstance(parts, dict) or not parts:
         return "-"
-    amount = sum(value for value in parts.values() if isinstance(value, int | float))
+    amount = sum(value for part, value in parts.items() if part != Part.CREDIT and isinstance(value, int | float))
     more = "" if receipt.get("billed_whole") else "+"
     return f"${amount:.2f}{more}" if currency == "USD" else f"{amount:.2f} {currency}{more}"
 

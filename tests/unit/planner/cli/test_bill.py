@@ -53,9 +53,10 @@ def test_a_run_is_shown_beside_its_receipt_and_kept(provider: FakeProvider, run_
     assert told["without_label"] == {"storage": 9.0}
     lines = plan("history", "--wide").out.splitlines()
     assert lines[1].split()[-1] == "$0.30+"
-    bills(provider, (run_id, Part.COMPUTE, "0.35"), whole=True)
+    bills(provider, (run_id, Part.COMPUTE, "0.35"), (run_id, Part.CREDIT, "-0.35"), whole=True)
     plan("bill", run_id)
     assert plan("history", "--wide").out.splitlines()[1].split()[-1] == "$0.35"
+    assert plan("bill", run_id, "--json").json["runs"][0]["billed"] == {"compute": 0.35, "credit": -0.35}
 
 
 def test_a_month_lists_runs_and_what_has_no_label(provider: FakeProvider, run_id: str) -> None:

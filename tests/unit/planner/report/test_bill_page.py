@@ -48,6 +48,25 @@ def test_what_differs_is_named_by_part() -> None:
     assert run_page(run, told)[-1] == "not yet complete: the vendor may still add to costs from 2026-11-20 on"
 
 
+def test_credits_are_a_part_of_their_own_and_no_difference() -> None:
+    """A receipt is compared with what was used, whoever pays it."""
+    told = invoice(
+        ("r1", Part.COMPUTE, "0.91"), ("r1", Part.DISK, "0.1"), ("r1", Part.CREDIT, "-1.01"), ("", Part.CREDIT, "-0.5"),
+        ("", Part.STORAGE, "2"),
+    )  # fmt: skip
+    run = billed_run("r1", "digits", RECEIPT, told)
+    assert reasons(run, told) == []
+    (table, *lines) = run_page(run, told)
+    assert isinstance(table, Table)
+    assert [row[0] for row in table.rows] == ["compute", "disk", "total"]
+    assert table.rows[-1] == ("total", "$1.00", "$1.01", "+0.01 (+1%)")
+    assert lines[1] == "credits pay $1.01 of $1.01: $0.00 is left to pay"
+    page = month_page([run], told)
+    assert page[1:] == [
+        "without the label of a run: $2.00 (storage $2.00)", "credits pay $1.51 of $3.01: $1.50 is left to pay",
+    ]  # fmt: skip
+
+
 def test_another_currency_is_shown_and_not_compared() -> None:
     told = invoice(("r1", Part.COMPUTE, "0.9"), currency="EUR")
     run = billed_run("r1", "digits", RECEIPT, told)
