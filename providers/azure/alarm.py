@@ -21,7 +21,7 @@ LATE = "Azure has the costs after 8 to 24 hours and looks at them once a day"
 
 @dataclass(frozen=True)
 class AzureAlarm:
-    """Every look raises ProviderError. `now` tells the instant: a budget begins with a month."""
+    """Every look raises ProviderError. `now` tells the instant: a new budget begins with the month."""
 
     account: AzureAccount
     now: Callable[[], datetime]
@@ -63,16 +63,19 @@ class AzureAlarm:
             return None
 
     def _body(self, wanted: Alarm) -> dict[str, Any]:
-        """Azure takes a change only with the version that is changed (`eTag`), and a begin within this month."""
-        begins = self.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        """Azure takes a new budget from the first of a month that is not over, and a change only with the version
+        that is changed (`eTag`) and the begin that it has ("Start date of budgets cannot be updated", a 400:
+        https://github.com/Azure/CanadaPubSecALZ/issues/317)."""
         before = self._document() or {}
+        begins = self.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        first = {"startDate": begins.strftime("%Y-%m-%dT%H:%M:%SZ")}
         rules = {f"spent-{percent}": _rule(wanted, percent, "Actual") for percent in SPENT_PERCENT}
         body: dict[str, Any] = {
             "properties": {
                 "category": "Cost",
                 "amount": float(wanted.amount),
                 "timeGrain": "Monthly",
-                "timePeriod": {"startDate": begins.strftime("%Y-%m-%dT%H:%M:%SZ")},
+                "timePeriod": before["properties"]["timePeriod"] if before else first,
                 "notifications": {**rules, "forecast-100": _rule(wanted, 100, "Forecasted")},
             }
         }

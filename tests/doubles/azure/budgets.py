@@ -1,7 +1,9 @@
 """Budgets and costs of the subscription in Cost Management, as Microsoft's reference of Budgets 2024-08-01 has them.
 
-A monthly budget begins with the first of a month that is not over; at most five notifications, each with one to fifty
-addresses and a threshold from 0 to 1000; a change names the version that it changes. Costs come in pages.
+A new monthly budget begins with the first of a month that is not over, and keeps its begin: the words of that refusal
+are those of https://github.com/Azure/CanadaPubSecALZ/issues/317. It ends ten years later where no end is given. At most
+five notifications, each with one to fifty addresses and a threshold from 0 to 1000; a change names the version that it
+changes. Costs come in pages.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take
 
 CURRENCY = "CHF"
+_YEARS = 10
 _MOST_RULES, _MOST_PEOPLE, _MOST_PERCENT = 5, 50, 1000
 
 
@@ -53,24 +56,36 @@ def _put(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
     if known is not None and request.body.get("eTag") != known["eTag"]:
         raise ArmError(412, "PreconditionFailed", "The eTag is not that of the latest version.")
     properties = request.body["properties"]
-    _check(arm, properties)
+    begins = properties["timePeriod"]["startDate"]
+    if known is None:
+        _check_begin(arm, begins)
+    elif datetime.fromisoformat(begins) != datetime.fromisoformat(known["properties"]["timePeriod"]["startDate"]):
+        raise ArmError(400, "400", "Start date of budgets cannot be updated. Please delete and create a new budget.")
+    _check(properties)
     version = int(known["eTag"]) + 1 if known else 1
     arm.world.budgets[parameters["name"]] = {
         "id": request.path,
         "name": parameters["name"],
         "eTag": str(version),
-        "properties": {**properties, "currentSpend": {"amount": 0.0, "unit": CURRENCY}},
+        "properties": {
+            **properties,
+            "timePeriod": {"endDate": f"{int(begins[:4]) + _YEARS}{begins[4:]}", **properties["timePeriod"]},
+            "currentSpend": {"amount": 0.0, "unit": CURRENCY},
+        },
     }
     return Answer(200 if known else 201, arm.world.budgets[parameters["name"]])
 
 
-def _check(arm: Arm, properties: dict[str, Any]) -> None:
-    begins = datetime.fromisoformat(properties["timePeriod"]["startDate"])
-    month = arm.world.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+def _check_begin(arm: Arm, begins: str) -> None:
+    begin = datetime.fromisoformat(begins)
+    if begin.day != 1 or begin < arm.world.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0):
+        raise ArmError(400, "InvalidArgument", "startDate is not valid.")
+
+
+def _check(properties: dict[str, Any]) -> None:
     rules = list(properties["notifications"].values())
     wrong = (
         (properties["timeGrain"] != "Monthly" or properties["category"] != "Cost", "timeGrain"),
-        (begins.day != 1 or begins < month, "startDate"),
         (properties["amount"] <= 0, "amount"),
         (len(rules) > _MOST_RULES, "notifications"),
         (any(not 1 <= len(rule["contactEmails"]) <= _MOST_PEOPLE for rule in rules), "contactEmails"),

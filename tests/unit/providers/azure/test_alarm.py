@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, cast
 
@@ -45,6 +46,21 @@ def test_an_alarm_is_made_once_changed_and_removed(make_world: MakeWorld) -> Non
     for step in [*removal, *removal]:
         provider.carry_out(step, print)
     assert provider.alarm_steps(None) == []
+
+
+def test_an_alarm_that_was_made_in_an_earlier_month_is_changed(make_world: MakeWorld) -> None:
+    """Azure keeps the begin of a budget, and refuses a change that names another."""
+    world = make_world()
+    twenty_eighth = world.azure.now().replace(day=28)
+    world.azure.sleep((twenty_eighth - world.azure.now()).total_seconds())
+    carry_out(world.provider, "20", ME)
+    world.azure.sleep(timedelta(days=6).total_seconds())
+    assert world.azure.now().month != twenty_eighth.month
+    (changed,) = carry_out(world.another(), "35", ME)
+    assert "in place of 20 CHF a month" in changed
+    found = world.another().alarm()
+    assert found is not None
+    assert found.amount == Decimal(35)
 
 
 def test_the_doctor_tells_it_and_what_makes_one(make_world: MakeWorld) -> None:
