@@ -15,9 +15,17 @@ from trainplan.providers.gcp.setup_steps import StandingResources, json_call
 if TYPE_CHECKING:
     from trainplan.providers.base import VendorRequest
 
-LATE = "Google learns of costs hours after they arise"
-"""That it is hours is assumed: no page with a figure was found."""
+LATE = "Google has the costs after up to 24 hours"
+"""Google, read 2026-11-28: "Calculating actual spend typically takes up to 24 hours"
+(https://docs.cloud.google.com/billing/docs/how-to/budget-api-overview)."""
 SERVICES = ("cloudbilling", "billingbudgets", "monitoring")
+GROSS = "EXCLUDE_ALL_CREDITS"
+"""What a machine costs counts, also while credits pay for it: without it Google subtracts them."""
+CHANGED = "amount,budgetFilter,thresholdRules,notificationsRule.monitoringNotificationChannels"
+"""The fields that a change replaces. Without them Google leaves what a change sets to 0 as it was."""
+_OF_A_PERSON = ("services", "labels")
+"""Filters that an alarm has not."""
+_WHERE = "console: Billing, Budgets & alerts"
 CHANNEL = "channel of "
 """Stands before a mail address in a recorded call: Google names a channel when it is made."""
 
@@ -33,9 +41,12 @@ class GoogleAlarm:
         budget = None if self._off() else self.budget()
         if budget is None:
             return None
-        period = budget.get("budgetFilter", {}).get("calendarPeriod", "MONTH")  # Google's default
-        if "specifiedAmount" not in budget.get("amount", {}) or period != "MONTH":
-            raise somebody_elses(self.name, "not an amount for a month", "console: Billing, Budgets & alerts")
+        counted = budget.get("budgetFilter", {})
+        is_monthly = counted.get("calendarPeriod", "MONTH") == "MONTH"  # Google's default
+        if "specifiedAmount" not in budget.get("amount", {}) or not is_monthly:
+            raise somebody_elses(self.name, "not an amount for a month", _WHERE)
+        if "spendCap" in budget or any(counted.get(name) for name in _OF_A_PERSON):
+            raise somebody_elses(self.name, "not for all that the project costs", _WHERE)
         amount = budget["amount"]["specifiedAmount"]
         value = Decimal(str(amount.get("units", "0"))) + Decimal(int(amount.get("nanos", 0))) / 10**9
         addresses = {name: address for address, name in self.channels().items()}
@@ -49,11 +60,12 @@ class GoogleAlarm:
         off, there = self._off(), self.found()
         if wanted is None:
             return self._removal() if there else []
-        twins = [] if off else self.budgets()[1:]
-        if wanted.is_like(there) and not twins:
+        budgets = [] if off else self.budgets()
+        is_gross, twins = all(map(_is_gross, budgets[:1])), budgets[1:]
+        if wanted.is_like(there) and is_gross and not twins:
             return []
-        before = f", in place of {there.text}" if there else ""
-        detail = f"budget {self.name}: {wanted.text}, {percents()}; free, and {LATE}{before}"
+        before = f", in place of {there.text}{'' if is_gross else ' after credits'}" if there else ""
+        detail = f"budget {self.name}: {wanted.text}, {percents()}, before credits; free, and {LATE}{before}"
         calls = [*self._switched_on(off), *self._new_channels(wanted, {} if off else self.channels())]
         calls.append(self._budget_call(wanted, has_one=there is not None))
         # Google takes a name twice: where two people made one at the same time, one of them stays.
@@ -134,14 +146,19 @@ class GoogleAlarm:
         rules = [{"thresholdPercent": percent / 100, "spendBasis": "CURRENT_SPEND"} for percent in SPENT_PERCENT]
         body = {
             "displayName": self.name,
-            "budgetFilter": {"projects": [f"projects/{self.at.project}"], "calendarPeriod": "MONTH"},
+            "budgetFilter": {
+                "projects": [f"projects/{self.at.project}"],
+                "calendarPeriod": "MONTH",
+                "creditTypesTreatment": GROSS,
+            },
             "amount": {"specifiedAmount": {"units": str(units), "nanos": int(cents * 10**9)}},
             "thresholdRules": [*rules, {"thresholdPercent": 1.0, "spendBasis": "FORECASTED_SPEND"}],
             "notificationsRule": {"monitoringNotificationChannels": [f"{CHANNEL}{one}" for one in wanted.emails]},
         }
         budget = self.budget() if has_one else None
         if budget is not None:
-            return json_call("billingbudgets", "budgets.patch", "PATCH", f"/v1/{budget['name']}", body)
+            path, query = f"/v1/{budget['name']}", {"updateMask": CHANGED}
+            return json_call("billingbudgets", "budgets.patch", "PATCH", path, body, query)
         return json_call("billingbudgets", "budgets.create", "POST", f"/v1/{self.billing_account()}/budgets", body)
 
     def _removal(self) -> list[SetupStep]:
@@ -150,6 +167,10 @@ class GoogleAlarm:
         ours = [str(row["name"]) for row in rows if NAME in row.get("userLabels", {})]
         calls += [json_call("monitoring", "notificationChannels.delete", "DELETE", f"/v3/{name}") for name in ours]
         return [SetupStep(name="alarm", detail=f"budget {self.name} and its mail channels", calls=tuple(calls))]
+
+
+def _is_gross(budget: Mapping[str, Any]) -> bool:
+    return bool(budget.get("budgetFilter", {}).get("creditTypesTreatment") == GROSS)
 
 
 def _deletion(budget: Mapping[str, Any]) -> VendorRequest:

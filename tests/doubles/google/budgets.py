@@ -2,11 +2,14 @@
 
 A budget names channels that exist, at most five; its amount is in the account's currency, which it has after its
 create. Projects are told by their number, as Google does; that a filter by id is taken is written in the description.
+A change replaces the fields that its `updateMask` names, and without one only those that it sets to another value than
+their type's default, each inside its message ("only fields with non-default values from the request are updated").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +18,7 @@ from tests.doubles.google.world import Call, RefusedError, World
 DOCUMENTS = ("billingbudgets.v1", "monitoring.v3", "bigquery.v2")
 ACCOUNT = "billingAccounts/000000-111111-222222"
 MOST_CHANNELS = 5
+FIELDS = ("displayName", "budgetFilter", "amount", "thresholdRules", "notificationsRule", "ownershipScope", "spendCap")
 
 
 @dataclass
@@ -77,7 +81,35 @@ def _create(world: World, call: Call) -> dict[str, Any]:
 def _patch(world: World, call: Call) -> dict[str, Any]:
     name = _budget_name(call)
     _known(_budgets(world).budgets, name)
-    return _kept(world, name, call.body)
+    changed = deepcopy(_budgets(world).budgets[name])
+    paths = [path.split(".") for path in call.query.get("updateMask", "").split(",") if path]
+    if not paths:
+        _merge(changed, call.body)
+    elif any(path[0] not in FIELDS for path in paths):
+        raise RefusedError(400, "badRequest", f"Invalid update mask: {call.query['updateMask']}")
+    elif "spendCap" in changed and ["spendCap"] not in [path[:1] for path in paths]:
+        raise RefusedError(400, "badRequest", "The update mask of a spend cap budget must name spend_cap.")
+    for path in paths:
+        _replace(changed, call.body, path)
+    return _kept(world, name, changed)
+
+
+def _merge(kept: dict[str, Any], sent: dict[str, Any]) -> None:
+    for key, value in sent.items():
+        if isinstance(value, dict):
+            _merge(kept.setdefault(key, {}), value)
+        elif value not in (0, "", "0", False, []):
+            kept[key] = value
+
+
+def _replace(kept: dict[str, Any], sent: dict[str, Any], path: Sequence[str]) -> None:
+    name, *within = path
+    if within:
+        _replace(kept.setdefault(name, {}), sent.get(name, {}), within)
+    elif name in sent:
+        kept[name] = sent[name]
+    else:
+        kept.pop(name, None)
 
 
 def _delete(world: World, call: Call) -> dict[str, Any]:

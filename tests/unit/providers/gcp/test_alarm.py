@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,31 @@ def test_a_change_uses_the_channel_that_is_there(project: Project) -> None:
     assert wanted("30.25", [BOSS, ME]).is_like(project.provider.alarm())
 
 
+def test_an_alarm_of_the_28th_is_changed_on_the_third_and_loses_its_cents(project: Project) -> None:
+    now = project.world.now
+    project.world.pass_by((now.replace(day=28) - now).total_seconds())
+    make(project, "20.50", ME)
+    project.world.pass_by(timedelta(days=6).total_seconds())
+    assert project.world.now.month != now.month
+    (detail,) = make(project, "20", ME)
+    assert "in place of 20.5 EUR a month" in detail
+    assert make(project, "20", ME) == []
+
+
+def test_it_counts_before_credits_and_a_change_leaves_what_a_person_has_added(project: Project) -> None:
+    make(project, "20", ME)
+    (budget,) = table(project).budgets.values()
+    assert budget["budgetFilter"]["creditTypesTreatment"] == "EXCLUDE_ALL_CREDITS"
+    del budget["budgetFilter"]["creditTypesTreatment"]
+    budget["notificationsRule"]["pubsubTopic"] = "projects/team/topics/costs"
+    (detail,) = make(project, "20", ME)
+    assert "before credits" in detail
+    assert "in place of 20 EUR a month, mail to me@example.com after credits" in detail
+    (budget,) = table(project).budgets.values()
+    assert budget["budgetFilter"]["creditTypesTreatment"] == "EXCLUDE_ALL_CREDITS"
+    assert budget["notificationsRule"]["pubsubTopic"] == "projects/team/topics/costs"
+
+
 def test_a_step_that_was_cut_off_is_carried_out_again(project: Project) -> None:
     (step,) = project.provider.alarm_steps(wanted("20", [ME]))
     carry_out(project, [step])
@@ -98,7 +124,13 @@ def test_of_two_alarms_that_two_people_made_at_once_one_stays(project: Project) 
 
 
 @pytest.mark.parametrize(
-    "changes", [{"amount": {"lastPeriodAmount": {}}}, {"budgetFilter": {"calendarPeriod": "YEAR"}}]
+    "changes",
+    [
+        {"amount": {"lastPeriodAmount": {}}},
+        {"budgetFilter": {"calendarPeriod": "YEAR"}},
+        {"budgetFilter": {"services": ["services/24E6-581D-38E5"]}},
+        {"spendCap": {"inputState": "CONFIGURED"}},
+    ],
 )
 def test_a_budget_of_that_name_that_somebody_else_made_is_left_alone(
     project: Project, changes: dict[str, object]
