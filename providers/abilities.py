@@ -159,6 +159,16 @@ class QuotaTeller(Protocol):
 
 
 @runtime_checkable
+class DoubtTeller(Protocol):
+    """What some providers can do besides: tell which offers their vendor may refuse to the account, where that is not
+    sure. They stay in a plan."""
+
+    def doubts(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """Return for each offer, in order, what speaks against its create, in words; "" for nothing known."""
+        ...
+
+
+@runtime_checkable
 class RegionTeller(Protocol):
     """What some providers can do besides: tell which regions are closed to the account."""
 

@@ -18,6 +18,7 @@ SETTLES: dict[tuple[str, Step], tuple[str, ...]] = {
     ("aws", Step.DELETE): ("sim: deleting an instance twice is no error, and returns before it is gone",),
     ("aws", Step.DENIAL): ("aws: a create that is denied is denied before its image is looked up",),
     ("gcp", Step.CUSTOM_ROLE): ("google: custom roles may have every permission of the documented ones",),
+    ("gcp", Step.TPU_QUOTAS): ("google: quotas of the Cloud TPU API have the generation in the name of their metric",),
     ("gcp", Step.REPLAY): (
         "google: an operation shows the `requestId` as `clientOperationId`",
         'google: operations can be listed by the machine that they are on (`targetLink eq "…"`)',

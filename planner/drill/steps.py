@@ -24,6 +24,7 @@ class Step(StrEnum):
     SWEEP = "sweep"
     DENIAL = "denial"
     CUSTOM_ROLE = "custom-role"
+    TPU_QUOTAS = "tpu-quotas"
     ALARM = "alarm"
     BILL = "bill"
 
@@ -45,12 +46,13 @@ PROVES = {
     Step.SWEEP: "a look at everything with our labels finds nothing of the drill",
     Step.DENIAL: "EC2 denies a create before it looks up what the create names (AWS alone)",
     Step.CUSTOM_ROLE: "custom roles may have every permission of the documented ones (Google Cloud alone)",
+    Step.TPU_QUOTAS: "quotas of TPU v5e have names that are known, europe-west4 has v5litepod-1 (Google Cloud alone)",
     Step.ALARM: "the vendor's own monthly alarm can be made, is shown, and can be removed (--email)",
     Step.BILL: "the vendor's own bill can be read (--email)",
 }
 """In the order in which they are tried."""
 
-PROBES = (Step.DENIAL, Step.CUSTOM_ROLE)
+PROBES = (Step.DENIAL, Step.CUSTOM_ROLE, Step.TPU_QUOTAS)
 """Questions that take no machine."""
 VENDOR_MONEY = (Step.ALARM, Step.BILL)
 """What is tried only where it was asked for, and takes no machine either."""

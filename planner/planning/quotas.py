@@ -1,13 +1,14 @@
 """Placements that an account cannot use, since their region is closed to it or their quota is known to be too small for
-one machine: they are left out before anything is created."""
+one machine: they are left out before anything is created. What the vendor may refuse stays, and is told."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import RefusedError
-from trainplan.providers.abilities import QuotaTeller, RegionTeller
+from trainplan.providers.abilities import DoubtTeller, QuotaTeller, RegionTeller
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import Plan
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Callable[[str], None]) -> Plan:
-    """The plan without them; `say` gets one line of each kind for each provider that has any.
+    """The plan without them; `say` gets one line of each kind for each provider that has any, what may be refused too.
 
     Raises RefusedError where none is left, with the region or the quota of the first placement.
     """
@@ -25,13 +26,16 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
     short: dict[Offer, str] = {}
     for name in dict.fromkeys(ranked.offer.provider for ranked in plan.candidates):
         provider = provider_of(name)
-        if not isinstance(provider, QuotaTeller):
-            continue
         offers = list(dict.fromkeys(ranked.offer for ranked in plan.candidates if ranked.offer.provider == name))
-        reply = {offer: why for offer, why in zip(offers, provider.shortfalls(offers), strict=True) if why}
-        if reply:
-            say(_left_out(name, list(reply.values())))
-        short |= reply
+        reply = provider.shortfalls(offers) if isinstance(provider, QuotaTeller) else [""] * len(offers)
+        too_small = {offer: why for offer, why in zip(offers, reply, strict=True) if why}
+        if too_small:
+            say(_left_out(name, list(too_small.values())))
+        short |= too_small
+        if isinstance(provider, DoubtTeller):
+            for why, count in Counter(provider.doubts([one for one in offers if one not in short])).items():
+                if why:
+                    say(f"{name}: {_placements(count)} may be refused: {why}")
     candidates = tuple(ranked for ranked in plan.candidates if ranked.offer not in short)
     if short and not candidates:
         first = plan.candidates[0].offer
@@ -68,7 +72,10 @@ def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Ca
 
 def _left_out(name: str, reasons: list[str]) -> str:
     kinds = list(dict.fromkeys(reasons))
-    placements = f"{len(reasons)} placement{'s' if len(reasons) > 1 else ''}"
     others = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
-    small = f"left out {placements} for a quota that is too small"
+    small = f"left out {_placements(len(reasons))} for a quota that is too small"
     return f"{name}: {small}: {kinds[0]}{others}; plan doctor {name} names them"
+
+
+def _placements(count: int) -> str:
+    return f"{count} placement{'s' if count > 1 else ''}"

@@ -92,10 +92,14 @@ class GcpAccount(Answers):
                 return
             page = {"pageToken": str(reply["nextPageToken"])}
 
+    def described(self) -> dict[str, Any]:
+        """The project as Compute Engine describes it, with the quotas of all regions. Raises ProviderError."""
+        return self.once("project", lambda: self.ask("GET", "compute", f"/compute/v1/projects/{self.project}"))
+
     def identity(self) -> Check:
         """Whether the sign-in is good for the project."""
         try:
-            self.once("project", lambda: self.ask("GET", "compute", f"/compute/v1/projects/{self.project}"))
+            self.described()
         except (CredentialsError, PermissionDeniedError, BadRequestError) as error:
             return refused("identity", in_short(error), error.hint)
         except ProviderError as error:

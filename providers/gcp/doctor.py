@@ -16,6 +16,7 @@ from trainplan.providers.gcp.alarm import LATE, GoogleAlarm
 from trainplan.providers.gcp.errors import OFF, in_short
 from trainplan.providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from trainplan.providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
+from trainplan.providers.gcp.quotas import NO_TPUS_EITHER
 from trainplan.providers.gcp.request import LABEL_OURS, OURS
 from trainplan.providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, StandingResources, missing_bindings
 from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION
@@ -27,7 +28,7 @@ _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightSt
 _SETUP = "plan setup gcp"
 _REFUSING = (CredentialsError, PermissionDeniedError, BadRequestError)
 _TAKES = "it takes hours to days, and may be refused"
-_MEANWHILE = "meanwhile processors launch, and TPUs as far as the quotas of the Cloud TPU API go"
+_MEANWHILE = f"meanwhile processors launch; {NO_TPUS_EITHER}"
 _MADE_BY_SETUP = ("network", "machine account", "machine roles")
 _SIZES = (8, 4, 2)
 """vCPUs of the E2 machines in the catalog."""
@@ -228,21 +229,22 @@ def _bucket(at: StandingResources) -> Check:
 
 
 def _gpus(at: StandingResources) -> Check:
-    """The one quota that holds for every GPU; those of regions and markets are each offer's own."""
-    reply = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
-    for row in reply.get("quotas", ()):
+    """The one quota that holds for every GPU, and at 0 for TPUs too, as Google's guide says; those of regions and
+    markets are each offer's own."""
+    for row in at.account.described().get("quotas", ()):
         if row.get("metric") == ALL_GPUS:
             limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
             detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
-            fix = "" if limit else f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}"
-            return ok("GPUs", detail, fix)
+            if limit:
+                return ok("GPUs", detail)
+            return unknown("GPUs", detail, f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}")
     detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
     return unknown("GPUs", detail, fix)
 
 
 def _cpus(at: StandingResources) -> Check:
     """How large a machine without an accelerator may be, in all regions together and in the bucket's region."""
-    project = at.account.once("project", lambda: at.account.ask("GET", "compute", f"/compute/v1/projects/{at.project}"))
+    project = at.account.described()
     path = f"/compute/v1/projects/{at.project}/regions/{at.bucket.location}"
     region = at.account.once(f"region/{at.bucket.location}", lambda: at.account.ask("GET", "compute", path))
     rows = {str(row.get("metric")): row for row in (*region.get("quotas", ()), *project.get("quotas", ()))}

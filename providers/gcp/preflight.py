@@ -62,13 +62,14 @@ class Quotas:
 
     def _quotas(self, offer: Offer) -> list[Check]:
         region = self.account.once(f"region/{offer.region}", lambda: self._ask(f"/regions/{offer.region}"))
-        project = self.account.once("project", lambda: self._ask(""))
-        here, everywhere = _table(region), _table(project)
+        here, everywhere = _table(region), _table(self.account.described())
         rows = [self._regional(offer, metric, count, here) for metric, count in needs(offer).items()]
         if counted_elsewhere(offer):
             rows.append(self._of_its_family(offer))
-        if any(map(is_gpu, needs(offer))):
+        if _is_gpu(offer):
             rows.append(self._global(offer, everywhere))
+        elif offer.device.startswith(quotas.TPU):
+            rows += quotas.tpus_at_all(self.account)
         if ALL_CPUS in everywhere and offer.vcpus is not None and offer.market is not Market.SPOT:
             rows.append(self._enough("all regions", [ALL_CPUS], offer.vcpus, everywhere))
         return rows
@@ -92,9 +93,10 @@ class Quotas:
 
     def _limits_of(self, region: str) -> dict[str, tuple[float, float]]:
         """Return the limits of a region, "" for the project; empty where Google does not tell."""
-        name, path = (f"region/{region}", f"/regions/{region}") if region else ("project", "")
         try:
-            return _table(self.account.once(name, lambda: self._ask(path)))
+            if not region:
+                return _table(self.account.described())
+            return _table(self.account.once(f"region/{region}", lambda: self._ask(f"/regions/{region}")))
         except ProviderError:
             return {}
 
@@ -160,6 +162,10 @@ def _counting(offer: Offer, metric: str, table: Mapping[str, tuple[float, float]
     return names
 
 
+def _is_gpu(offer: Offer) -> bool:
+    return any(map(is_gpu, needs(offer))) or offer.device in quotas.GPUS
+
+
 def _too_small(
     offer: Offer, here: Mapping[str, tuple[float, float]], everywhere: Mapping[str, tuple[float, float]]
 ) -> str:
@@ -170,8 +176,7 @@ def _too_small(
         if names and all(here[name][0] < count for name in names):
             return f"{names[0]} in {offer.region}: {here[names[0]][0]:g}, {count} are needed"
     spot = offer.market is Market.SPOT
-    gpus = any(map(is_gpu, needs(offer))) or offer.device in quotas.GPUS
-    counts = {ALL_GPUS: offer.device_count if gpus else 0, ALL_CPUS: 0 if spot else offer.vcpus or 0}
+    counts = {ALL_GPUS: offer.device_count if _is_gpu(offer) else 0, ALL_CPUS: 0 if spot else offer.vcpus or 0}
     for name, count in counts.items():
         if name in everywhere and everywhere[name][0] < count:
             return f"{name}: {everywhere[name][0]:g}, {count} are needed"

@@ -27,7 +27,7 @@ from trainplan.providers.cloud.launch import Rented, mirrors_of
 from trainplan.providers.cloud.listing import ListedResources, whole
 from trainplan.providers.cloud.server_time import ServerClock
 from trainplan.providers.errors import BadRequestError, IncompleteListingError, InstanceNotFoundError
-from trainplan.providers.gcp import store
+from trainplan.providers.gcp import quotas, store
 from trainplan.providers.gcp.account import GcpAccount
 from trainplan.providers.gcp.alarm import GoogleAlarm
 from trainplan.providers.gcp.api import GoogleApi
@@ -109,6 +109,12 @@ class GcpProvider:
             by_offer |= dict(zip(mine, part.shortfalls(mine), strict=True))
         return [by_offer.get(offer, "") for offer in offers]
 
+    def doubts(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """TPUs where no GPU is let in (trainplan.providers.abilities.DoubtTeller)."""
+        tpus = [offer.device.startswith(quotas.TPU) for offer in offers]
+        why = quotas.doubt(self.account) if any(tpus) else ""
+        return [why if is_tpu else "" for is_tpu in tpus]
+
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
         """Looks up zone, image and network (trainplan.providers.abilities.Resolver)."""
         return self._for(request.offer).resolve(request)
@@ -166,7 +172,10 @@ class GcpProvider:
         return examine(self._stands())
 
     def probes(self) -> Mapping[str, Callable[[], Check]]:
-        return {"custom-role": lambda: custom_role(self.account)}
+        return {
+            "custom-role": lambda: custom_role(self.account),
+            "tpu-quotas": lambda: quotas.tpu_probe(self.account),
+        }
 
     def lacking(self) -> Sequence[SetupStep]:
         return self._set_up().lacking()

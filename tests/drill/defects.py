@@ -164,6 +164,7 @@ _LEAVES_PARTS: dict[str, Defect] = {
 _PROBES: dict[tuple[str, Step], Defect] = {
     ("aws", Step.DENIAL): Defect(changes={"image_first": True}),
     ("gcp", Step.CUSTOM_ROLE): Defect(changes={"unsupported_in_roles": ["compute.advice.capacity"]}),
+    ("gcp", Step.TPU_QUOTAS): Defect(changes={"tpu_quotas": {"TPU v3 cores": 8}}),
 }
 
 
@@ -176,7 +177,7 @@ def steps_of(name: str) -> tuple[Step, ...]:
 def defect(name: str, step: Step) -> Defect:
     """The one that is planted in a double for a step."""
     match step:
-        case Step.DENIAL | Step.CUSTOM_ROLE:
+        case Step.DENIAL | Step.CUSTOM_ROLE | Step.TPU_QUOTAS:
             return _PROBES[name, step]
         case Step.LAUNCH:
             return _REFUSED[name]

@@ -56,7 +56,7 @@ def looks(account: GcpAccount, ask_tpu: Ask, ask_tasks: Ask, offer: Offer) -> Ma
         "timers": lambda: timers(account, ask_tasks),
         "machine account": lambda: machine_account(account),
         "network": lambda: network(account, offer.region),
-        "quota": lambda: quotas.check(account, quotas.of_tpu_api(offer)),
+        "quota": lambda: [quotas.check(account, quotas.of_tpu_api(offer)), *quotas.tpus_at_all(account)],
         "data disk": lambda: data_disks(account, offer.region),
     }
     if offer.lifecycle.state is LifecycleState.RETIRED:

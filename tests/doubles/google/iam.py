@@ -51,7 +51,13 @@ class Iam:
     """Permissions that exist, and that no custom role may have."""
     networks: dict[str, dict[str, Any]] = field(default_factory=dict)
     operations: dict[str, datetime] = field(default_factory=dict)
-    tpu_quotas: dict[str, int] = field(default_factory=lambda: {"TPU v3 cores": 8, "Preemptible TPU v3 cores": 16})
+    tpu_quotas: dict[str, int] = field(
+        default_factory=lambda: {
+            "TPU v3 cores": 8, "Preemptible TPU v3 cores": 16,
+            "TPU v5s litepod": 16, "TPU v5s litepod preemptible": 16,
+            "TPU v5s litepod serving": 16, "TPU v5s litepod serving preemptible": 16,
+        }
+    )  # fmt: skip
     family_quotas: dict[str, int] = field(default_factory=lambda: {"CT6E": 8, "CT5P": 0})
     """Of Compute Engine, on demand, in each region."""
 
@@ -290,22 +296,25 @@ def _quotas(world: World, call: Call) -> dict[str, Any]:
     rows = [
         {
             "name": f"projects/1/services/tpu.googleapis.com/consumerQuotaMetrics/{number}",
-            "metric": f"tpu.googleapis.com/{name.lower().replace(' ', '_')}",
+            "metric": f"tpu.googleapis.com/{name.lower().replace(' ', '-')}",
             "displayName": name,
-            "consumerQuotaLimits": [
-                {"metric": name, "unit": "1/{project}/{zone}", "quotaBuckets": [{"effectiveLimit": str(limit)}]}
-            ],
+            "consumerQuotaLimits": [{"metric": name, "unit": "1/{project}/{zone}", "quotaBuckets": [_bucket(limit)]}],
         }
         for number, (name, limit) in enumerate(world.table(Iam).tpu_quotas.items())
     ]
     return {"metrics": rows}
 
 
+def _bucket(limit: int) -> dict[str, Any]:
+    """Google's JSON leaves out a number that is 0."""
+    return {"effectiveLimit": str(limit)} if limit else {}
+
+
 def _by_family(limits: Mapping[str, int]) -> dict[str, Any]:
     """A quota with one bucket for all, and one for each family that has a limit of its own."""
-    buckets: list[dict[str, Any]] = [{"effectiveLimit": "0"}]
+    buckets = [_bucket(0)]
     buckets += [
-        {"effectiveLimit": str(limit), "dimensions": {"region": "asia-northeast1", "tpu_family": family}}
+        {**_bucket(limit), "dimensions": {"region": "asia-northeast1", "tpu_family": family}}
         for family, limit in limits.items()
     ]
     metric = "compute.googleapis.com/tpus_per_tpu_family"

@@ -251,6 +251,9 @@ class Tpu:
 
 
 def has_room(world: World, zone: str) -> bool:
+    """None where the project's quota of GPUs in all regions is 0, as Google's guide for TPU builders has it."""
+    if world.scenario.quotas.get("global", {}).get("GPUS_ALL_REGIONS") == 0:
+        return False
     stock = world.scenario.stock.get(zone, world.scenario.stock.get(zone.rpartition("-")[0]))
     return stock is None or len([known for known in world.table(Tpu).all if known.node and known.zone == zone]) < stock
 

@@ -71,6 +71,25 @@ def test_who_does_not_tell_quotas_keeps_all_placements(plan: Plan) -> None:
     assert said == []
 
 
+class Doubtful(FakeCloud):
+    """An account to which a vendor may refuse what is on spot."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock())
+
+    def doubts(self, offers: Sequence[Offer]) -> Sequence[str]:
+        return ["the offer has no spot" if offer.market == "spot" else "" for offer in offers]
+
+
+def test_what_may_be_refused_stays_and_is_told(plan: Plan) -> None:
+    said: list[str] = []
+    left = within_quotas(plan, lambda name: Doubtful() if name == "aws" else FakeCloud(FakeClock()), said.append)
+    assert left.candidates == plan.candidates
+    (line,) = said
+    assert line.startswith("aws: ")
+    assert line.endswith(" placements may be refused: the offer has no spot")
+
+
 class Student(FakeCloud):
     """`shut` are the regions that a policy of the subscription closes."""
 

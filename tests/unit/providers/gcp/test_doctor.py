@@ -175,7 +175,9 @@ def test_a_new_project_is_told_its_quotas_first(first_day: Project) -> None:
     assert "GPUS_ALL_REGIONS: 0 of 0" in found["GPUs"].detail
     assert "hours to days" in found["GPUs"].fix
     assert "console.cloud.google.com" in found["GPUs"].fix
-    assert "meanwhile" in found["GPUs"].fix
+    assert "meanwhile processors launch" in found["GPUs"].fix
+    assert "TPUs too" in found["GPUs"].fix
+    assert found["GPUs"].state is UNKNOWN
     assert "CPUS_ALL_REGIONS 0 of 12" in found["vCPUs"].detail
     assert "e2-standard-4 is the largest" in found["vCPUs"].detail
 

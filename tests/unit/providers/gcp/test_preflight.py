@@ -89,6 +89,26 @@ def test_what_had_no_answer_is_asked_again(world: World) -> None:
     assert provider.resolve(run).resolution.image
 
 
+def test_tpus_where_no_gpu_is_let_in_are_unknown_and_a_launch_keeps_and_tells_them(
+    make_world: Callable[..., World],
+) -> None:
+    """Google's guide for TPU builders says that this quota at 0 is for TPUs too; nobody has tried it."""
+    world, offer = make_world(quotas={"global": {"GPUS_ALL_REGIONS": 0}}), an_offer("tpu-v6e-4", region="europe-west4")
+    found = [row for row in world.provider.preflight(offer).checks if "GPUS_ALL_REGIONS is 0" in row.detail]
+    assert [row.state for row in found] == [PreflightState.UNKNOWN]
+    gpu = an_offer(OFFER)
+    (why, none) = world.provider.doubts([offer, gpu])
+    assert why == found[0].detail
+    assert none == ""
+    assert make_world().provider.doubts([offer]) == [""]
+
+
+def test_a_gpu_that_no_region_lists_counts_in_those_of_all_regions(make_world: Callable[..., World]) -> None:
+    world = make_world(quotas={"global": {"GPUS_ALL_REGIONS": 0}})
+    h200 = replace(an_offer(OFFER), device="H200", device_count=8)
+    assert checks(world, h200)["quota"] is PreflightState.REFUSED
+
+
 def test_on_demand_may_use_the_quota_of_spot(make_world: Callable[..., World]) -> None:
     """Google lets a machine that it deletes within a week count there."""
     world = make_world(quotas={"us-central1": {"NVIDIA_T4_GPUS": 0, "PREEMPTIBLE_NVIDIA_T4_GPUS": 1}})
@@ -168,3 +188,51 @@ def test_a_bucket_is_known_by_its_family(family: str, market: str, limit: int, f
     assert needed is not None
     state = quotas.quota_check([metric], needed, "p").state
     assert state is {True: PreflightState.OK, False: PreflightState.REFUSED, None: PreflightState.UNKNOWN}[fits]
+
+
+TRAINING, SERVING = "tpu-v5s-litepod-preemptible", "tpu-v5s-litepod-serving-preemptible"
+
+
+def bucket(limit: int | None, **dimensions: str) -> dict[str, Any]:
+    """Google's JSON leaves out what is empty or 0."""
+    return {
+        **({"dimensions": dimensions} if dimensions else {}),
+        **({} if limit is None else {"effectiveLimit": str(limit)}),
+    }
+
+
+def metric(name: str, *limits: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "metric": f"tpu.googleapis.com/{name}",
+        "consumerQuotaLimits": [{"quotaBuckets": buckets} for buckets in limits],
+    }
+
+
+@pytest.mark.parametrize(
+    ("metrics", "state", "words"),
+    [
+        ([metric(TRAINING, [bucket(1536)])], PreflightState.OK, "at most 1536"),
+        ([metric(TRAINING, [bucket(1536), bucket(0, zone="a"), bucket(0, zone="b")])], PreflightState.REFUSED, "t 0"),
+        ([metric(TRAINING, [bucket(9), bucket(None, zone="a"), bucket(None, zone="b")])], PreflightState.REFUSED, ""),
+        ([metric(TRAINING, [bucket(0), bucket(0, zone="a"), bucket(8, zone="b")])], PreflightState.OK, "at most 8"),
+        ([metric(TRAINING, [bucket(8), bucket(0, zone="a")], [bucket(-1)])], PreflightState.OK, "at most 8"),
+        ([metric(TRAINING, [bucket(16)], [bucket(16), bucket(None, region="here")])], PreflightState.REFUSED, ""),
+        ([metric(TRAINING, [bucket(16), bucket(2, region="here"), bucket(8, zone="a")])], PreflightState.OK, "most 8"),
+        ([metric(TRAINING, [bucket(None)])], PreflightState.REFUSED, TRAINING),
+        ([metric(TRAINING, [bucket(None)]), metric(SERVING, [bucket(16)])], PreflightState.UNKNOWN, "not settled"),
+        ([metric(TRAINING, [bucket(16)]), metric(SERVING, [bucket(3)])], PreflightState.UNKNOWN, SERVING),
+        ([metric(TRAINING, [bucket(2)]), metric(SERVING, [bucket(3)])], PreflightState.REFUSED, SERVING),
+        ([metric("tpu-v5p-preemptible", [bucket(16)])], PreflightState.UNKNOWN, "no quota"),
+        ([metric("tpu-v5s-litepod", [bucket(16)])], PreflightState.UNKNOWN, "no quota"),
+        ([metric(TRAINING, [bucket(16, zone="elsewhere")])], PreflightState.UNKNOWN, "no quota"),
+    ],
+)  # fmt: skip
+def test_a_quota_of_the_tpu_api_holds_by_its_nearest_bucket_and_every_limit(
+    metrics: list[dict[str, Any]], state: PreflightState, words: str
+) -> None:
+    """Four chips of v5e on spot in the zones a and b of the region here. Defaults of 1536 beside a zone of 0 are what
+    users are shown."""
+    offer = an_offer("tpu-v5litepod-4", Market.SPOT, region="us-west4")
+    found = quotas.quota_check(metrics, quotas.of_tpu_api(replace(offer, region="here", zones=("a", "b"))), "p")
+    assert found.state is state
+    assert words in found.detail

@@ -390,6 +390,16 @@ def test_what_is_missing_is_named(
     assert message in found[line][1]
 
 
+def test_where_no_gpu_is_let_in_a_tpu_is_unknown_and_its_request_gets_nothing(make_desk: Callable[..., Desk]) -> None:
+    desk = make_desk(quotas={"global": {"GPUS_ALL_REGIONS": 0}})
+    state, told = checks(desk)["quota"]
+    assert state is PreflightState.UNKNOWN
+    assert "GPUS_ALL_REGIONS is 0: Google's guide" in told
+    assert desk.provider.launch(desk.request()).state is InstanceState.PENDING
+    desk.world.pass_by(timedelta(days=1).total_seconds())
+    assert {known.node for known in desk.world.table(tpu.Tpu).all} == {""}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
