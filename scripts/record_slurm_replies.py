@@ -6,8 +6,8 @@ minute; its jobs sleep and are cancelled.
     python -m scripts.record_slurm_replies
     python -m scripts.record_slurm_replies accounting
 
-`accounting` writes VERSION.json below tests/data/slurm/accounting: what sacct tells. It needs a cluster that keeps an
-accounting (slurmdbd), which `make slurm` sets up none of.
+`accounting` writes VERSION.json below tests/data/slurm/accounting: what sacct tells on a cluster with an accounting, as
+`make slurm` sets it up. The other needs one without: AccountingStorageType=accounting_storage/none in its slurm.conf.
 """
 
 from __future__ import annotations
