@@ -11,7 +11,7 @@ HARD_DEADLINE_EXIT = 124
 """What coreutils' timeout exits with when it had to end its command."""
 
 _SIGKILL, _SIGTERM = 9, 15
-_BY_CODE = {
+ENDS = {
     0: (EndKind.DONE, "done"),
     65: (EndKind.BAD_JOB, "the trainer cannot train this job or read its data"),
     70: (EndKind.FAILED, "training failed"),
@@ -23,6 +23,7 @@ _BY_CODE = {
     128 + _SIGTERM: (EndKind.STOPPED, "stopped before it could write a checkpoint"),
     128 + _SIGKILL: (EndKind.KILLED, "killed (signal 9), often for want of memory"),
 }
+"""By exit code. Whatever reads an exit code elsewhere (providers/slurm/data/job.sh) has to agree with it."""
 
 
 def how_it_ended(exit_code: int | None, *, out_of_memory: bool = False) -> tuple[EndKind, str]:
@@ -32,8 +33,8 @@ def how_it_ended(exit_code: int | None, *, out_of_memory: bool = False) -> tuple
     code = 128 - exit_code if exit_code < 0 else exit_code
     if out_of_memory and code == 128 + _SIGKILL:
         code = OUT_OF_MEMORY_EXIT
-    if code in _BY_CODE:
-        return _BY_CODE[code]
+    if code in ENDS:
+        return ENDS[code]
     if code > 128:
         return EndKind.FAILED, f"the trainer died of signal {code - 128}"
     return EndKind.FAILED, f"the trainer ended with exit code {code}"

@@ -29,6 +29,9 @@ GRACE_SECONDS = 60
 """Between the deadline and the end of the job: a trainer that has not ended by then is cancelled."""
 MOST_LOSSES = 3
 """How often a job begins again after the loss of a rank."""
+PAUSE_SECONDS = 20
+"""Before a job begins again after its first loss; four times as long after each further one. Also between two tries of
+what the controller or the shared disk did not take."""
 SIGNAL_SECONDS = 120
 """So long before Slurm's time limit the trainer gets TERM: time to write a checkpoint (`sbatch --signal`)."""
 SBATCH = "sbatch"
@@ -131,6 +134,7 @@ def _script(request: LaunchRequest, settings: SlurmSettings) -> str:
         "deadline": f"{request.deadline.timestamp():.0f}",
         "grace_seconds": str(GRACE_SECONDS),
         "most_losses": str(MOST_LOSSES),
+        "pause_seconds": str(PAUSE_SECONDS),
         "measuring": " ".join(request.measuring_arguments),
         "container": " ".join(settings.container),
         "python": settings.python,

@@ -1,7 +1,8 @@
 """A trainer that trains nothing: the command line and the files of the real one, in a twentieth of a second.
 
 The job's name says how it behaves: `finish`, `wait` (until it is asked to end), `stubborn` (even then), `fail`,
-`bad-job`, `greedy` (takes memory until it is killed), `dies` (as if killed from outside).
+`bad-job`, `greedy` (takes memory until it is killed), `dies` (as if killed from outside), `exit-N` (with code N, or
+of signal N - 128).
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import signal
 import sys
 import threading
 from pathlib import Path
+
+_SIGNALS = 128
+"""What a shell adds to the number of the signal that ended a program."""
 
 
 def main() -> int:
@@ -36,6 +40,13 @@ def _behave(name: str, run_dir: Path, attempt: str, stop: threading.Event) -> in
     codes = {"finish": 0, "fail": 70, "bad-job": 65}
     if name == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
+    if name.startswith("exit-"):
+        code = int(name.removeprefix("exit-"))
+        if code > _SIGNALS:
+            if code != _SIGNALS + signal.SIGKILL:
+                signal.signal(code - _SIGNALS, signal.SIG_DFL)
+            os.kill(os.getpid(), code - _SIGNALS)
+        return code
     if name == "greedy":
         blocks = []
         while True:

@@ -5,10 +5,32 @@
 attempt_dir=$run_dir/attempts/$attempt
 say() { printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"; }
 
-# finish CODE: the attempt has ended, and no requeue begins it again
+# finish CODE: the attempt has ended, and no requeue begins it again. A shared disk that takes no file for a while is
+# waited for: without this file the attempt would have no known end.
 finish() {
-    printf '%s\n' "$1" >"$attempt_dir/.slurm-end.$$" && mv -f "$attempt_dir/.slurm-end.$$" "$attempt_dir/slurm-end"
+    until printf '%s\n' "$1" >"$attempt_dir/.slurm-end.$$" && mv -f "$attempt_dir/.slurm-end.$$" "$attempt_dir/slurm-end"; do
+        [ "$(date +%s)" -lt $((deadline + grace_seconds)) ] || break
+        sleep "$pause_seconds"
+    done
     exit "$1"
+}
+
+# owns: whether this start of the job still has its nodes. After the loss of a node Slurm requeues the job, and a
+# script that was not killed (its slurmd is dead) has to give way. A controller that does not answer has not said no.
+owns() {
+    until shown=$(scontrol -o show job "$SLURM_JOB_ID" 2>&1); do
+        case $shown in *"Invalid job id"*) return 1 ;; esac
+        [ "$(date +%s)" -lt $((deadline + grace_seconds)) ] || return 1
+        sleep "$pause_seconds"
+    done
+    case " $shown " in *" JobState=RUNNING "*) ;; *) return 1 ;; esac
+    case " $shown " in *" Restarts=${SLURM_RESTART_COUNT:-0} "*) ;; *) return 1 ;; esac
+}
+
+# give_way: another start of this job has the attempt, or is to have it. It writes down no end.
+give_way() {
+    say "job $SLURM_JOB_ID was requeued by Slurm; this start ends"
+    exit 0
 }
 
 # Without its job the run directory was removed: there is nothing to train.
@@ -50,9 +72,41 @@ watch() {
     done
 }
 
-losses=0
+# of_ranks: how the attempt ended, of the exit codes that the ranks wrote. The loss of one rank ends the others, some
+# with an error of their own; TERM ends them with a checkpoint (75), or before they could write one (143).
+of_ranks() {
+    code=$(cat "$ranks/0" 2>/dev/null || echo lost)
+    [ "$code" != 0 ] || return 0
+    rank=0 failed='' lost=''
+    while [ "$rank" -lt "$nodes" ]; do
+        one=$(cat "$ranks/$rank" 2>/dev/null || echo lost)
+        case $one in
+        65) code=65; return 0 ;;
+        0 | 75 | 143) ;;
+        lost | 12[89] | 1[3-9][0-9] | 2[0-9][0-9]) lost=yes ;;
+        *) failed=${failed:-$one} ;;
+        esac
+        rank=$((rank + 1))
+    done
+    code=${lost:+lost}
+    code=${code:-${failed:-75}}
+}
+
+# wait_for SECONDS: less where it is to stop, or its time is over.
+wait_for() {
+    until=$(($(date +%s) + $1))
+    while [ "$(date +%s)" -lt "$until" ] && [ "$(date +%s)" -lt "$deadline" ] && [ ! -e "$attempt_dir/stop" ]; do sleep 2; done
+}
+
+# Slurm takes a while to notice a lost node (SlurmdTimeout, 300 s unless set), and requeues the job then. The pauses
+# after the losses are longer than that together.
+losses=0 loss_pause=$pause_seconds
 while :; do
-    rm -f "$attempt_dir"/rank-*-exit
+    start="$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}.$losses"
+    ranks=$attempt_dir/ranks-$start
+    # Ranks of an earlier start, on a node that Slurm has lost, end when they read another name here than their own.
+    mkdir -p "$ranks" && printf '%s\n' "$start" >"$attempt_dir/.slurm-start" &&
+        mv -f "$attempt_dir/.slurm-start" "$attempt_dir/slurm-start"
     TRAINPLAN_COORDINATOR="${address:-$first}:$((20000 + (SLURM_JOB_ID * 7 + losses) % 10000))"
     export TRAINPLAN_COORDINATOR
     say "job $SLURM_JOB_ID, start $((${SLURM_RESTART_COUNT:-0} + losses + 1)): $nodes nodes ($SLURM_JOB_NODELIST)"
@@ -61,38 +115,43 @@ while :; do
     # TERM is for the trainer, which writes a checkpoint; the shell around it only writes down how that ended.
     # shellcheck disable=SC2016  # each rank expands it
     srun --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --kill-on-bad-exit=1 \
-        sh -c 'trap : TERM; "$@" & rank=$!
+        sh -c 'trap : TERM; start=$1; shift; "$@" & rank=$!
+            while sleep 2; do
+                now=$(cat "$0/slurm-start" 2>/dev/null) && [ "$now" != "$start" ] && kill -9 "$rank"
+            done >/dev/null 2>&1 </dev/null & fence=$!
             while :; do wait "$rank"; code=$?; kill -0 "$rank" 2>/dev/null || break; done
-            echo "$code" >"$0/rank-$SLURM_PROCID-exit"; exit "$code"' \
-        "$attempt_dir" $container $python -P -m trainplan.workloads.trainer \
+            kill "$fence" 2>/dev/null
+            echo "$code" >"$0/ranks-$start/$SLURM_PROCID"; exit "$code"' \
+        "$attempt_dir" "$start" $container $python -P -m trainplan.workloads.trainer \
         --job "$run_dir/job.json" --run-dir "$run_dir" --attempt "$attempt" --data-dir "$data_dir" \
         --deadline-unix "$deadline" $measuring
     kill "$watcher" 2>/dev/null
     wait "$watcher" 2>/dev/null
-    code=$(cat "$attempt_dir/rank-0-exit" 2>/dev/null || echo lost)
-    # The loss of one rank ends the others, some with an error of their own.
-    rank=0
-    while [ "$code" != 0 ] && [ "$rank" -lt "$nodes" ]; do
-        case $(cat "$attempt_dir/rank-$rank-exit" 2>/dev/null || echo lost) in
-        65) code=65; break ;;
-        lost | 1[2-9][0-9] | 2[0-9][0-9]) code=lost ;;
-        esac
-        rank=$((rank + 1))
-    done
+    of_ranks
+    rm -rf "$ranks"
     say "the ranks ended with $code"
+    # What is trained, what cannot be trained and what has run out of time ends so, whoever has the nodes.
+    case $code in 0 | 65 | 76 | 77) finish "$code" ;; esac
+    owns || give_way
     case $code in
-    0 | 65 | 70 | 76) finish "$code" ;;
-    75)
-        [ ! -e "$attempt_dir/stop" ] || finish 75
+    lost | 75) [ ! -e "$attempt_dir/stop" ] || finish 75 ;;
+    *) finish "$code" ;;
+    esac
+    [ "$(date +%s)" -lt "$deadline" ] || finish 76
+    if [ "$code" = 75 ]; then
         # Slurm's time limit, or a job with more priority: it goes on from its checkpoint, until the deadline.
         say "stopped by the cluster; requeued"
-        scontrol requeue "$SLURM_JOB_ID" && sleep 60
-        finish 75
-        ;;
-    esac
-    [ ! -e "$attempt_dir/stop" ] || finish 75
-    [ "$(date +%s)" -lt "$deadline" ] || finish 76
+        until scontrol requeue "$SLURM_JOB_ID"; do owns || give_way; sleep "$pause_seconds"; done
+        # Slurm ends this script when it has requeued the job.
+        sleep 60
+        exit 0
+    fi
     losses=$((losses + 1))
     [ "$losses" -le "$most_losses" ] || finish 137
-    say "a rank was lost; begun again from the last checkpoint"
+    say "a rank was lost; begun again from the last checkpoint in $loss_pause s"
+    wait_for "$loss_pause"
+    loss_pause=$((loss_pause * 4))
+    owns || give_way
+    [ ! -e "$attempt_dir/stop" ] || finish 75
+    [ "$(date +%s)" -lt "$deadline" ] || finish 76
 done

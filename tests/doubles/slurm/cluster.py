@@ -18,7 +18,10 @@ from pathlib import Path
 from trainplan.providers.errors import TransientError
 from trainplan.providers.slurm.api import ANSWER_SECONDS, NO_STREAMS, Completed, ShellHere, Streams
 from trainplan.providers.slurm.queue import TEST_ONLY
+from trainplan.providers.slurm.request import PAUSE_SECONDS
 
+PAUSE = f"pause_seconds={PAUSE_SECONDS}"
+"""Nobody waits for real: jobs begin again at once after a loss."""
 NODE_COMMANDS = Path(__file__).parent / "node_commands.py"
 PARTITIONS = ("two",)
 _LIVES = ("PENDING", "RUNNING")
@@ -37,6 +40,9 @@ class Job:
     process: subprocess.Popen[bytes] | None = None
     started_at: datetime | None = None
     cancelled: bool = False
+    restarts: int = 0
+    state_file: Path | None = None
+    """What node_commands.py reads of it, and writes where the script itself requeues it."""
 
     def option(self, name: str, default: str = "") -> str:
         values = [word.partition("=")[2] for word in self.arguments if word.startswith(f"--{name}=")]
@@ -51,6 +57,8 @@ class Job:
             return "RUNNING"
         if self.cancelled:
             return "CANCELLED"
+        if self.state_file is not None and self.state_file.read_text().startswith("PENDING"):
+            return "PENDING"
         return "COMPLETED" if code == 0 else "FAILED"
 
 
@@ -160,16 +168,28 @@ class Cluster:
                 self._end(job)
         return Completed(exit_code=0)
 
+    def lose_slurmd(self, job: Job) -> subprocess.Popen[bytes]:
+        """The daemon of its node died, and its script and ranks live on: Slurm requeues the job, which begins anew at
+        once. Returns the script that lives on."""
+        assert job.process is not None
+        left = job.process
+        job.restarts += 1
+        self._start(job)
+        return left
+
     def _start(self, job: Job) -> None:
-        folder = self.folder / str(job.number)
+        # Each start has files of its own, as each has a node.
+        folder = self.folder / (f"{job.number}" if not job.restarts else f"{job.number}.{job.restarts}")
+        job.state_file = self.folder / f"state.{job.number}"
         commands = folder / "bin"
         commands.mkdir(parents=True)
+        job.state_file.write_text(f"RUNNING {job.restarts}")
         for name in ("srun", "scancel", "scontrol"):
             program = commands / name
             program.write_text(f'#!/bin/sh\nexec {sys.executable} {NODE_COMMANDS} {name} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
         script = folder / "script"
-        script.write_text(job.script, encoding="utf-8")
+        script.write_text(job.script.replace(PAUSE, "pause_seconds=0"), encoding="utf-8")
         environment = {
             **os.environ,
             "PATH": f"{commands}:{os.environ['PATH']}",
@@ -177,6 +197,9 @@ class Cluster:
             "SLURM_JOB_NUM_NODES": "1",
             "SLURM_JOB_NODELIST": "n1",
             "DOUBLE_FOLDER": str(folder),
+            "DOUBLE_STATE": str(job.state_file),
+            # Slurm sets it from the first requeue on.
+            **({"SLURM_RESTART_COUNT": str(job.restarts)} if job.restarts else {}),
         }
         with Path(job.option("output")).open("ab") as log:
             job.process = subprocess.Popen(
@@ -193,7 +216,7 @@ class Cluster:
         """Kill the script, the step and the trainer: each is a process group of its own."""
         if job.process is None:
             return
-        groups = [job.process.pid, *_numbers([self.folder / str(job.number) / "step"])]
+        groups = [job.process.pid, *_numbers(self.folder.glob(f"{job.number}*/step"))]
         for group in groups:
             try:
                 os.killpg(group, signal.SIGKILL)

@@ -87,6 +87,8 @@ class Allocation:
     taken_at: datetime | None = None
     term_at: datetime | None = None
     """When the trainer first got TERM."""
+    again_at: datetime | None = None
+    """When it begins again after the loss of a rank."""
     trained_at: datetime | None = None
     ended_at: datetime | None = None
     ended_by: EndedBy | None = None

@@ -1,4 +1,6 @@
-"""The commands of Slurm that a job's script calls on its node: `srun`, `scancel` and `scontrol`, for one rank."""
+"""The commands of Slurm that a job's script calls on its node: `srun`, `scancel` and `scontrol`, for one rank.
+
+The cluster keeps in a file what the controller has of the job: its state, and how often it was requeued."""
 
 from __future__ import annotations
 
@@ -21,6 +23,16 @@ def main(words: list[str]) -> int:
     if name == "scancel":
         number = signal.SIGTERM if "--signal=TERM" in rest else signal.SIGKILL
         os.killpg(int((folder / "step").read_text()), number)
+        return 0
+    if rest[:3] == ["-o", "show", "job"]:
+        state, restarts = Path(os.environ["DOUBLE_STATE"]).read_text().split()
+        sys.stdout.write(
+            f"JobId={rest[3]} JobName=x JobState={state} Reason=None Requeue=1 Restarts={restarts} BatchFlag=1\n"
+        )
+        return 0
+    if rest[:1] == ["requeue"]:
+        Path(os.environ["DOUBLE_STATE"]).write_text("PENDING 1")
+        os.kill(os.getppid(), signal.SIGKILL)
         return 0
     if rest[:2] == ["show", "hostnames"]:
         sys.stdout.write(f"{rest[2]}\n")

@@ -22,14 +22,14 @@ from trainplan.providers.sim.training import EXIT_DEADLINE, EXIT_STOPPED, Write,
 from trainplan.providers.sim.values import Course, Ending
 from trainplan.providers.slurm.api import Completed
 from trainplan.providers.slurm.queue import TEST_ONLY
-from trainplan.providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, SIGNAL_SECONDS
+from trainplan.providers.slurm.request import GRACE_SECONDS, MOST_LOSSES, PAUSE_SECONDS, SIGNAL_SECONDS
 
 DIRECTORY = "/shared/trainplan"
 THEIRS = "another-computer"
 _TICK = timedelta(seconds=2)
 """How often the job's script looks at its deadline and for the mark to stop."""
 _LOST = 137
-_FINAL = (0, 65, 70, EXIT_DEADLINE)
+_FINAL = (0, 65, 70, EXIT_DEADLINE, 77)
 _SLURM = ("sbatch", "squeue", "scancel", "sinfo", "sacct", "test only")
 _NO_CONTROLLER = "Unable to contact slurm controller (connect failure)"
 _REFUSED = "sbatch: error: Batch job submission failed: "
@@ -182,7 +182,7 @@ class SimulatedCluster:
             return []
         due: list[tuple[datetime, Callable[[], None]]] = [*self._incidents(job, one), *self._limits(job, one)]
         if one.course is None and one.trained_at is None:
-            starts = one.began_at + timedelta(seconds=self.rules.start_seconds)
+            starts = one.again_at or one.began_at + timedelta(seconds=self.rules.start_seconds)
             due.append((starts, lambda: self._train(job, one)))
         if (ending := self._ending(one)) is not None:
             due.append((ending.at, lambda: self._trained(job, one, ending)))
@@ -200,7 +200,9 @@ class SimulatedCluster:
         due: list[tuple[datetime, Callable[[], None]]] = []
         stop = self.files.written_at.get(self._path(job, "stop"))
         if stop is not None and one.stop_asked_at is None and self._path(job, "stop") in self.files.objects:
-            due.append((max(stop, one.began_at) + _TICK, lambda: self._term(one, "stop")))
+            pauses = one.again_at is not None and one.course is None
+            asked = max(stop, one.began_at) + _TICK
+            due.append((asked, lambda: self._finish(job, EXIT_STOPPED) if pauses else self._term(one, "stop")))
         if self.rules.script_timer_works:
             at = job.deadline + timedelta(seconds=GRACE_SECONDS) + _TICK
             due.append((max(at, one.began_at), lambda: self._by_its_script(job)))
@@ -299,8 +301,9 @@ class SimulatedCluster:
         elif job.losses >= MOST_LOSSES:
             self._finish(job, _LOST)
         else:
-            job.losses += 1  # begun again from the last checkpoint
-            self._train(job, one)
+            # Begun again from the last checkpoint, after a pause.
+            one.again_at = self.now + timedelta(seconds=PAUSE_SECONDS * 4**job.losses)
+            job.losses += 1
 
     def _finish(self, job: Job, code: int) -> None:
         one = job.live

@@ -14,6 +14,7 @@ from tests.contract.harness import Ask, request, wait_for, wait_until_it_trains
 from tests.contract.slurm import SlurmHarness
 from tests.doubles.waiting import until
 from trainplan.providers.base import EndKind, InstanceState, RunId
+from trainplan.providers.cloud.exit_codes import ENDS, how_it_ended
 from trainplan.providers.errors import (
     BadRequestError,
     CredentialsError,
@@ -98,6 +99,44 @@ def test_a_rank_that_dies_is_begun_again_and_not_for_ever(harness: SlurmHarness)
     assert ended.end is EndKind.KILLED
     log = "\n".join(provider.logs(ended.ref))
     assert log.count("a rank was lost; begun again from the last checkpoint") == MOST_LOSSES
+
+
+def test_every_end_of_a_trainer_is_the_end_of_its_job(harness: SlurmHarness) -> None:
+    """As providers/cloud/exit_codes.py has them, and of programs that know none of these. A cluster that has ended the
+    trainer (75, 143: nobody asked it to stop) gives its job nodes again; after the loss of a rank it begins again."""
+    provider = harness.provider()
+    codes = sorted({*ENDS, 1, 2, 66, 126, 127, 139})
+    runs = {code: request(provider, Ask(behaviour=f"exit-{code}", run_id=f"of-{code}")) for code in codes}
+    refs = {code: provider.launch(run).ref for code, run in runs.items()}
+    for code, ref in refs.items():
+        if code in (75, 143):
+            waiting = wait_for(provider, ref, InstanceState.PENDING)
+            assert "attempts/1/slurm-end" not in provider.store(waiting.run_id).list()
+            continue
+        ended = wait_for(provider, ref, InstanceState.ENDED)
+        is_loss = code in (137, 139)
+        expected, _ = how_it_ended(137 if is_loss else code)
+        log = "\n".join(provider.logs(ref))
+        assert (code, ended.end, log.count(", start ")) == (code, expected, 1 + MOST_LOSSES * is_loss)
+
+
+def test_after_slurm_has_requeued_its_job_a_script_that_lives_on_gives_way(harness: SlurmHarness) -> None:
+    """The daemon of its node died alone: Slurm begins the job elsewhere while script and trainer of its first start
+    are at work. Their end is not that of the attempt, and they make room."""
+    provider = harness.provider()
+    run = request(provider, Ask())
+    ref = provider.launch(run).ref
+    wait_until_it_trains(provider, run)
+    left = harness.cluster.lose_slurmd(harness.cluster.jobs[0])
+    until(lambda: left.poll() is not None, "the first start makes room")
+    assert left.returncode == 0
+    instance = provider.get(ref)
+    assert (instance.state, instance.end) == (InstanceState.RUNNING, None)
+    log = "\n".join(provider.logs(ref))
+    assert "the attempt has ended before" not in log
+    assert log.count("a rank was lost") == 0
+    provider.stop(ref)
+    assert wait_for(provider, ref, InstanceState.ENDED).end is EndKind.STOPPED
 
 
 def test_slurms_limit_is_the_deadline_or_the_partitions(harness: SlurmHarness) -> None:
