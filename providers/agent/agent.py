@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from trainplan.providers.agent.machine import AgentMachine
 
 SETUP_SECONDS = 1800.0
+SETUP_PAUSES_SECONDS = (20.0, 60.0)
+"""Between tries of the set-up."""
 CHECK_SECONDS = 600.0
 _LAST_SECONDS = 30.0
 """Before the machine's own deadline everything is said and done."""
@@ -104,6 +106,13 @@ class Agent:
         env_file = yield from self._secrets()
         if spec.setup:
             process = yield from self._once(image, spec.setup, SETUP_SECONDS)
+            for pause in SETUP_PAUSES_SECONDS:
+                if not process.code:
+                    break
+                # Packages are pinned by hash: mostly the index did not answer, which may pass.
+                self.status.warn(f"what the trainer needs could not be installed; trying again in {pause:.0f} s")
+                yield pause
+                process = yield from self._once(image, spec.setup, SETUP_SECONDS)
             if process.code:
                 raise EndedError(
                     failed("SETUP_FAILED", f"what the trainer needs could not be installed:\n{process.output}")

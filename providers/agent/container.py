@@ -23,6 +23,7 @@ MOST_PROCESSES = 16_384
 """Processes and threads of a container: a trainer has hundreds; a machine of Linux has 32,768 numbers for them at least
 (kernel.pid_max, proc(5)), which its own services need too."""
 MOST_OPEN_FILES = 65_536
+MOST_SHARED_MEMORY_GIB = 8
 _QUICK_SECONDS = 60.0
 _DAEMON = "Error response from daemon: "
 
@@ -45,6 +46,11 @@ def container_memory_gib(machine_bytes: int) -> float:
     the system, Docker and the agent keep."""
     machine_gib = machine_bytes / 1024**3
     return machine_gib - min(4.0, max(0.5, machine_gib / 16))
+
+
+def shared_memory_gib(machine_gib: float | None) -> int:
+    """Shared memory of a container (/dev/shm): 8 GiB as promised, but never more than half of a small machine."""
+    return MOST_SHARED_MEMORY_GIB if machine_gib is None else max(1, min(MOST_SHARED_MEMORY_GIB, int(machine_gib / 2)))
 
 
 def firewall(verb: str, address: str) -> tuple[str, ...]:

@@ -45,8 +45,11 @@ def failed(reason: str, message: str) -> Ending:
     return Ending("failed", reason, message)
 
 
+BUS_ERROR = "ended by signal 7 (a bus error): mostly shared memory (/dev/shm) or the disk was full"
+
 _BY_CODE = {
     65: failed("BAD_JOB", "the trainer cannot train this job or read its data"),
+    69: failed("UNREACHABLE", "something that the job downloads could not be reached"),
     70: failed("TRAINING_FAILED", "training failed"),
     75: Ending("stopped", "STOPPED", "stopped, with a checkpoint"),
     76: Ending("deadline", "DEADLINE", "the deadline was reached"),
@@ -54,6 +57,7 @@ _BY_CODE = {
     125: failed("CONTAINER_NOT_STARTED", "the container could not be started"),
     126: failed("CONTAINER_NOT_STARTED", "the command in the container cannot be run"),
     127: failed("CONTAINER_NOT_STARTED", "the command is not in the image"),
+    135: failed("BUS_ERROR", BUS_ERROR),
     137: failed("KILLED", "killed (signal 9), often for want of memory"),
 }
 
@@ -72,8 +76,8 @@ _LIMITS = (
 )
 """What a program prints that has met a limit of its container (strerror(3) of EMFILE and EAGAIN; CPython, dash, bash),
 and how that is told."""
-_OTHER_FAULTS = frozenset({75, 76, 86, 125, 126, 127, 137})
-_FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
+_OTHER_FAULTS = frozenset({0, 69, 75, 76, 77, 86, 124, 125, 126, 127, 135, 137, 143})
+FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
 """It was killed itself, or fails since the kernel killed a process that it had started."""
 _WITH_RESULTS = frozenset({0, 77})
 """All is done; training diverged, and the results are those of its last good checkpoint."""
@@ -89,17 +93,22 @@ def judge_ending(exited: Exit, requested_end: Ending | None, message: str, outpu
         return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=exited.code)
     if requested_end is not None:
         return replace(requested_end, exit_code=exited.code)
-    code = 86 if exited.out_of_memory and exited.code in _FOR_WANT_OF_MEMORY else exited.code
-    ending = _limit_reached(code, f"{message}\n{output}") or _BY_CODE.get(
+    code = 86 if exited.out_of_memory and exited.code in FOR_WANT_OF_MEMORY else exited.code
+    ending = limit_reached(code, f"{message}\n{output}") or _BY_CODE.get(
         code, failed("TRAINING_FAILED", f"the trainer ended with exit code {code}")
     )
     parts = [ending.message, *(part for part in (message, exited.error) if part and part != ending.message)]
     return replace(ending, message=": ".join(parts), exit_code=exited.code)
 
 
-def _limit_reached(code: int, said: str) -> Ending | None:
+def may_be_a_limit(code: int) -> bool:
+    """Whether the exit code has no cause of its own, so that what was printed may tell of a limit."""
+    return code not in _OTHER_FAULTS
+
+
+def limit_reached(code: int, said: str) -> Ending | None:
     """The limit that what was said speaks of; None where the exit code has a cause of its own."""
-    if code in _OTHER_FAULTS:
+    if not may_be_a_limit(code):
         return None
     words = said.lower()
     return next((ending for signs, ending in _LIMITS if any(sign in words for sign in signs)), None)

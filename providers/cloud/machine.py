@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from trainplan.providers.agent.container import shared_memory_gib
 from trainplan.providers.agent.spec import File, SpecError, read_spec
 from trainplan.providers.cloud.agent_archive import AGENT, agent_bytes
 from trainplan.providers.cloud.bootstrap import Boot, start_up
@@ -29,7 +30,6 @@ BOOT_ALLOWANCE = timedelta(minutes=45)
 LEAST_BYTES_PER_SECOND = 25_000_000
 """The slowest transfer of data that the boot deadline allows for: a quarter of what an estimate assumes."""
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
-_MOST_SHM_GIB = 8
 _VENV = "/machine/venv"
 # pip takes the wheels whose hashes are pinned and no other; the trainer's own wheel was checked by the agent.
 # The packages are on the machine's disk, so a container that is started again has them. The mark is last: an
@@ -192,7 +192,7 @@ def _spec_bytes(
         "secrets": dict(checked_references(context.secrets)),
         "files": [*map(_machine_file, stored_objects), *map(_file, context.data)],
         "memory_gib": request.memory_gib,
-        "shm_gib": _shm_gib(request.offer.memory_gib),
+        "shm_gib": shared_memory_gib(request.offer.memory_gib),
         "refused_seconds": machine_patience_seconds(context.cloud),
         "privileged": launchable.hardware.kind == "tpu",
         "end": dict(context.end),
@@ -252,11 +252,6 @@ def _file(file: File) -> dict[str, object]:
     source = {"uri": file.uri} if file.uri else {"path": file.path}
     archive = {"unpack": True} if file.unpack else {}
     return {**source, "to": file.to, "sha256": file.sha256, "size_bytes": file.size_bytes, **archive}
-
-
-def _shm_gib(memory_gib: float | None) -> int:
-    """Shared memory of the container: 8 GiB as promised, but never more than half of a small machine."""
-    return _MOST_SHM_GIB if memory_gib is None else max(1, min(_MOST_SHM_GIB, int(memory_gib / 2)))
 
 
 def _instant(instant: datetime) -> str:

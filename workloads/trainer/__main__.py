@@ -40,8 +40,8 @@ _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connect
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 done, 65 bad job or data, 70 failed, 75 stopped, 76 deadline reached,
-    77 diverged, with the model of the last good checkpoint."""
+    """The exit code: 0 done, 65 bad job or data, 69 a server was not reached, 70 failed, 75 stopped, 76 deadline
+    reached, 77 diverged, with the model of the last good checkpoint."""
     options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:

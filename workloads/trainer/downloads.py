@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.client
 import shutil
+import threading
+import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan.workloads.data_folder.published import DAMAGE, set_in_files
 from trainplan.workloads.job import DataName
-from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.errors import BadInputError, TrainerError, UnreachableError
 from trainplan.workloads.trainer.folders import published_split
+from trainplan.workloads.trainer.progress import complain
 
 if TYPE_CHECKING:
     from trainplan.workloads.trainer.images import Split
 
 _ANSWER_SECONDS = 60
+_NEVER = threading.Event()
+_PAUSES_SECONDS = (5.0, 15.0, 30.0)
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG, errno.EISDIR})
+_MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""Replies of a web server (RFC 9110, RFC 6585) that it may give for a while only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,33 +78,47 @@ ARCHIVES: Mapping[DataName, tuple[Archive, ...]] = {
 }
 
 
-def fetched(name: DataName, data_dir: Path, archives: Mapping[DataName, tuple[Archive, ...]] = ARCHIVES) -> Split:
+def fetched(
+    name: DataName,
+    data_dir: Path,
+    archives: Mapping[DataName, tuple[Archive, ...]] = ARCHIVES,
+    wait: Callable[[float], object] = _NEVER.wait,
+) -> Split:
     """The set, from `data_dir`/NAME where its files lie already, else downloaded to there.
 
-    Raises BadInputError where it can neither be found nor downloaded, or is damaged.
+    Raises TrainerError where it can neither be found nor downloaded, or is damaged.
     """
     folder = data_dir / name.value
-    files = [fetched_file(archive, folder) for archive in archives[name]]
+    files = [fetched_file(archive, folder, wait) for archive in archives[name]]
     try:
         return published_split(set_in_files(files))
     except DAMAGE as error:
         raise BadInputError(f"{name} in {folder} is damaged ({error}); delete that folder and start again") from error
 
 
-def fetched_file(archive: Archive, folder: Path) -> Path:
-    """The file in `folder`, downloaded to there where it is not yet. Raises BadInputError."""
+def fetched_file(archive: Archive, folder: Path, wait: Callable[[float], object] = _NEVER.wait) -> Path:
+    """The file in `folder`, downloaded to there where it is not yet; `wait` lets seconds pass between tries.
+
+    Raises BadInputError where its publisher has no such file, UnreachableError where the publisher is not reached.
+    """
     path = folder / archive.name
     if path.is_file() and _as_served(path, archive):
         return path
     unfinished = folder / f".{archive.name}.new"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(archive.origin, timeout=_ANSWER_SECONDS) as reply, unfinished.open("wb") as file:
-            shutil.copyfileobj(reply, file)
-    except (OSError, http.client.HTTPException) as error:
-        raise BadInputError(
-            f"{archive.origin} cannot be downloaded ({error}); put {archive.name} into {folder} and start again"
-        ) from error
+    by_hand = f"put {archive.name} into {folder} and start again"
+    for pause in (*_PAUSES_SECONDS, None):
+        try:
+            _download(archive, unfinished)
+            break
+        except (OSError, http.client.HTTPException) as error:
+            if isinstance(error, OSError) and error.errno in _DISK:
+                raise TrainerError(f"{unfinished} cannot be written: {error.strerror}") from error
+            if isinstance(error, urllib.error.HTTPError) and error.code not in _MAY_PASS:
+                raise BadInputError(f"{archive.origin} cannot be downloaded ({error}); {by_hand}") from error
+            if pause is None:
+                raise UnreachableError(f"{archive.origin} is not reached ({error}); {by_hand}") from error
+            complain(f"{archive.origin} is not reached ({error}); trying again in {pause:.0f} s")
+            wait(pause)
     if not _as_served(unfinished, archive):
         unfinished.unlink()
         which = "sha256" if archive.sha256 else "md5"
@@ -103,6 +126,12 @@ def fetched_file(archive: Archive, folder: Path) -> Path:
             f"{archive.origin} is not what its publisher vouches for ({which} differs); try again later"
         )
     return unfinished.replace(path)
+
+
+def _download(archive: Archive, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with urllib.request.urlopen(archive.origin, timeout=_ANSWER_SECONDS) as reply, path.open("wb") as file:
+        shutil.copyfileobj(reply, file)
 
 
 def _as_served(path: Path, archive: Archive) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 EXIT_DONE = 0
 EXIT_BAD_INPUT = 65
+EXIT_UNREACHABLE = 69
 EXIT_FAILED = 70
 EXIT_STOPPED = 75
 EXIT_DEADLINE = 76
@@ -20,6 +21,12 @@ class BadInputError(TrainerError):
     """The job or its data cannot be trained as written; trying again changes nothing."""
 
     exit_code = EXIT_BAD_INPUT
+
+
+class UnreachableError(TrainerError):
+    """A server that the job downloads from was not reached, however often it was tried; the job may be right."""
+
+    exit_code = EXIT_UNREACHABLE
 
 
 class DivergedError(TrainerError):

@@ -11,7 +11,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -34,6 +35,7 @@ from trainplan.workloads.trainer.output import MANIFEST, METRICS
 from trainplan.workloads.trainer.prepare import Setting
 from trainplan.workloads.trainer.progress import State
 from trainplan.workloads.trainer.rung_result import write_result
+from trainplan.workloads.trainer.script_packages import Installing, installed
 from trainplan.workloads.trainer.script_reports import Reports
 from trainplan.workloads.trainer.script_trial import cannot_be_ranked, result_of
 
@@ -47,6 +49,7 @@ _POLL_SECONDS = 0.25
 _ALIVE_SECONDS = 120.0
 """A script need not say anything: its trainer does."""
 _MOST_OUTPUT_FILES = 10_000
+_SHARED_MEMORY = "/dev/shm"
 _NOT_OUTPUT = ("data", "__pycache__")
 """Folders of the working folder that stay where they are: data sets, which scripts fetch to ./data."""
 
@@ -263,6 +266,12 @@ def _why_failed(code: int) -> str:
         )
     if code == 137:
         return "the script was killed (signal 9), often for want of memory"
+    if code == 135:
+        shared = shutil.disk_usage(_SHARED_MEMORY).total / 1024**3 if Path(_SHARED_MEMORY).is_dir() else 0
+        return (
+            f"the script was ended by signal 7 (a bus error): mostly shared memory ({_SHARED_MEMORY}, {shared:.3g} GiB "
+            "here) or the disk was full"
+        )
     why = f"signal {code - 128}" if code > 128 else f"exit code {code}"
     return f"the script ended with {why}; its log says why (plan logs)"
 
@@ -412,38 +421,44 @@ def _only_plain(folder: Path) -> None:
 def _installed(attempt: _Attempt) -> Path | None:
     """The folder of the packages that the script needs, installed once in a run directory; None where it needs none.
 
-    pip takes what is locked, by its hashes, and nothing else. Raises BadInputError, TrainingStopped, DeadlineReached.
+    Raises TrainerError.
     """
     locked = attempt.read.locked
     if not locked:
         return None
-    name = hashlib.sha256(locked.encode()).hexdigest()[:16]
-    folder = attempt.setting.run_dir / "script" / f"packages-{name}"
-    if folder.is_dir():
-        return folder
-    partial = folder.with_name(f".{folder.name}.{attempt.number}")
-    partial.mkdir(parents=True, exist_ok=True)
-    requirements = partial.with_suffix(".txt")
-    requirements.write_text(locked, encoding="utf-8")
-    pip = (sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off")
-    exact = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-warn-conflicts")
     with attempt.setting.progress.phase("install"):
-        code = _code_of([*pip, *exact, "--target", str(partial), "-r", str(requirements)], attempt)
-    if code:
-        raise BadInputError(f"pip could not install what the script needs (exit code {code}); the log says why")
-    partial.replace(folder)
-    return folder
+        return installed(
+            Installing(
+                folder=attempt.setting.run_dir / "script",
+                locked=locked,
+                attempt=attempt.number,
+                run=lambda command: _code_of(command, attempt),
+                wait=lambda seconds: _wait(seconds, attempt),
+            )
+        )
 
 
-def _code_of(command: list[str], attempt: _Attempt) -> int:
+def _code_of(command: Sequence[str], attempt: _Attempt) -> int:
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     try:
         while (code := _code_within(process, _POLL_SECONDS)) is None:
-            if attempt.setting.limits.stop.signal_name:
-                raise TrainingStopped("stopped while packages were installed")
-            if _is_over(attempt):
-                raise DeadlineReached("the deadline was reached while packages were installed")
+            _goes_on(attempt)
         return code
     finally:
         process.kill()
         process.wait()
+
+
+def _wait(seconds: float, attempt: _Attempt) -> None:
+    until = attempt.setting.clock.monotonic() + seconds
+    while attempt.setting.clock.monotonic() < until:
+        _goes_on(attempt)
+        threading.Event().wait(_POLL_SECONDS)
+
+
+def _goes_on(attempt: _Attempt) -> None:
+    """Raises TrainingStopped and DeadlineReached where packages are not to be installed any more."""
+    if attempt.setting.limits.stop.signal_name:
+        raise TrainingStopped("stopped while packages were installed")
+    if _is_over(attempt):
+        raise DeadlineReached("the deadline was reached while packages were installed")

@@ -256,6 +256,7 @@ def test_a_setup_that_fails_is_told(tmp_path: Path) -> None:
     rented.docker.gate_code, rented.docker.gate_says = 1, b"no such wheel\n"
     assert rented.run().reason == "SETUP_FAILED"
     assert "no such wheel" in rented.status["message"]
+    assert len(rented.docker.calls_of("docker", "run")) == 3, "an index that is down may be up again"
 
 
 def test_a_fault_of_our_own_still_leaves_a_status(rented: Rented) -> None:

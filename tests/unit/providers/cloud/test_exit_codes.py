@@ -13,7 +13,9 @@ from trainplan.providers.cloud.exit_codes import how_it_ended
     [
         (0, False, EndKind.DONE),
         (65, False, EndKind.BAD_JOB),
+        (69, False, EndKind.FAILED),
         (70, False, EndKind.FAILED),
+        (70, True, EndKind.OUT_OF_MEMORY),  # what was killed is a process that it had started
         (75, False, EndKind.STOPPED),
         (76, False, EndKind.DEADLINE),
         (86, False, EndKind.OUT_OF_MEMORY),

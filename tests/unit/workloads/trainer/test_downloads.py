@@ -10,7 +10,9 @@ import pickle
 import struct
 import tarfile
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ import pytest
 from tests.unit.workloads.trainer.builders import arrays
 from trainplan.workloads.job import DataName
 from trainplan.workloads.trainer.downloads import ARCHIVES, Archive, fetched
-from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.errors import BadInputError, TrainerError, UnreachableError
 
 RANDOM = np.random.default_rng(0)
 
@@ -113,8 +115,49 @@ def test_an_array_stored_by_columns_has_the_same_images(tmp_path: Path) -> None:
 
 
 def test_an_address_that_does_not_answer_says_where_to_put_the_file(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"put mnist\.npz into .*mnist and start again"):
-        fetched(DataName.MNIST, tmp_path, UNREACHABLE)
+    waits: list[float] = []
+    with pytest.raises(UnreachableError, match=r"is not reached .*; put mnist\.npz into .*mnist and start again"):
+        fetched(DataName.MNIST, tmp_path, UNREACHABLE, waits.append)
+    assert waits == [5, 15, 30]
+
+
+@pytest.mark.parametrize(
+    ("replies", "error", "asked"), [([503, 429, 200], None, 3), ([404], BadInputError, 1), ([403], BadInputError, 1)]
+)
+def test_a_server_that_is_down_for_a_while_is_asked_again(
+    tmp_path: Path, replies: list[int], error: type[Exception] | None, asked: int
+) -> None:
+    content = served(tmp_path)
+    data, left = (tmp_path / "served.npz").read_bytes(), list(replies)
+
+    class Publisher(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            code = left.pop(0)
+            self.send_response(code)
+            self.end_headers()
+            self.wfile.write(data if code == 200 else b"")
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Publisher) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        origin = f"http://127.0.0.1:{server.server_port}/mnist.npz"
+        archives = {DataName.MNIST: (replace(content[DataName.MNIST][0], origin=origin),)}
+        if error is None:
+            assert arrays(fetched(DataName.MNIST, tmp_path / "data", archives, lambda _: None))[0].count == 6
+        else:
+            with pytest.raises(error):
+                fetched(DataName.MNIST, tmp_path / "data", archives, lambda _: None)
+        server.shutdown()
+    assert len(replies) - len(left) == asked
+
+
+def test_a_full_disk_is_no_server_that_is_down(tmp_path: Path) -> None:
+    (tmp_path / "data/mnist/.mnist.npz.new").mkdir(parents=True)
+    with pytest.raises(TrainerError, match="cannot be written") as caught:
+        fetched(DataName.MNIST, tmp_path / "data", served(tmp_path), lambda _: None)
+    assert caught.value.exit_code == 70
 
 
 @pytest.mark.parametrize("name", [DataName.MNIST, DataName.FASHION_MNIST, DataName.CIFAR10, DataName.CIFAR100])
