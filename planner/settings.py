@@ -35,6 +35,7 @@ _KEYS = (
     "usd_per_hour",
     "base_image",
     "build_flags",
+    "podman_build_flags",
     "sim_speed",
     "sim_scenario",
     "computer",
@@ -53,9 +54,10 @@ class Settings:
     """`home` holds journal, measurements, data sets and run directories.
 
     `engine` runs containers on this machine (`auto`: Docker or Podman, whichever answers, else a process);
-    `usd_per_hour` is what an hour of this machine costs its owner; `base_image` and `build_flags` steer the
-    building of the trainer image where the defaults cannot work. `sim_speed` and `sim_scenario` are the simulated
-    cloud's (docs/simulated-cloud.md). `clouds` are the tables of the real ones, by name, `prices` the one of own rates.
+    `usd_per_hour` is what an hour of this machine costs its owner; `base_image`, `build_flags` and
+    `podman_build_flags` (for Podman alone) steer the building of the trainer image where the defaults cannot work.
+    `sim_speed` and `sim_scenario` are the simulated cloud's (docs/simulated-cloud.md). `clouds` are the tables of the
+    real ones, by name, `prices` the one of own rates.
     `budget_usd_per_month` caps what launches on clouds may cost in a calendar month (planner/runs/money/spending.py).
     `computer` names this computer, or the several that share the home (docs/security.md); None: the system's own id.
     `bucket_regions` are where the clouds' buckets are, by name, those that something tells; `accounts` which account of
@@ -71,6 +73,7 @@ class Settings:
     usd_per_hour: Decimal = Decimal(0)
     base_image: str | None = None
     build_flags: tuple[str, ...] = ()
+    podman_build_flags: tuple[str, ...] = ()
     sim_speed: str | None = None
     sim_scenario: str | None = None
     clouds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -139,6 +142,7 @@ def _set_values(settings: Settings) -> dict[str, str | None]:
         "usd_per_hour": str(settings.usd_per_hour),
         "base_image": settings.base_image,
         "build_flags": shlex.join(settings.build_flags) or None,
+        "podman_build_flags": shlex.join(settings.podman_build_flags) or None,
     }
 
 
@@ -166,7 +170,8 @@ def load_settings(environment: Mapping[str, str], machine: Path = MACHINE_SETTIN
         engine=_engine(values.get("engine", "auto"), source),
         usd_per_hour=_money(values.get("usd_per_hour", 0), source),
         base_image=_image(values.get("base_image"), source),
-        build_flags=_flags(values.get("build_flags", ""), source),
+        build_flags=_flags("build_flags", values, source),
+        podman_build_flags=_flags("podman_build_flags", values, source),
         sim_speed=_text(values.get("sim_speed")),
         sim_scenario=_text(values.get("sim_scenario")),
         clouds={name: settings for name, settings in clouds.items() if settings},
@@ -351,13 +356,14 @@ def _wrong_address(address: str) -> str:
     return "" if parts.scheme == "http" and is_here else f"would send to {host} unencrypted"
 
 
-def _flags(value: object, source: Path) -> tuple[str, ...]:
+def _flags(key: str, values: Mapping[str, object], source: Path) -> tuple[str, ...]:
     """Flags as a list, or in one line as for a shell."""
+    value = values.get(key, "")
     if isinstance(value, list) and all(isinstance(flag, str) for flag in value):
         return tuple(value)
     try:
         if isinstance(value, str):
             return tuple(shlex.split(value))
     except ValueError as error:
-        raise BadInputError(f"{source} or PLAN_BUILD_FLAGS: {value!r}: {error}", "close the quotes") from None
-    raise BadInputError(f"{source}: build_flags {value!r} are not flags", 'for example ["--network=host"]')
+        raise BadInputError(f"{source} or PLAN_{key.upper()}: {value!r}: {error}", "close the quotes") from None
+    raise BadInputError(f"{source}: {key} {value!r} are not flags", 'for example ["--network=host"]')

@@ -38,7 +38,9 @@ class Mount:
 class ContainerSpec:
     """A container before it exists. `command` runs in place of the image's own entry point.
 
-    `gpus` are the indices `nvidia-smi` gives; `network` False cuts the container off; None is no limit.
+    `gpus` are the indices `nvidia-smi` gives; `network` False cuts the container off; None is no limit, of `shm_gib`
+    (/dev/shm) the engine's own. `processes` counts threads too. Values of `private` are variables that stand in no
+    list of processes and no journal.
     """
 
     name: str
@@ -46,10 +48,14 @@ class ContainerSpec:
     command: tuple[str, ...]
     labels: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    private: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     network: bool = False
+    uses_host_network: bool = False
     vcpus: int | None = None
     memory_gib: float | None = None
+    shm_gib: int | None = None
+    processes: int | None = None
     gpus: tuple[int, ...] = ()
 
 
@@ -87,6 +93,11 @@ class Engine(Protocol):
         """`docker` or `podman`."""
         ...
 
+    @property
+    def limits(self) -> frozenset[str]:
+        """What it can hold a container to, of cpu, memory and pids."""
+        ...
+
     def create_arguments(self, spec: ContainerSpec) -> tuple[str, ...]:
         """Pure: the command line that `create` runs, without the program's name."""
         ...
@@ -117,6 +128,10 @@ class Engine(Protocol):
 
     def has_image(self, tag: str) -> bool:
         """Whether the image is on this machine. Raises MachineError."""
+        ...
+
+    def why_not_at_registry(self, image: str) -> str:
+        """Say why the image cannot be fetched; "" where its registry has it."""
         ...
 
     def images(self, label: str) -> Sequence[str]:

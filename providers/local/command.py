@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from trainplan.providers.errors import TransientError
@@ -34,8 +35,10 @@ class Completed:
 class Runner(Protocol):
     """Runs command lines on this computer."""
 
-    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
-        """Run to its end. Raises TransientError when it takes longer."""
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Completed:
+        """Run to its end, with these variables besides its own. Raises TransientError when it takes longer."""
         ...
 
     def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
@@ -49,7 +52,9 @@ class SystemRunner:
     Podman's conmon leaves a file `oom` where it was started when a container is killed for want of memory.
     """
 
-    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Completed:
         try:
             process = subprocess.run(
                 command,
@@ -60,6 +65,7 @@ class SystemRunner:
                 encoding="utf-8",
                 errors="replace",
                 cwd=tempfile.gettempdir(),
+                env={**os.environ, **environment},
             )
         except FileNotFoundError:
             return Completed(exit_code=127, stdout="", stderr=f"{command[0]} is not installed")

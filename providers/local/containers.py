@@ -25,9 +25,13 @@ from trainplan.providers.local.image import (
     TrainerImage,
     choose_base,
     ensure,
+    rehearse,
 )
+from trainplan.providers.local.outside import Outside, look_outside
 from trainplan.providers.local.records import AttemptLocation, attempt_key
+from trainplan.providers.local.settings import flags_of
 from trainplan.providers.local.translate import (
+    Setting,
     container_spec,
     deadline_of,
     instance,
@@ -39,6 +43,9 @@ from trainplan.workloads.job import Framework
 if TYPE_CHECKING:
     from trainplan.pricing.offers import Offer
 
+IMAGE = "image"
+"""The name of the check that tells whether the engine has the trainer image, or can build it."""
+_LIMITS = {"memory": "memory", "pids": "processes"}
 _MISSING_HINT = "`plan launch` builds it; `plan doctor local` tells why it cannot"
 
 
@@ -57,19 +64,35 @@ class ContainerHost:
     def checks(self, offer: Offer, framework: Framework | None) -> Sequence[Check]:
         """The lines of a preflight: the image of the trainer, for a job that is not known yet the one of TensorFlow."""
         image = self._trainer_image(framework or Framework.TENSORFLOW, offer)
-        there = self.engine.has_image(image.tag)
-        return (
-            Check(
-                name="image",
-                state=PreflightState.OK if there else PreflightState.UNKNOWN,
-                detail=image.tag if there else f"{image.tag} is not built yet",
-                fix="" if there else "launch builds it, which takes a minute or two",
-            ),
-            *room_checks(self.here, 0 if there else image.size_bytes),
+        if self.engine.has_image(image.tag):
+            built = Check(name=IMAGE, state=PreflightState.OK, detail=image.tag)
+            return (*self._limit_checks(), built, *room_checks(self.here))
+        check = Check(
+            name=IMAGE,
+            state=PreflightState.UNKNOWN,
+            detail=f"{image.tag} is not built yet; {self.engine.name} builds with the settings of this machine",
+            fix="launch builds it, which takes a minute or two",
         )
+        try:
+            rehearse(image, self.engine, flags=self._flags, outside=self._outside)
+        except MachineError as error:
+            check = replace(check, state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
+        return (*self._limit_checks(), check, *room_checks(self.here, image.size_bytes))
+
+    def _limit_checks(self) -> tuple[Check, ...]:
+        """A line where nothing keeps a container from taking all of the machine."""
+        gaps = [text for name, text in _LIMITS.items() if name not in self.engine.limits]
+        if not gaps:
+            return ()
+        detail = f"{self.engine.name} holds a container to no limit of {' and '.join(gaps)}: the system does not let it"
+        return (Check(name="limits", state=PreflightState.OK, detail=detail),)
+
+    def has_image(self, request: LaunchRequest) -> bool:
+        """Whether the image of the attempt is here. Raises MachineError."""
+        return self.engine.has_image(self._image(request))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        if self.engine.has_image(self._image(request)):
+        if self.has_image(request):
             return
         if own := request.job.container:
             self.engine.pull(own, report)
@@ -81,8 +104,7 @@ class ContainerHost:
                 f"{free / 1e9:.1f} GB free; the trainer image takes about {image.size_bytes / 1e9:.0f} GB",
                 hint=f"free some space: {self.name} system df",
             )
-        flags = self.here.settings.build_flags
-        ensure(image, self.engine, report, flags=flags, environment=self.here.environment)
+        ensure(image, self.engine, report, flags=self._flags, outside=self._outside)
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         spec = self._spec(request)
@@ -103,7 +125,8 @@ class ContainerHost:
         container = self._ours(location)
         if container is None:
             raise InstanceNotFoundError(f"{self.name} has no container {location.key.name}")
-        return instance(location, container, asked_to_stop=self.here.records.asked_to_stop(location.key))
+        asked = self.here.records.asked_to_stop(location.key)
+        return instance(location, container, asked_to_stop=asked, output=lambda: "\n".join(self.logs(location)))
 
     def list_resources(self) -> Iterator[LocalResource]:
         """The containers of runs on this machine. Raises MachineError."""
@@ -162,7 +185,16 @@ class ContainerHost:
         # A quota over all processors limits nothing, and costs the scheduler its work.
         if request.vcpus is not None and request.vcpus >= self.here.machine().vcpus:
             request = replace(request, vcpus=None)
-        return container_spec(request, self._image(request), self.here.folders(request.run_id), gpus)
+        setting = Setting(gpus=gpus, outside=self._outside, memory_gib=self.here.machine().memory_gib)
+        return container_spec(request, self._image(request), self.here.folders(request.run_id), setting)
+
+    @property
+    def _outside(self) -> Outside:
+        return look_outside(self.here.environment)
+
+    @property
+    def _flags(self) -> tuple[str, ...]:
+        return flags_of(self.here.settings, self.engine.name)
 
     def _image(self, request: LaunchRequest) -> str:
         own = request.job.container or self.image

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.errors import MachineError, TransientError
@@ -18,19 +20,26 @@ if TYPE_CHECKING:
 _PROBE_SECONDS = 5.0
 _QUERY_SECONDS = 20.0
 _CHANGE_SECONDS = 120.0
+_LINE = 300
+"""Characters of an engine's line in a message."""
 _ALL = ("ps", "--all", "--no-trunc", "--format", "{{.ID}}")
 _NEVER_STARTED = frozenset({"created", "configured", "initialized"})
 _OVER = frozenset({"exited", "dead", "stopped", "removing"})
-_BUILD_TAIL_LINES = 8
+
+
+_LIMITS = frozenset({"cpu", "memory", "pids"})
+_DOCKERS_LIMITS = {"cpu": "CpuCfsQuota", "memory": "MemoryLimit", "pids": "PidsLimit"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineInfo:
-    """What an engine that answers says of itself. `owner` is the user its containers should run as (None: theirs)."""
+    """What an engine that answers says of itself. `owner` is the user its containers should run as (None: theirs),
+    `limits` what it can hold a container to (of `_LIMITS`)."""
 
     name: EngineName
     version: str
     owner: str | None = None
+    limits: frozenset[str] = _LIMITS
 
 
 def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
@@ -43,12 +52,19 @@ def probe(program: EngineName, runner: Runner) -> EngineInfo | None:
         reply = json.loads(process.stdout) if process.exit_code == 0 else {}
     except (TransientError, ValueError):
         return None
-    if isinstance(reply.get("host"), dict):
-        return EngineInfo(name=EngineName.PODMAN, version=str(reply.get("version", {}).get("Version")))
+    if isinstance(host := reply.get("host"), dict):
+        controllers = host.get("cgroupControllers")
+        return EngineInfo(
+            name=EngineName.PODMAN,
+            version=str(reply.get("version", {}).get("Version")),
+            # Without root, Podman holds containers to what the system lets its user steer: on cgroup v1 nothing.
+            limits=_LIMITS & frozenset(controllers) if isinstance(controllers, list) else _LIMITS,
+        )
     if reply.get("ServerVersion"):
         rootless = any("rootless" in str(option) for option in reply.get("SecurityOptions") or ())
         owner = None if rootless else _this_user()
-        return EngineInfo(name=EngineName.DOCKER, version=str(reply["ServerVersion"]), owner=owner)
+        limits = frozenset(name for name, key in _DOCKERS_LIMITS.items() if reply.get(key, True))
+        return EngineInfo(name=EngineName.DOCKER, version=str(reply["ServerVersion"]), owner=owner, limits=limits)
     return None
 
 
@@ -67,6 +83,10 @@ class CliEngine:
     def name(self) -> EngineName:
         return self.info.name
 
+    @property
+    def limits(self) -> frozenset[str]:
+        return self.info.limits
+
     def create_arguments(self, spec: ContainerSpec) -> tuple[str, ...]:
         program, *rest = spec.command
         return (
@@ -74,9 +94,10 @@ class CliEngine:
             *("--pull", "never", "--name", spec.name),
             *_pairs("--label", spec.labels),
             *_pairs("--env", spec.environment),
+            *(word for name in spec.private for word in ("--env", name)),  # the values are in its environment
             *(word for mount in spec.mounts for word in ("--mount", _mount(mount))),
-            *(() if spec.network else ("--network", "none")),
-            *_limits(spec),
+            *_network(spec),
+            *self._limits(spec),
             *self._gpus(spec.gpus),
             *(("--user", self.info.owner) if self.info.owner else ()),
             *("--security-opt", "label=disable"),  # mounted folders are the person's own, also under SELinux
@@ -85,7 +106,7 @@ class CliEngine:
         )
 
     def create(self, spec: ContainerSpec) -> None:
-        self._change(self.create_arguments(spec), f"could not create the container {spec.name}")
+        self._change(self.create_arguments(spec), f"could not create the container {spec.name}", spec.private)
 
     def start(self, name: str) -> None:
         self._change(("start", name), f"could not start the container {name}")
@@ -133,6 +154,10 @@ class CliEngine:
         """See `Engine.has_image`."""
         return self._run(("image", "inspect", "--format", "{{.Id}}", tag)).exit_code == 0
 
+    def why_not_at_registry(self, image: str) -> str:
+        process = self._run(("manifest", "inspect", image), _CHANGE_SECONDS)
+        return process.complaint if process.exit_code else ""
+
     def images(self, label: str) -> Sequence[str]:
         process = self._query(("images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"))
         return [line for line in process.stdout.split() if "<none>" not in line]
@@ -160,8 +185,25 @@ class CliEngine:
             return tuple(word for index in indices for word in ("--device", f"nvidia.com/gpu={index}"))
         return ("--gpus", f'"device={",".join(map(str, indices))}"')
 
-    def _run(self, arguments: Sequence[str], seconds: float = _QUERY_SECONDS) -> Completed:
-        return self._runner.run([self.name, *arguments], timeout_seconds=seconds)
+    def _limits(self, spec: ContainerSpec) -> tuple[str, ...]:
+        words: tuple[str, ...] = () if spec.shm_gib is None else ("--shm-size", f"{spec.shm_gib}g")
+        held = self.info.limits
+        if spec.vcpus is not None and "cpu" in held:
+            words += ("--cpus", str(spec.vcpus))
+        if spec.memory_gib is not None and "memory" in held:
+            size = f"{int(spec.memory_gib * 1024)}m"
+            words += ("--memory", size, "--memory-swap", size)  # equal: no swap on top
+        if spec.processes is not None and "pids" in held:
+            words += ("--pids-limit", str(spec.processes))
+        return words
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        seconds: float = _QUERY_SECONDS,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Completed:
+        return self._runner.run([self.name, *arguments], timeout_seconds=seconds, environment=environment)
 
     def _query(self, arguments: Sequence[str]) -> Completed:
         process = self._run(arguments)
@@ -169,19 +211,53 @@ class CliEngine:
             raise TransientError(f"{self.name} does not answer: {process.complaint}", hint=f"try `{self.name} info`")
         return process
 
-    def _change(self, arguments: Sequence[str], failure: str) -> None:
-        process = self._run(arguments, _CHANGE_SECONDS)
+    def _change(
+        self, arguments: Sequence[str], failure: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        process = self._run(arguments, _CHANGE_SECONDS, environment)
         if process.exit_code:
             raise MachineError(f"{self.name} {failure}: {process.complaint}", hint=f"try `{self.name} info`")
 
     def _follow(self, words: Sequence[str], report: Callable[[str], None], failure: str) -> None:
         process = self._runner.follow(words, report)
         if process.exit_code:
-            tail = "\n".join(process.stdout.splitlines()[-_BUILD_TAIL_LINES:])
-            if _NO_BUILDX in process.stdout:
-                hint = "install Docker's build component (Debian and Ubuntu: apt install docker-buildx)"
-                raise MachineError(f"{failure}: {_NO_BUILDX}", hint=hint)
-            raise MachineError(f"{failure}:\n{tail}", hint="build_flags and base_image steer how it is built")
+            cause, hint = why_not_built(process.stdout)
+            raise MachineError(f"{failure}: {cause}", hint=hint)
+
+
+_CAUSES = (
+    (
+        (_NO_BUILDX,),
+        "install Docker's build component: docker-buildx-plugin of Docker's own packages, docker-buildx of Ubuntu or "
+        "Debian 13",
+    ),
+    (
+        ("unknown flag", "unknown shorthand", "unsupported isolation", "invalid argument"),
+        "correct build_flags (docs/settings.md): they are given to the engine as they are",
+    ),
+    (("no space left", "disk quota exceeded"), "free some space on the disk of the engine"),
+    (
+        (
+            *("connection broken", "could not find a version", "temporary failure", "no such host", "timed out"),
+            *("timeout", "connection refused", "network is unreachable", "certificate", "proxy", "pinging container"),
+        ),
+        "the package index or the registry was not reached: try again later, or name what leads there as for pip and "
+        "the engine (PIP_INDEX_URL, PIP_CERT, HTTPS_PROXY)",
+    ),
+)
+"""What an engine or pip prints of the cause, in small letters, and what a person does about it."""
+_STEERING = "the engine's own lines are above; build_flags and base_image steer how it is built"
+
+
+def why_not_built(output: str) -> tuple[str, str]:
+    """The line of an engine's output that says why it could not build or fetch an image, and what to do."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    complaints = [line for line in lines if re.search(r"error|warning|fail", line, re.IGNORECASE)] or lines[-1:]
+    for signs, hint in _CAUSES:
+        if found := [line for line in complaints if any(sign in line.lower() for sign in signs)]:
+            return found[-1][:_LINE], hint
+    errors = [line for line in complaints if "error" in line.lower()]
+    return next(iter((errors or complaints)[-1:]), "it ended without a word")[:_LINE], _STEERING
 
 
 def _this_user() -> str | None:
@@ -204,14 +280,10 @@ def _mount(mount: Mount) -> str:
     return ",".join(f'"{word}"' if "," in word else word for word in fields)
 
 
-def _limits(spec: ContainerSpec) -> tuple[str, ...]:
-    words: tuple[str, ...] = ()
-    if spec.vcpus is not None:
-        words += ("--cpus", str(spec.vcpus))
-    if spec.memory_gib is not None:
-        size = f"{round(spec.memory_gib * 1024)}m"
-        words += ("--memory", size, "--memory-swap", size)  # equal: no swap on top
-    return words
+def _network(spec: ContainerSpec) -> tuple[str, ...]:
+    if not spec.network:
+        return ("--network", "none")
+    return ("--network", "host") if spec.uses_host_network else ()
 
 
 def _container(reply: Mapping[str, Any]) -> Container:

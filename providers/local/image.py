@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import hashlib
-import io
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan import workloads
+from trainplan.providers.errors import MachineError
 from trainplan.providers.local.api import BuildSpec, Engine
 from trainplan.workloads.job import Framework
 
 if TYPE_CHECKING:
+    from trainplan.providers.local.outside import Outside
     from trainplan.providers.local.settings import LocalSettings
 
 REPOSITORY = "localhost/trainplan-trainer"
@@ -31,14 +31,6 @@ NVIDIA_IMAGE_BYTES = 8_000_000_000
 """The same with NVIDIA's libraries from their wheels, rounded up."""
 
 _DATA = Path(__file__).parent / "data"
-_CERTIFICATES = ("PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")
-_PIP_SETTINGS = {
-    "PIP_INDEX_URL": "index-url",
-    "PIP_EXTRA_INDEX_URL": "extra-index-url",
-    "PIP_TRUSTED_HOST": "trusted-host",
-    "PIP_DEFAULT_TIMEOUT": "timeout",
-}
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
 
 
 class Accelerator(StrEnum):
@@ -105,31 +97,51 @@ def ensure(
     report: Callable[[str], None],
     *,
     flags: Sequence[str] = (),
-    environment: Mapping[str, str],
+    outside: Outside,
 ) -> str:
     """The tag of the image, built first where it is missing; earlier images of its flavour are removed then.
 
-    `report` gets the lines of the build. `environment` is the command's: certificates, pip settings and proxies in
-    it serve the build and stay out of the image. Raises MachineError where the build fails.
+    `report` gets the lines of the build. What is `outside` serves the build and stays out of the image. Raises
+    MachineError where the build fails.
     """
     tag = image.tag
     if engine.has_image(tag):
         return tag
     report(f"building the trainer image {tag} with {engine.name} (a minute or two, once)")
-    with _context(image) as context, _secrets(environment) as secrets:
+    with _context(image) as context, _secrets(outside) as secrets:
         spec = BuildSpec(
             tag=tag,
             context=context,
             arguments={"BASE": image.base},
             labels={LABEL_IMAGE: image.flavour},
             secrets=secrets,
-            flags=(*_proxy_flags(environment), *flags),
+            flags=_flags(outside, flags),
         )
         engine.build(spec, report)
     for earlier in engine.images(f"{LABEL_IMAGE}={image.flavour}"):
         if earlier != tag:
             engine.remove_image(earlier)
     return tag
+
+
+def rehearse(image: TrainerImage, engine: Engine, *, flags: Sequence[str] = (), outside: Outside) -> None:
+    """Build an image without any content by the same flags and secrets, which takes a second, and remove it.
+
+    Raises MachineError where the engine cannot build so, or the base image is neither here nor at its registry.
+    """
+    tag = f"{REPOSITORY}:rehearsal"
+    with tempfile.TemporaryDirectory(prefix="trainplan-image-") as name, _secrets(outside) as secrets:
+        (Path(name) / "Containerfile").write_text(_EMPTY_IMAGE, encoding="utf-8")
+        spec = BuildSpec(tag=tag, context=Path(name), secrets=secrets, flags=_flags(outside, flags))
+        try:
+            engine.build(spec, lambda _: None)
+        finally:
+            engine.remove_image(tag)
+    if not engine.has_image(image.base) and (complaint := engine.why_not_at_registry(image.base)):
+        raise MachineError(f"the base image {image.base} is not here and cannot be fetched: {complaint}")
+
+
+_EMPTY_IMAGE = "FROM scratch\nCOPY Containerfile /Containerfile\n"
 
 
 @contextlib.contextmanager
@@ -146,35 +158,20 @@ def _context(image: TrainerImage) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _secrets(environment: Mapping[str, str]) -> Iterator[dict[str, Path]]:
-    secrets = {}
-    paths = [Path(environment[name]) for name in _CERTIFICATES if environment.get(name)]
-    if certificates := next((path for path in paths if path.is_file()), None):
-        secrets["ca"] = certificates
+def _secrets(outside: Outside) -> Iterator[dict[str, Path]]:
+    secrets = {} if outside.certificates is None else {"ca": outside.certificates}
     with tempfile.TemporaryDirectory(prefix="trainplan-pip-") as folder:
-        if settings := pip_settings(environment):
+        if outside.pip_conf:
             secrets["pip"] = Path(folder) / "pip.conf"
-            secrets["pip"].write_text(settings, encoding="utf-8")
+            secrets["pip"].write_text(outside.pip_conf, encoding="utf-8")
         yield secrets
 
 
-def pip_settings(environment: Mapping[str, str]) -> str:
-    """The person's pip settings that a build must share (index, trusted hosts), as a pip.conf; empty for none."""
-    config = configparser.RawConfigParser()
-    config.read(environment.get("PIP_CONFIG_FILE", ""), encoding="utf-8")
-    values = {key: environment[name] for name, key in _PIP_SETTINGS.items() if environment.get(name)}
-    if values and not config.has_section("global"):
-        config.add_section("global")
-    for key, value in values.items():
-        config.set("global", key, value)
-    text = io.StringIO()
-    config.write(text)
-    return text.getvalue().strip()
-
-
-def _proxy_flags(environment: Mapping[str, str]) -> tuple[str, ...]:
+def _flags(outside: Outside, flags: Sequence[str]) -> tuple[str, ...]:
     # The name alone: the engine takes the value from its environment, so that it stands in no process list.
-    return tuple(word for name in _PROXIES if environment.get(name) for word in ("--build-arg", name))
+    proxies = tuple(word for name in outside.proxies for word in ("--build-arg", name))
+    has_network = any(flag.partition("=")[0] in ("--network", "--net") for flag in flags)
+    return (*proxies, *(("--network=host",) if outside.is_on_this_computer and not has_network else ()), *flags)
 
 
 def _trainer_root() -> Path:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,7 +41,7 @@ from trainplan.providers.errors import (
 from trainplan.providers.hardware import HostHardware, MeasuredSpeed, available_memory_bytes, this_machine
 from trainplan.providers.local.api import Engine, EngineName
 from trainplan.providers.local.command import Runner, SystemRunner
-from trainplan.providers.local.containers import ContainerHost
+from trainplan.providers.local.containers import IMAGE, ContainerHost
 from trainplan.providers.local.engine import CliEngine, probe
 from trainplan.providers.local.here import Here, Host, LocalResource, free_bytes
 from trainplan.providers.local.offers import PROVIDER, REGION, OwnPrice, offers
@@ -49,11 +49,11 @@ from trainplan.providers.local.process import ProcessHost
 from trainplan.providers.local.records import PROCESS, AttemptLocation, attempt_key, location_of
 from trainplan.providers.local.settings import EngineChoice, parse_settings
 from trainplan.workloads.processor_time import ProcessorTime, busy_seconds, others_share
+from trainplan.workloads.terms import Framework
 
 if TYPE_CHECKING:
     from trainplan.pricing.offers import Offer, OfferQuery
     from trainplan.workloads.job import TrainingJob
-    from trainplan.workloads.terms import Framework
 
 
 def make(settings: ProviderSettings) -> LocalProvider:
@@ -99,6 +99,8 @@ class LocalProvider:
     find_engine: Callable[[EngineName], Engine | None]
     now: Callable[[], datetime]
     image: str | None = None
+    unable: set[str] = field(default_factory=set)
+    """The engines that could not build or fetch an image, as far as this process has tried."""
 
     @property
     def name(self) -> str:
@@ -146,17 +148,41 @@ class LocalProvider:
 
     def _preflight(self, offer: Offer, framework: Framework | None) -> Preflight:
         try:
-            host = self._host_of_launches()
+            hosts = self._hosts()
             self.here.gpus(offer)
         except MachineError as error:
             refused = Check(name="machine", state=PreflightState.REFUSED, detail=error.message, fix=error.hint)
             return Preflight(checks=(refused,))
-        engine = Check(name="engine", state=PreflightState.OK, detail=_host_name(host))
-        return Preflight(checks=(engine, *host.checks(offer, framework)))
+        checks: list[Check] = []
+        for number, host in enumerate(hosts):
+            engine = Check(name="engine", state=PreflightState.OK, detail=_host_text(host))
+            of_host = (engine, *host.checks(offer, framework))
+            cannot_build = [one for one in of_host if one.name == IMAGE and one.state is PreflightState.REFUSED]
+            if not cannot_build or number == len(hosts) - 1:
+                return Preflight(checks=(*checks, *of_host))
+            fix = _goes_on(hosts[number + 1])
+            checks += [replace(one, state=PreflightState.UNKNOWN, fix=fix) for one in cannot_build]
+        return Preflight(checks=tuple(checks))
 
     def prepare(self, request: LaunchRequest, report: Callable[[str], None]) -> None:
-        """Builds or fetches the image of the run where it is missing (trainplan.providers.abilities.Preparer)."""
-        self._host_of(request).prepare(request, report)
+        """Builds or fetches the image of the run where it is missing (trainplan.providers.abilities.Preparer).
+
+        Where the person leaves the choice, what cannot build it is followed by what else there is.
+        """
+        if (host := self._host_of_attempt(request)) is not None:
+            host.prepare(request, report)
+            return
+        hosts = self._hosts()
+        for number, host in enumerate(hosts):
+            try:
+                host.prepare(request, report)
+            except MachineError as error:
+                self.unable.add(host.name)
+                if number == len(hosts) - 1:
+                    raise MachineError(error.message, hint=self._with_others(error.hint, request)) from error
+                report(f"{error.message}; {_goes_on(hosts[number + 1])}")
+            else:
+                return
 
     def requests(self, request: LaunchRequest) -> Sequence[VendorRequest]:
         return self._host_of(request).requests(request)
@@ -219,22 +245,44 @@ class LocalProvider:
         return self.here.store(run_id)
 
     def _host_of(self, request: LaunchRequest) -> Host:
-        """Where the attempt already is, so that it never runs twice; else where the settings put it."""
+        """Where the attempt already is, so that it never runs twice; else where the settings put it: of several, the
+        first that has the image, else the first that has not failed to build it."""
+        if (host := self._host_of_attempt(request)) is not None:
+            return host
+        hosts = self._hosts()
+        if len(hosts) == 1:
+            return hosts[0]
+        ready = (host for host in hosts if isinstance(host, ContainerHost) and host.has_image(request))
+        able = (host for host in hosts if host.name not in self.unable)
+        return next(ready, None) or next(able, hosts[0])
+
+    def _host_of_attempt(self, request: LaunchRequest) -> Host | None:
         key = attempt_key(request.run_id, request.attempt)
         text = self.here.records.host_of(key)
-        return self._at(AttemptLocation(host=text, key=key)) if text else self._host_of_launches()
+        return self._at(AttemptLocation(host=text, key=key)) if text else None
 
-    def _host_of_launches(self) -> Host:
+    def _hosts(self) -> Sequence[Host]:
+        """What can run an attempt, in the order in which it is tried: one, unless the person leaves the choice.
+        Raises MachineError."""
         choice = self.here.settings.engine
         if choice is EngineChoice.PROCESS:
-            return self.process
+            return (self.process,)
         names = tuple(EngineName) if choice is EngineChoice.AUTO else (EngineName(choice),)
-        available = next((engine for engine in map(self.find_engine, names) if engine), None)
-        if available is not None:
-            return self._containers(available)
-        if choice is EngineChoice.AUTO:
-            return self.process
-        raise MachineError(f"{choice} does not answer", hint=f"see `{choice} info`, or set engine to auto or process")
+        engines = {engine.name: engine for engine in map(self.find_engine, names) if engine}
+        if not engines and choice is not EngineChoice.AUTO:
+            hint = f"see `{choice} info`, or set engine to auto or process"
+            raise MachineError(f"{choice} does not answer", hint=hint)
+        hosts: list[Host] = [self._containers(engine) for engine in engines.values()]
+        if choice is EngineChoice.AUTO and (not hosts or any(map(self.process.installed, Framework))):
+            hosts.append(self.process)
+        return hosts
+
+    def _with_others(self, hint: str, request: LaunchRequest) -> str:
+        """The hint with what else of this machine would train the job, and was not tried."""
+        names = [name for name in EngineName if name not in self.unable and self.find_engine(name)]
+        process = [PROCESS] if self.process.installed(request.job.framework) else []
+        others = " or ".join([*names, *process] if self.here.settings.engine is not EngineChoice.AUTO else [])
+        return f"{hint}; or set engine to {others}, which would do here" if others else hint
 
     def _at(self, location: AttemptLocation) -> Host:
         if location.host == PROCESS:
@@ -277,8 +325,12 @@ class LocalProvider:
         )
 
 
-def _host_name(host: Host) -> str:
+def _host_text(host: Host) -> str:
     return "a process of this Python" if host.name == PROCESS else f"{host.name} answers"
+
+
+def _goes_on(host: Host) -> str:
+    return f"{'a process of this Python' if host.name == PROCESS else host.name} is used instead"
 
 
 def _device_name(spelling: str) -> str | None:

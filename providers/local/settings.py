@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 
 from trainplan.providers.errors import BadRequestError
+from trainplan.providers.local.api import EngineName
 
 
 class EngineChoice(StrEnum):
@@ -20,29 +21,37 @@ class EngineChoice(StrEnum):
     PROCESS = "process"
 
 
+_OPTIONS = ("engine", "usd_per_hour", "base_image", "build_flags", "podman_build_flags")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
     """`base_image` is what the trainer image is built on (None: the local base where there is one, else Python's
-    own); `build_flags` go to the engine's build command as they are."""
+    own); `build_flags` go to the build command of either engine as they are, `podman_build_flags` to Podman's."""
 
     engine: EngineChoice = EngineChoice.AUTO
     usd_per_hour: Decimal = Decimal(0)
     base_image: str | None = None
     build_flags: tuple[str, ...] = ()
+    podman_build_flags: tuple[str, ...] = ()
+
+
+def flags_of(settings: LocalSettings, engine: EngineName) -> tuple[str, ...]:
+    """The flags of a build by this engine."""
+    return (*settings.build_flags, *(settings.podman_build_flags if engine is EngineName.PODMAN else ()))
 
 
 def parse_settings(options: Mapping[str, str]) -> LocalSettings:
     """Settings from what the person wrote. Raises BadRequestError naming the option."""
-    unknown = sorted(set(options) - {"engine", "usd_per_hour", "base_image", "build_flags"})
+    unknown = sorted(set(options) - set(_OPTIONS))
     if unknown:
-        raise BadRequestError(
-            f"this machine has no option {unknown[0]!r}", hint="known: engine, usd_per_hour, base_image, build_flags"
-        )
+        raise BadRequestError(f"this machine has no option {unknown[0]!r}", hint=f"known: {', '.join(_OPTIONS)}")
     return LocalSettings(
         engine=_engine(options.get("engine", EngineChoice.AUTO)),
         usd_per_hour=_rate(options.get("usd_per_hour", "0")),
         base_image=options.get("base_image") or None,
-        build_flags=_flags(options.get("build_flags", "")),
+        build_flags=_flags("build_flags", options),
+        podman_build_flags=_flags("podman_build_flags", options),
     )
 
 
@@ -63,8 +72,9 @@ def _rate(text: str) -> Decimal:
     return rate
 
 
-def _flags(text: str) -> tuple[str, ...]:
+def _flags(name: str, options: Mapping[str, str]) -> tuple[str, ...]:
+    text = options.get(name, "")
     try:
         return tuple(shlex.split(text))
     except ValueError as error:
-        raise BadRequestError(f"build_flags {text!r}: {error}") from None
+        raise BadRequestError(f"{name} {text!r}: {error}") from None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
+from trainplan.providers.agent.container import MOST_PROCESSES, container_memory_gib, shared_memory_gib
 from trainplan.providers.base import (
     LABEL_ATTEMPT,
     LABEL_CLIENT,
@@ -18,9 +20,11 @@ from trainplan.providers.base import (
     LaunchRequest,
     RunId,
 )
-from trainplan.providers.cloud.exit_codes import how_it_ended
+from trainplan.providers.cloud.exit_codes import how_it_ended, may_be_a_limit
 from trainplan.providers.cloud.labels import project_of
+from trainplan.providers.hardware import GIB
 from trainplan.providers.local.api import Container, ContainerSpec, ContainerStatus, Mount
+from trainplan.providers.local.outside import CERTIFICATES_FILE, Outside, certificate_variables
 from trainplan.providers.local.records import AttemptKey, AttemptLocation
 from trainplan.workloads.pretrained import published_weights
 
@@ -54,10 +58,25 @@ def trainer_arguments(request: LaunchRequest, run_dir: str, data_dir: str) -> tu
     )
 
 
-def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: tuple[int, ...]) -> ContainerSpec:
-    """The container of an attempt: labelled, held to its deadline from within, and cut off where nothing is fetched."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a container has of this machine: its GPUs, what leads to the world outside, its memory in GiB."""
+
+    gpus: tuple[int, ...] = ()
+    outside: Outside = field(default_factory=Outside)
+    memory_gib: float
+
+
+def container_spec(request: LaunchRequest, image: str, folders: Folders, setting: Setting) -> ContainerSpec:
+    """The container of an attempt: labelled, held to its deadline from within, and cut off where nothing is fetched.
+
+    It is held to what a rented machine's is (docs/container.md).
+    """
+    outside = setting.outside if fetches(request) else Outside()
     key = AttemptKey(run_id=request.run_id, attempt=request.attempt)
     deadline = f"{request.deadline.timestamp():.0f}"
+    certificates = _certificates(request, outside)
+    most_gib = container_memory_gib(int(setting.memory_gib * GIB))
     command = ("sh", "-c", _UNTIL(encoding="utf-8"), "until", deadline, str(GRACE_SECONDS), "python", *_TRAINER)
     return ContainerSpec(
         name=key.name,
@@ -70,17 +89,31 @@ def container_spec(request: LaunchRequest, image: str, folders: Folders, gpus: t
             LABEL_CLIENT: request.client,
             **project_of(request),
         },
-        environment={"HOME": "/tmp"},  # the user of the container has no home in the image
+        # The user of the container has no home in the image, and no name: getpass and PyTorch ask for one.
+        environment={"HOME": "/tmp", "USER": "trainplan", **(certificate_variables() if certificates else {})},
+        private=outside.variables,
         mounts=(
             Mount(source=str(folders.run_dir), target=RUN_DIR),
             Mount(source=str(folders.datasets), target=DATA_DIR),
             *_image_folder(request),
+            *certificates,
+            *(Mount(source=folder, target=folder, read_only=True) for folder in outside.folders),
         ),
         network=fetches(request),
+        uses_host_network=outside.is_on_this_computer,
         vcpus=request.vcpus,
-        memory_gib=request.memory_gib,
-        gpus=gpus,
+        memory_gib=min(request.memory_gib or most_gib, most_gib),
+        shm_gib=shared_memory_gib(setting.memory_gib),
+        processes=MOST_PROCESSES,
+        gpus=setting.gpus,
     )
+
+
+def _certificates(request: LaunchRequest, outside: Outside) -> tuple[Mount, ...]:
+    """A person's own image has certificates of its own, unless the person names some."""
+    if outside.certificates is None or (request.job.container and not outside.has_named_certificates):
+        return ()
+    return (Mount(source=str(outside.certificates.resolve()), target=CERTIFICATES_FILE, read_only=True),)
 
 
 def job_in_container(job: TrainingJob) -> TrainingJob:
@@ -125,8 +158,10 @@ def image_folder(request: LaunchRequest) -> Path | None:
     return None if path is None else Path(path)
 
 
-def instance(location: AttemptLocation, container: Container, *, asked_to_stop: bool) -> Instance:
-    """The instance that a container is."""
+def instance(
+    location: AttemptLocation, container: Container, *, asked_to_stop: bool, output: Callable[[], str]
+) -> Instance:
+    """The instance that a container is; `output` reads its last lines, and is asked where it failed."""
     alive = Instance(
         ref=location.ref,
         state=_state(container.status, asked_to_stop=asked_to_stop),
@@ -134,12 +169,14 @@ def instance(location: AttemptLocation, container: Container, *, asked_to_stop: 
         attempt=location.key.attempt,
         launched_at=container.created_at,
     )
-    return alive if alive.state is not InstanceState.ENDED else ended_instance(alive, container)
+    if alive.state is not InstanceState.ENDED:
+        return alive
+    return ended_instance(alive, container, output() if may_be_a_limit(container.exit_code) else "")
 
 
-def ended_instance(alive: Instance, container: Container) -> Instance:
-    """The same instance with how its container ended."""
-    end, reason = how_it_ended(container.exit_code, out_of_memory=container.out_of_memory)
+def ended_instance(alive: Instance, container: Container, output: str = "") -> Instance:
+    """The same instance with how its container ended; `output` has its last lines."""
+    end, reason = how_it_ended(container.exit_code, out_of_memory=container.out_of_memory, output=output)
     reason = f"{reason} ({container.error})" if container.error else reason
     return replace(alive, exit_code=container.exit_code, end=end, reason=reason)
 

@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
 from tests.contract.harness import owned_resources
@@ -204,8 +205,10 @@ class DockerOfTests:
 
     inner: Runner
 
-    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
-        return self.inner.run(_sent_to_daemon(command), timeout_seconds=timeout_seconds)
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Completed:
+        return self.inner.run(_sent_to_daemon(command), timeout_seconds=timeout_seconds, environment=environment)
 
     def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
         return self.inner.follow(_sent_to_daemon(command), report)

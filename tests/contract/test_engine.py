@@ -30,7 +30,7 @@ def engine_and_spec(world: EngineDoubleHarness | RealEngineHarness) -> Iterator[
     provider = world.provider()
     run = request(provider, Ask(run_id=f"contract-{uuid.uuid4().hex[:8]}"))
     provider.here.make_room(run, run.job)
-    spec = cast("ContainerHost", provider._host_of_launches())._spec(run)
+    spec = cast("ContainerHost", provider._hosts()[0])._spec(run)
     made = cast("Engine", world.engine)
     yield made, spec
     made.remove(spec.name)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from trainplan.providers.errors import MachineError, ProviderError, TransientError
@@ -23,7 +24,9 @@ _EXITS = {"finish": 0, "fail": 70, "bad-job": 65, "greedy": 86}
 class NoRunner:
     """For what only puts command lines together."""
 
-    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Completed:
         raise AssertionError(command)
 
     def follow(self, command: Sequence[str], report: Callable[[str], None]) -> Completed:
@@ -34,6 +37,7 @@ class FakeEngine:
     """`next_error` is raised by the next call, `lost_reply` by the next change after it took effect."""
 
     name = EngineName.PODMAN
+    limits = frozenset({"cpu", "memory", "pids"})
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.containers_by_name: dict[str, Container] = {}
@@ -44,6 +48,8 @@ class FakeEngine:
         self.labelled: dict[str, str] = {}
         self.next_error: ProviderError | None = None
         self.lost_reply = False
+        self.printed: list[str] = []
+        self.registry_complaint = ""
         self.answers = True
         self._now = now
         self._words = CliEngine(EngineInfo(name=self.name, version="1"), NoRunner())
@@ -103,11 +109,15 @@ class FakeEngine:
 
     def logs(self, name: str, lines: int) -> Sequence[str]:
         self._called("logs", name)
-        return [f"training {self._behaviour(self.specs[name])}"][:lines]
+        return [f"training {self._behaviour(self.specs[name])}", *self.printed][:lines]
 
     def has_image(self, tag: str) -> bool:
         self._called("has_image", tag)
         return tag in self.tags
+
+    def why_not_at_registry(self, image: str) -> str:
+        self._called("why_not_at_registry", image)
+        return self.registry_complaint
 
     def images(self, label: str) -> Sequence[str]:
         key, _, value = label.partition("=")
@@ -117,7 +127,7 @@ class FakeEngine:
         self._called("build", spec.tag)
         self.built.append(spec)
         self.tags.add(spec.tag)
-        self.labelled[spec.tag] = spec.labels["trainplan-image"]
+        self.labelled[spec.tag] = spec.labels.get("trainplan-image", "")
         report("built")
 
     def pull(self, image: str, report: Callable[[str], None]) -> None:

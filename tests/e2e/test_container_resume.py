@@ -61,8 +61,16 @@ def provider(engine: CliEngine, tmp_path: Path) -> Iterator[LocalProvider]:
 
 def build_settings(engine: CliEngine) -> LocalSettings:
     told = tomllib.loads(MACHINE_SETTINGS.read_text()) if MACHINE_SETTINGS.exists() else {}
-    flags = os.environ.get("PLAN_BUILD_FLAGS", "").split() or told.get("build_flags", [])
-    return LocalSettings(engine=EngineChoice(engine.name), base_image=told.get("base_image"), build_flags=tuple(flags))
+
+    def flags(key: str) -> tuple[str, ...]:
+        return tuple(os.environ.get(f"PLAN_{key.upper()}", "").split() or told.get(key, ()))
+
+    return LocalSettings(
+        engine=EngineChoice(engine.name),
+        base_image=told.get("base_image"),
+        build_flags=flags("build_flags"),
+        podman_build_flags=flags("podman_build_flags"),
+    )
 
 
 def launched(provider: LocalProvider, run_id: RunId, attempt: int) -> LaunchRequest:

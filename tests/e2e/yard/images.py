@@ -14,6 +14,8 @@ import pytest
 
 from tests.conftest import ROOT
 from trainplan.providers.local.image import TrainerImage, choose_base, ensure
+from trainplan.providers.local.outside import look_outside
+from trainplan.providers.local.settings import flags_of
 
 if TYPE_CHECKING:
     from trainplan.providers.local.engine import CliEngine
@@ -42,7 +44,8 @@ def public() -> str:
 def trainer(engine: CliEngine, settings: LocalSettings) -> str:
     """The trainer image, whose TensorFlow reports the accelerators that nvidia-smi shows."""
     image = TrainerImage(base=choose_base(settings, engine))
-    base = ensure(image, engine, lambda _: None, flags=settings.build_flags, environment=os.environ)
+    flags, outside = flags_of(settings, engine.name), look_outside(os.environ)
+    base = ensure(image, engine, lambda _: None, flags=flags, outside=outside)
     return _built("trainer", base)
 
 

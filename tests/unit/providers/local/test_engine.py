@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from trainplan.providers.errors import MachineError, TransientError
 from trainplan.providers.local.api import BuildSpec, ContainerSpec, ContainerStatus, EngineName, Mount
 from trainplan.providers.local.command import Completed, SystemRunner
-from trainplan.providers.local.engine import CliEngine, EngineInfo, probe
+from trainplan.providers.local.engine import CliEngine, EngineInfo, probe, why_not_built
 
 SPEC = ContainerSpec(name="trainplan-r1-1", image="img:1", command=("sh", "-c", "true"), labels={"trainplan-run": "r1"})
 DOCKER = EngineInfo(name=EngineName.DOCKER, version="27", owner="1000:1000")
@@ -28,8 +29,12 @@ class ScriptedRunner:
     def __init__(self, answers: dict[str, list[Completed | Exception]]) -> None:
         self.answers = answers
         self.requests: list[list[str]] = []
+        self.environments: list[dict[str, str]] = []
 
-    def run(self, command: Sequence[str], *, timeout_seconds: float) -> Completed:
+    def run(
+        self, command: Sequence[str], *, timeout_seconds: float, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> Completed:
+        self.environments.append(dict(environment))
         self.requests.append(list(command))
         for words in (" ".join(command[1:3]), command[1]):
             if words in self.answers:
@@ -211,15 +216,16 @@ def test_remove_fails_only_where_it_is_still_there() -> None:
         engine(there).remove("trainplan-r1-1")
 
 
-def test_a_build_that_fails_shows_its_last_lines(tmp_path: Path) -> None:
-    log = "\n".join(f"line {number}" for number in range(20))
+def test_a_build_that_fails_tells_its_cause_in_one_line(tmp_path: Path) -> None:
+    """All lines were shown while it was built."""
+    log = "\n".join(["line 1", "ERROR: disk: no space left on device", *(f"line {number}" for number in range(20))])
     lines: list[str] = []
     spec = BuildSpec(tag="t:1", context=tmp_path, secrets={"ca": tmp_path / "ca.pem"}, flags=("--isolation=chroot",))
     runner = ScriptedRunner({"build": [says(log, exit_code=1)]})
-    with pytest.raises(MachineError, match="line 19") as caught:
+    with pytest.raises(MachineError, match=r"t:1: ERROR: disk: no space left on device$") as caught:
         engine(runner).build(spec, lines.append)
-    assert "line 11" not in caught.value.message
-    assert len(lines) == 20
+    assert caught.value.hint == "free some space on the disk of the engine"
+    assert len(lines) == 22
     assert f"id=ca,src={tmp_path / 'ca.pem'}" in runner.requests[0]
     assert "--isolation=chroot" in runner.requests[0]
 
@@ -230,6 +236,7 @@ def test_a_docker_without_its_build_component_says_what_to_install(tmp_path: Pat
     with pytest.raises(MachineError, match="buildx component is missing") as caught:
         engine(runner).build(BuildSpec(tag="t:1", context=tmp_path), lambda _: None)
     assert "docker-buildx" in caught.value.hint
+    assert "Debian 13" in caught.value.hint  # Debian 12 has no such package
 
 
 def test_builds_ask_docker_for_the_builder_that_knows_secrets() -> None:
@@ -241,3 +248,85 @@ def test_builds_ask_docker_for_the_builder_that_knows_secrets() -> None:
 def test_image_tags_are_listed_without_the_nameless() -> None:
     runner = ScriptedRunner({"images": [says("localhost/a:1\n<none>:<none>\nlocalhost/b:2\n")]})
     assert list(engine(runner).images("trainplan-image=cpu")) == ["localhost/a:1", "localhost/b:2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"shm_gib": 8}, ["--shm-size", "8g"]),
+        ({"processes": 16384}, ["--pids-limit", "16384"]),
+        ({"network": True, "uses_host_network": True}, ["--network", "host"]),
+        ({"private": {"PIP_INDEX_URL": "https://me:word@x"}}, ["--env", "PIP_INDEX_URL"]),
+    ],
+)
+def test_create_arguments_of_limits_and_of_the_world_outside(change: dict[str, Any], words: list[str]) -> None:
+    line = list(engine(ScriptedRunner({})).create_arguments(replace(SPEC, **change)))
+    at = line.index(words[0])
+    assert line[at : at + len(words)] == words
+    assert "word" not in " ".join(line)
+
+
+def test_private_variables_reach_the_engine_by_its_environment() -> None:
+    runner = ScriptedRunner({"create": [says("")]})
+    engine(runner).create(replace(SPEC, private={"HTTPS_PROXY": "http://me:word@x"}))
+    assert runner.environments == [{"HTTPS_PROXY": "http://me:word@x"}]
+    done = SystemRunner().run(
+        [sys.executable, "-c", "import os; print(os.environ['A'])"], timeout_seconds=30, environment={"A": "b"}
+    )
+    assert done.stdout == "b\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "limits"),
+    [
+        ({"host": {"cgroupControllers": ["cpu", "memory", "pids", "blkio"]}}, {"cpu", "memory", "pids"}),
+        ({"host": {"cgroupControllers": ["memory", "pids"]}}, {"memory", "pids"}),
+        ({"host": {"cgroupControllers": []}}, set()),
+        ({"host": {}}, {"cpu", "memory", "pids"}),
+        ({"ServerVersion": "27", "MemoryLimit": False, "PidsLimit": True}, {"cpu", "pids"}),
+    ],
+)
+def test_no_limit_is_asked_for_that_the_engine_cannot_hold(answer: dict[str, Any], limits: set[str]) -> None:
+    """Podman without root, on cgroup v2 without the controller of processors: `the requested cgroup controller `cpu`
+    is not available`, and no container."""
+    info = probe(EngineName.PODMAN, ScriptedRunner({"info": [says(json.dumps(answer))]}))
+    assert info is not None
+    assert info.limits == limits
+    spec = replace(SPEC, vcpus=1, memory_gib=1.0, processes=100)
+    line = engine(ScriptedRunner({}), info).create_arguments(spec)
+    asked = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
+    assert {name for name, word in asked.items() if word in line} == limits
+
+
+@pytest.mark.parametrize(
+    ("output", "cause", "hint"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/keras/\n"
+            "ERROR: Could not find a version that satisfies the requirement keras==3 (from versions: none)\n"
+            "ERROR: No matching distribution found for keras==3\nError: building at STEP 3: exit status 1",
+            "Could not find a version",
+            "was not reached",
+        ),
+        ('Error response from daemon: Unsupported isolation: "chroot"', "Unsupported isolation", "build_flags"),
+        ("STEP 1\nError: unknown flag: --isolaton", "unknown flag", "build_flags"),
+        (
+            "Step 1\nERROR: failed to solve: write /x: no space left on device\nerror: exit 1",
+            "no space left",
+            "free some space",
+        ),
+        (
+            'Error: initializing source docker://x: pinging container registry r: Get "https://r/v2/": dial tcp: '
+            "lookup r: no such host",
+            "no such host",
+            "was not reached",
+        ),
+        ("one\nERROR: process exited with 2\nlast line", "exited with 2", "base_image"),
+        ("", "without a word", "base_image"),
+    ],
+)
+def test_why_an_image_was_not_built(output: str, cause: str, hint: str) -> None:
+    found, advice = why_not_built(output)
+    assert cause in found
+    assert "\n" not in found
+    assert hint in advice

@@ -12,7 +12,8 @@ from tests.doubles.engine import FakeEngine
 from trainplan.providers.errors import MachineError
 from trainplan.providers.local import image
 from trainplan.providers.local.api import BuildSpec
-from trainplan.providers.local.image import Accelerator, TrainerImage, choose_base, ensure, pip_settings, requirements
+from trainplan.providers.local.image import Accelerator, TrainerImage, choose_base, ensure, rehearse, requirements
+from trainplan.providers.local.outside import Outside
 from trainplan.providers.local.settings import LocalSettings
 from trainplan.workloads.job import Framework
 
@@ -63,8 +64,8 @@ def test_the_cudnn_of_a_v100_has_code_for_it() -> None:
 def test_it_is_built_once_with_this_trainer(engine: KeepingEngine) -> None:
     lines: list[str] = []
     wanted = TrainerImage()
-    assert ensure(wanted, engine, lines.append, environment={}) == wanted.tag
-    assert ensure(wanted, engine, lines.append, environment={}) == wanted.tag
+    assert ensure(wanted, engine, lines.append, outside=Outside()) == wanted.tag
+    assert ensure(wanted, engine, lines.append, outside=Outside()) == wanted.tag
     assert len(engine.built) == 1
     assert {
         "Containerfile",
@@ -80,7 +81,7 @@ def test_a_new_image_takes_the_place_of_the_old_of_its_flavour(engine: KeepingEn
     old, other = f"{image.REPOSITORY}:old", f"{image.REPOSITORY}:jax"
     engine.tags |= {old, other}
     engine.labelled = {old: "tensorflow-cpu", other: "jax-cpu"}
-    tag = ensure(TrainerImage(), engine, lambda _: None, environment={})
+    tag = ensure(TrainerImage(), engine, lambda _: None, outside=Outside())
     assert old not in engine.tags
     assert {tag, other} <= engine.tags
 
@@ -88,15 +89,15 @@ def test_a_new_image_takes_the_place_of_the_old_of_its_flavour(engine: KeepingEn
 def test_settings_of_the_host_are_secrets_of_the_build(engine: KeepingEngine, tmp_path: Path) -> None:
     certificates = tmp_path / "ca.pem"
     certificates.write_text("CERTIFICATE")
-    environment = {
-        "PIP_CERT": str(certificates),
-        "PIP_INDEX_URL": "https://person:word@mirror.example/simple",
-        "HTTPS_PROXY": "http://person:word@proxy.example:3128",
-    }
-    ensure(TrainerImage(), engine, lambda _: None, flags=("--isolation=chroot",), environment=environment)
+    outside = Outside(
+        certificates=certificates,
+        pip={"index-url": "https://person:word@mirror.example/simple", "find-links": "/wheels", "no-index": "1"},
+        proxies={"HTTPS_PROXY": "http://person:word@proxy.example:3128"},
+    )
+    ensure(TrainerImage(), engine, lambda _: None, flags=("--isolation=chroot",), outside=outside)
     (spec,) = engine.built
     assert engine.secrets["ca"] == "CERTIFICATE"
-    assert "https://person:word@mirror.example/simple" in engine.secrets["pip"]
+    assert engine.secrets["pip"] == "[global]\nindex-url = https://person:word@mirror.example/simple\n"
     assert not spec.secrets["pip"].exists()
     assert spec.flags == ("--build-arg", "HTTPS_PROXY", "--isolation=chroot")
     shipped = "".join(engine.files.values()) + str(spec.arguments) + str(spec.labels) + str(spec.flags)
@@ -104,18 +105,35 @@ def test_settings_of_the_host_are_secrets_of_the_build(engine: KeepingEngine, tm
 
 
 def test_no_settings_no_secrets(engine: KeepingEngine) -> None:
-    ensure(TrainerImage(), engine, lambda _: None, environment={"PIP_CERT": "/no/such/file"})
+    ensure(TrainerImage(), engine, lambda _: None, outside=Outside())
     assert engine.secrets == {}
 
 
-def test_pip_settings_join_the_file_and_the_environment(tmp_path: Path) -> None:
-    file = tmp_path / "pip.conf"
-    file.write_text("[global]\nindex-url = https://one.example/simple\ntimeout = 5\n")
-    joined = pip_settings({"PIP_CONFIG_FILE": str(file), "PIP_INDEX_URL": "https://two.example/simple"})
-    assert "two.example" in joined
-    assert "one.example" not in joined
-    assert "timeout = 5" in joined
-    assert pip_settings({}) == ""
+@pytest.mark.parametrize(
+    ("flags", "expected"), [((), ("--network=host",)), (("--network", "own"), ("--network", "own"))]
+)
+def test_a_build_shares_the_network_with_an_index_on_this_computer(
+    engine: KeepingEngine, flags: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    """A proxy such as cntlm listens on 127.0.0.1, which is another computer to a container."""
+    outside = Outside(pip={"proxy": "127.0.0.1:3128"})
+    ensure(TrainerImage(), engine, lambda _: None, flags=flags, outside=outside)
+    assert engine.built[0].flags == expected
+
+
+def test_a_rehearsal_builds_by_the_same_flags_and_leaves_nothing(engine: KeepingEngine) -> None:
+    before = set(engine.tags)
+    rehearse(TrainerImage(), engine, flags=("--a",), outside=Outside(proxies={"HTTP_PROXY": "http://p"}))
+    assert engine.built[0].flags == ("--build-arg", "HTTP_PROXY", "--a")
+    assert engine.tags == before
+
+
+def test_a_rehearsal_finds_a_base_image_that_cannot_be_fetched(engine: KeepingEngine) -> None:
+    engine.registry_complaint = "no such host"
+    with pytest.raises(MachineError, match=r"python:3\.12-slim is not here and cannot be fetched: no such host"):
+        rehearse(TrainerImage(), engine, outside=Outside())
+    engine.tags.add(image.PUBLIC_BASE)
+    rehearse(TrainerImage(), engine, outside=Outside())
 
 
 def test_the_base_is_the_persons_then_the_local_then_the_public(engine: KeepingEngine) -> None:
@@ -131,7 +149,7 @@ def test_a_build_that_fails_is_the_machines_error() -> None:
             raise MachineError("no network")
 
     with pytest.raises(MachineError, match="no network"):
-        ensure(TrainerImage(), Failing(lambda: datetime(2026, 11, 21, tzinfo=UTC)), lambda _: None, environment={})
+        ensure(TrainerImage(), Failing(lambda: datetime(2026, 11, 21, tzinfo=UTC)), lambda _: None, outside=Outside())
 
 
 def test_the_containerfile_keeps_no_secret() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import pytest
 from tests.builders import a_job
 from tests.contract.harness import Ask, request
 from tests.contract.local import MACHINE, EngineDoubleHarness, here, now
+from tests.doubles.engine import FakeEngine
 from trainplan.pricing.offers import OfferQuery
 from trainplan.providers.base import EndKind, InstanceState, LaunchRequest, PreflightState
 from trainplan.providers.errors import BadRequestError, IncompleteListingError, MachineError, TransientError
 from trainplan.providers.hardware import Gpu
-from trainplan.providers.local.api import Engine, EngineName
+from trainplan.providers.local.api import BuildSpec, ContainerStatus, Engine, EngineName
+from trainplan.providers.local.containers import ContainerHost
 from trainplan.providers.local.process import ProcessHost
 from trainplan.providers.local.provider import LocalProvider
 from trainplan.providers.local.settings import EngineChoice, LocalSettings
@@ -74,7 +77,7 @@ def test_weights_at_an_address_are_refused_before_a_container_is_created(
 
 def _spec(provider: LocalProvider, run: LaunchRequest) -> Any:
     provider.here.make_room(run, run.job)
-    host = provider._host_of_launches()
+    host = provider._hosts()[0]
     return host._spec(run)  # type: ignore[attr-defined]
 
 
@@ -339,3 +342,150 @@ def test_a_limit_to_all_processors_is_none(
     run = replace(request(provider, Ask(run_id="r8")), vcpus=vcpu_limit)
     provider.launch(run)
     assert spec_of(harness, run).vcpus == limit
+
+
+class CannotBuild(FakeEngine):
+    """A Docker that refuses every build, beside the Podman of the double."""
+
+    name = EngineName.DOCKER
+
+    def build(self, spec: BuildSpec, report: Callable[[str], None]) -> None:
+        raise MachineError(f"docker could not build {spec.tag}: Unsupported isolation", hint="correct build_flags")
+
+
+def over_two_engines(tmp_path: Path, choice: EngineChoice, podman: FakeEngine, *, installed: bool) -> LocalProvider:
+    location = here(tmp_path, choice)
+    engines = {EngineName.DOCKER: CannotBuild(now), EngineName.PODMAN: podman}
+    process = ProcessHost(here=location, installed=lambda _: installed)
+    return LocalProvider(location, process, engines.get, now)
+
+
+def test_where_the_choice_is_left_an_engine_that_cannot_build_is_followed_by_the_next(tmp_path: Path) -> None:
+    podman = FakeEngine(now)
+    provider = over_two_engines(tmp_path, EngineChoice.AUTO, podman, installed=True)
+    checks = provider.preflight(provider.offers(OfferQuery())[0]).checks
+    image = [check for check in checks if check.name == "image"]
+    assert [check.state for check in image] == [PreflightState.UNKNOWN] * 2
+    assert "Unsupported isolation" in image[0].detail
+    assert image[0].fix == "podman is used instead"
+    lines: list[str] = []
+    run = request(provider)
+    provider.prepare(run, lines.append)
+    assert "docker could not build" in lines[1]
+    assert lines[1].endswith("Unsupported isolation; podman is used instead")
+    assert provider.launch(run).ref.id.startswith("podman:")
+    # Another command finds the image where it is.
+    another = over_two_engines(tmp_path, EngineChoice.AUTO, podman, installed=True)
+    assert another.launch(replace(run, attempt=2)).ref.id.startswith("podman:")
+
+
+def test_a_process_is_the_last_that_is_tried(tmp_path: Path) -> None:
+    class Broken(CannotBuild):
+        name = EngineName.PODMAN
+
+    provider = over_two_engines(tmp_path, EngineChoice.AUTO, Broken(now), installed=True)
+    lines: list[str] = []
+    provider.prepare(request(provider), lines.append)
+    assert lines[-1].endswith("a process of this Python is used instead")
+    assert provider.requests(request(provider))[0].service == "process"
+    without = over_two_engines(tmp_path, EngineChoice.AUTO, Broken(now), installed=False)
+    with pytest.raises(MachineError, match="could not build") as caught:
+        without.prepare(request(without), lines.append)
+    assert caught.value.hint == "correct build_flags"
+
+
+def test_a_promised_engine_that_cannot_build_names_what_would_do(tmp_path: Path) -> None:
+    provider = over_two_engines(tmp_path, EngineChoice.DOCKER, FakeEngine(now), installed=True)
+    assert provider.preflight(provider.offers(OfferQuery())[0]).state is PreflightState.REFUSED
+    with pytest.raises(MachineError, match="Unsupported isolation") as caught:
+        provider.prepare(request(provider), lambda _: None)
+    assert caught.value.hint == "correct build_flags; or set engine to podman or process, which would do here"
+
+
+def test_flags_of_podman_are_not_for_docker(tmp_path: Path) -> None:
+    location = here(tmp_path, EngineChoice.AUTO)
+    settings = LocalSettings(build_flags=("--network=host",), podman_build_flags=("--isolation=chroot",))
+    location = replace(location, settings=settings)
+    offer = LocalProvider(location, ProcessHost(here=location), lambda _: None, now).offers(OfferQuery())[0]
+    flags = {}
+    for name in EngineName:
+        engine = FakeEngine(now)
+        engine.name = name
+        ContainerHost(here=location, engine=engine).checks(offer, None)
+        flags[name] = {"--isolation=chroot", "--network=host"} & set(engine.built[0].flags)
+    assert flags[EngineName.DOCKER] == {"--network=host"}
+    assert flags[EngineName.PODMAN] == {"--network=host", "--isolation=chroot"}
+
+
+def test_a_container_is_held_to_what_a_rented_machine_has(
+    provider: LocalProvider, harness: EngineDoubleHarness
+) -> None:
+    """All but a sixteenth of this machine's memory: else the person's own programs are killed first."""
+    provider.launch(replace(request(provider), memory_gib=MACHINE.memory_gib))
+    provider.launch(replace(request(provider), attempt=2, memory_gib=0.25))
+    spec, small = harness.engine.specs.values()
+    assert (spec.memory_gib, small.memory_gib) == (7.5, 0.25)
+    assert (spec.shm_gib, spec.processes) == (4, 16_384)
+    assert spec.environment == {"HOME": "/tmp", "USER": "trainplan"}
+
+
+def test_a_container_that_fetches_gets_what_leads_to_an_index(harness: EngineDoubleHarness, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("CERTIFICATE")
+    made = harness.provider()
+    variables = {
+        "PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": "http://me:word@127.0.0.1:8080/simple",
+        "PIP_CERT": str(tmp_path / "ca.pem"),
+        "HTTPS_PROXY": "http://p", "AWS_SECRET_ACCESS_KEY": "secret", "PIP_FIND_LINKS": str(tmp_path),
+    }  # fmt: skip
+    made = replace(made, here=replace(made.here, environment=variables))
+    made.launch(request(made))
+    made.launch(with_data(replace(request(made), attempt=2), name="cifar10"))
+    closed, fetching = harness.engine.specs.values()
+    assert (closed.private, closed.network, len(closed.mounts)) == ({}, False, 2)
+    assert fetching.private == {
+        "PIP_INDEX_URL": "http://me:word@127.0.0.1:8080/simple", "HTTPS_PROXY": "http://p",
+        "PIP_FIND_LINKS": str(tmp_path),
+    }  # fmt: skip
+    assert fetching.network
+    assert fetching.uses_host_network
+    assert fetching.environment["PIP_CERT"] == fetching.environment["SSL_CERT_FILE"] == "/certificates.pem"
+    mounts = {mount.target: mount.source for mount in fetching.mounts if mount.read_only}
+    assert mounts == {"/certificates.pem": str((tmp_path / "ca.pem").resolve()), str(tmp_path): str(tmp_path)}
+    journal = json.dumps([sent.parameters for sent in harness.sent()])
+    assert "word" not in journal
+    assert "secret" not in journal
+
+
+@pytest.mark.parametrize(
+    ("code", "printed", "kind", "reason"),
+    [
+        (
+            70,
+            "RuntimeError: can't start new thread",
+            EndKind.FAILED,
+            "limit of 16,384 processes and threads",
+        ),
+        (1, "sh: 1: Cannot fork", EndKind.FAILED, "processes and threads"),
+        (135, "", EndKind.FAILED, "shared memory"),
+        (70, "it diverged", EndKind.FAILED, "training failed"),
+        (137, "Cannot fork", EndKind.KILLED, "signal 9"),
+    ],
+)
+def test_a_limit_is_named_by_what_was_printed_last(
+    provider: LocalProvider, harness: EngineDoubleHarness, code: int, printed: str, kind: EndKind, reason: str
+) -> None:
+    ref = provider.launch(request(provider)).ref
+    harness.engine._change(ref.id.partition(":")[2], ContainerStatus.EXITED, code)
+    harness.engine.printed = [printed]
+    ended = provider.get(ref)
+    assert ended.end is kind
+    assert reason in (ended.reason or "")
+
+
+def test_an_engine_without_limits_is_told(provider: LocalProvider, harness: EngineDoubleHarness) -> None:
+    """Podman without root on cgroup v1."""
+    offer = provider.offers(OfferQuery())[0]
+    assert "limits" not in {check.name for check in provider.preflight(offer).checks}
+    harness.engine.limits = frozenset({"cpu"})
+    told = [check.detail for check in provider.preflight(offer).checks if check.name == "limits"]
+    assert told == ["podman holds a container to no limit of memory and processes: the system does not let it"]

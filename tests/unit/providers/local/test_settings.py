@@ -25,8 +25,13 @@ def test_defaults() -> None:
 
 def test_everything_set() -> None:
     given = {"engine": "podman", "usd_per_hour": "0.12", "base_image": "b:1", "build_flags": "--a 'b c'"}
+    given["podman_build_flags"] = "--d"
     assert parse_settings(given) == LocalSettings(
-        engine=EngineChoice.PODMAN, usd_per_hour=Decimal("0.12"), base_image="b:1", build_flags=("--a", "b c")
+        engine=EngineChoice.PODMAN,
+        usd_per_hour=Decimal("0.12"),
+        base_image="b:1",
+        build_flags=("--a", "b c"),
+        podman_build_flags=("--d",),
     )
 
 
