@@ -114,7 +114,7 @@ def test_every_end_of_a_trainer_is_the_end_of_its_job(harness: SlurmHarness) -> 
             assert "attempts/1/slurm-end" not in provider.store(waiting.run_id).list()
             continue
         ended = wait_for(provider, ref, InstanceState.ENDED)
-        is_loss = code in (137, 139)
+        is_loss = code in (135, 137, 139)
         expected, _ = how_it_ended(137 if is_loss else code)
         log = "\n".join(provider.logs(ref))
         assert (code, ended.end, log.count(", start ")) == (code, expected, 1 + MOST_LOSSES * is_loss)
