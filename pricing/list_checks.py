@@ -9,6 +9,7 @@ Where a list says too little (a family in one region alone), nothing is judged.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,6 +46,9 @@ _LEAST_WINDOWS_EXCESS = 0.3
 """How far (in logarithms) a family without an accelerator lies above what its family and region cost, at least, before
 it is looked at for Windows: a vCPU costs 0.03 to 0.09 USD an hour, so Windows makes it dearer by half or more."""
 _ROUNDING_USD = 0.0006
+_PRICED_APART = re.compile(r"\.metal|-flex\.")
+"""AWS charges 0.95 of the family's price for its flex sizes (c7i-flex.large and c7i.large in 15 of the shipped table's
+16 regions): as families of their own they would count a region's ratio twice."""
 _DATE_APART_DAYS = 31
 
 
@@ -186,8 +190,8 @@ class _Cell:
 
 def _of_machines(on_demand: Sequence[ListedPrice]) -> list[Failure]:
     """Failures among on-demand prices: sizes, Windows, dedicated tenancy, range of the regions."""
-    # Metal sizes are priced apart: they are neither judged nor set what others are held against.
-    virtual = [price for price in on_demand if ".metal" not in price.type.name and price.type.vcpus]
+    # Metal and flex sizes are priced apart: they are neither judged nor set what others are held against.
+    virtual = [price for price in on_demand if not _PRICED_APART.search(price.type.name) and price.type.vcpus]
     found: list[Failure] = []
     by_provider: defaultdict[str, dict[_Key, _Cell]] = defaultdict(dict)
     for key, cell in _cells(virtual):

@@ -149,11 +149,11 @@ class ServerTime(Protocol):
 
 @runtime_checkable
 class QuotaTeller(Protocol):
-    """What some providers can do besides: tell which quotas are too small before a create is refused."""
+    """What some providers can do besides: tell which limits of the account refuse a create, before it is sent."""
 
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
-        """Return for each offer, in order, the quota that is too small for one such machine, in words; "" for none
-        known.
+        """Return for each offer, in order, the quota that is too small for one such machine, or what of the account's
+        plan keeps it out, in words; "" for none known.
         """
         ...
 

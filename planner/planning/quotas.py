@@ -1,5 +1,6 @@
 """Placements that an account cannot use, since their region is closed to it or their quota is known to be too small for
-one machine: they are left out before anything is created. What the vendor may refuse stays, and is told."""
+one machine, or the account's plan with its vendor does not allow them: they are left out before anything is created.
+What the vendor may refuse stays, and is told."""
 
 from __future__ import annotations
 
@@ -40,9 +41,9 @@ def within_quotas(plan: Plan, provider_of: Callable[[str], Provider], say: Calla
     if short and not candidates:
         first = plan.candidates[0].offer
         hint = (
-            f"plan doctor {first.provider} names the quotas, where to ask for more, and what can be launched meanwhile"
+            f"plan doctor {first.provider} names the limits, where to ask for more, and what can be launched meanwhile"
         )
-        raise RefusedError(f"no placement of the plan is within this account's quotas: {short[first]}", hint)
+        raise RefusedError(f"this account can launch none of the placements: {short[first]}", hint)
     return plan._replace(candidates=candidates)
 
 
@@ -73,8 +74,8 @@ def _in_open_regions(plan: Plan, provider_of: Callable[[str], Provider], say: Ca
 def _left_out(name: str, reasons: list[str]) -> str:
     kinds = list(dict.fromkeys(reasons))
     others = f" and {len(kinds) - 1} more" if len(kinds) > 1 else ""
-    small = f"left out {_placements(len(reasons))} for a quota that is too small"
-    return f"{name}: {small}: {kinds[0]}{others}; plan doctor {name} names them"
+    left_out = f"left out {_placements(len(reasons))} that the account's quotas or its plan do not allow"
+    return f"{name}: {left_out}: {kinds[0]}{others}; plan doctor {name} names them"
 
 
 def _placements(count: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.aws.errors import NO_SUCH_THING, is_denied_by_organisation
 from trainplan.providers.aws.permissions import POLICY, Document, Identity, policy
+from trainplan.providers.aws.plan import AccountPlan, account_plan, types_let_in
 from trainplan.providers.aws.settings import (
     PROVIDER,
     REAPER,
@@ -130,6 +131,14 @@ class AwsAccount(Answers):
         """The machine's image: the person's own where one is set, else what the public parameter says, else the
         newest of its documented name."""
         return self.once(("image", region, parameter), lambda: self._image(region, parameter))
+
+    def plan(self) -> AccountPlan:
+        """The account's plan. Raises PermissionDeniedError where the identity may not ask: nobody tells."""
+        return self.once(("plan",), lambda: account_plan(self))
+
+    def free_types(self, region: str) -> tuple[str, ...]:
+        """The machine types that EC2 creates there for an account on the free plan."""
+        return self.once(("free types", region), lambda: types_let_in(self, region))
 
     def quota(self, region: str, code: str) -> float:
         """A quota of EC2 in vCPUs, or what AWS gives every account where this one has no value of its own."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainplan.providers.aws.alarm import LATE, AwsAlarm
 from trainplan.providers.aws.api import CONNECTIONS
 from trainplan.providers.aws.errors import DRY_RUN, is_denied_by_organisation
+from trainplan.providers.aws.plan import plan_check
 from trainplan.providers.aws.preflight import identity, network
 from trainplan.providers.aws.quotas import quota_check
 from trainplan.providers.aws.reply import tags_in
@@ -29,13 +30,14 @@ _REFUSING = (CredentialsError, PermissionDeniedError)
 
 
 def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
-    """Return one line for each of: the quotas, which take the longest to change; who is signed in, the network at home,
-    the regions that are open, what may be listed and ended, the bucket, the role of machines, whether the account is
-    for runs alone, what ends a machine that hangs. Creates nothing, raises nothing.
+    """Return one line for each of: the quotas, which take the longest to change; the account's plan, who is signed in,
+    the network at home, the regions that are open, what may be listed and ended, the bucket, the role of machines,
+    whether the account is for runs alone, what ends a machine that hangs. Creates nothing, raises nothing.
     """
     account = at.account
     looks: dict[str, Look] = {
         "quotas": lambda: quota_check(account, _placement(account)),
+        "plan": lambda: plan_check(account, _placement(account)),
         "identity": lambda: identity(account),
         "regions": lambda: _regions(account),
         "network": lambda: network(account, _placement(account)),
@@ -160,7 +162,7 @@ def _timer(account: AwsAccount) -> Check:
 def _of_error(name: str, error: ProviderError) -> Check:
     """What AWS refuses is refused; what it does not answer is unknown. A region without a network has no offers, and
     the others may have one."""
-    refusing = (CredentialsError,) if name == "quotas" else _REFUSING
+    refusing = (CredentialsError,) if name in ("quotas", "plan") else _REFUSING
     if isinstance(error, CapacityError):
         return unknown(name, f"{error.message}; launches in other regions may have one", error.hint)
     return failed(name, error, refusing)

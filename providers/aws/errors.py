@@ -141,7 +141,7 @@ def error_of(code: str, status: int, text: str, what: str) -> ProviderError:
     message = f"{what}: {_short(text) or 'refused'}"
     # EC2 uses these two codes for a wrong request as well; only the words tell these cases apart.
     if code == "InvalidParameterCombination" and _FREE_TIER in text:
-        hint = "the account is on the free plan: upgrade it to a paid plan in the console (Billing, Account)"
+        hint = "the account is on the free plan: plan doctor aws names what EC2 creates on it, and how it is ended"
         return PermissionDeniedError(message, hint=hint, code=code)
     if code == "InvalidParameterValue" and "IAM Instance Profile" in text:
         return PermissionDeniedError(message, hint="plan setup aws makes the instance profile", code=code)

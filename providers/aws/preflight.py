@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainplan.pricing.offers import LifecycleState, Market, Offer
 from trainplan.providers.aws.account import NO_IMAGE, UBUNTU, AwsAccount
 from trainplan.providers.aws.errors import DRY_RUN, is_about_the_profile
+from trainplan.providers.aws.plan import plan_for
 from trainplan.providers.aws.quotas import quota_of
 from trainplan.providers.aws.request import OURS, Machine, create_security_group, ec2
 from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
@@ -30,13 +31,14 @@ _CONSOLE = "https://console.aws.amazon.com/servicequotas/home/services/ec2/quota
 
 
 def checks(at: StandingResources, offer: Offer, limit: Limit = LIMIT) -> Sequence[Check]:
-    """Identity, image, network, permission, quota, where it is offered: in parallel, each line by itself."""
+    """Identity, image, network, permission, plan, quota, where it is offered: in parallel, each line by itself."""
     account = at.account
     looks: dict[str, Look] = {
         "identity": lambda: identity(account),
         "image": lambda: _image(account, offer),
         "network": lambda: network(account, offer.region),
         "offered": lambda: _offered(account, offer),
+        "plan": lambda: plan_for(account, offer),
         "quota": lambda: quota(account, offer),
         "permission": lambda: permission(account, offer),
         "set-up": lambda: standing_check(at),
@@ -179,5 +181,5 @@ def _offered(account: AwsAccount, offer: Offer) -> Check:
 
 def _of_error(name: str, error: ProviderError) -> Check:
     """What cannot be looked up is unknown; what AWS refuses is refused."""
-    left_open = name in ("quota", "set-up", "image") and isinstance(error, PermissionDeniedError)
+    left_open = name in ("quota", "plan", "set-up", "image") and isinstance(error, PermissionDeniedError)
     return failed(name, error, () if left_open else _REFUSING)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.pricing.offers import Market, Offer
+from trainplan.providers.aws.plan import closed_by_plan, is_free
 from trainplan.providers.base import Check, PreflightState
 from trainplan.providers.errors import CapacityError, ProviderError
 
@@ -68,7 +69,7 @@ def quota_of(instance_type: str, market: Market) -> Quota | None:
 
 def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
     """`trainplan.providers.abilities.QuotaTeller.shortfalls`: each quota of a region is looked up once, several at a
-    time."""
+    time. What the account's plan keeps out comes first: no larger quota lets it in."""
     tuples = [(offer.region, quota_of(offer.instance_type, offer.market)) for offer in offers]
     pools = dict.fromkeys((region, quota) for region, quota in tuples if quota is not None)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -77,7 +78,8 @@ def shortfalls(account: AwsAccount, offers: Sequence[Offer]) -> Sequence[str]:
     for offer, (region, quota) in zip(offers, tuples, strict=True):
         value = values.get((region, quota)) if quota is not None else None
         short = value is not None and offer.vcpus is not None and value < offer.vcpus
-        lines.append(f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else "")
+        small = f"{quota.code} {quota.name} in {region}: {value:.0f} vCPUs" if short and quota else ""
+        lines.append(closed_by_plan(account, offer) or small)
     return lines
 
 
@@ -129,6 +131,7 @@ def quota_check(account: AwsAccount, region: str) -> Check:
     fix = f"ask for more at {code.link(region)}; {_ANSWER}" if code else ""
     if standard >= _LEAST_VCPUS and code is not None:
         fix += f"; meanwhile machines without accelerators can be launched, up to {standard:.0f} vCPUs (--device cpu)"
+        fix += ", those that the line `plan` names" if is_free(account) else ""
     nothing = max(values.values()) < _LEAST_VCPUS
     state = PreflightState.UNKNOWN if nothing else PreflightState.OK
     return Check(name="quotas", state=state, detail=detail, fix=fix)

@@ -35,6 +35,7 @@ POLICIES = ["client", "setup"]
 """All that the person may do; the double refuses a call that neither allows."""
 FIRST_DAY = {
     "first_day": True,
+    "plan": "FREE",
     "setup": "none",
     "policies": POLICIES,
     "unknown": [
@@ -43,7 +44,8 @@ FIRST_DAY = {
         if row.provider == "aws"
     ],
 }
-"""A new account: EC2's default quotas, no default network, nothing set up, and nothing known right after its create."""
+"""A new account: on the free plan, EC2's default quotas, no default network, nothing set up, and nothing known right
+after its create."""
 _LAUNCH = (
     "launch", "job.yaml", "--provider", "aws", "--device", "T4", "--market", "on_demand",
     "--region", HOME, "--region", "eu-west-1", "--yes",

@@ -1,4 +1,4 @@
-"""A new AWS account: 5 vCPUs on demand and on spot, none with accelerators, no default network, nothing set up.
+"""A new AWS account: the free plan, 5 vCPUs on demand and on spot, none with accelerators, nothing set up.
 
 The real command line goes from the doctor to the receipt, and docs/clouds/aws-first-day.md is what it prints.
 """
@@ -23,17 +23,19 @@ LAUNCH = ("launch", JOB, "--provider", "aws", "--yes")
 TITLE = """\
 # AWS: the first day of an account
 
-What the commands print over the double of AWS (docs/clouds/aws.md) in the state of a new account: 5 vCPUs without
-accelerators on demand and on spot, 0 with, no default network, nothing set up, and nothing known to the rest of AWS
-for 15 s after its create. `pytest --update-golden tests/contract/test_aws_first_day.py` writes this page, and the same
-test holds it. Run ids, instance ids and folders are replaced.
+What the commands print over the double of AWS (docs/clouds/aws.md) in the state of a new account: on AWS's free plan
+(offered since 2025-07-15), 5 vCPUs without accelerators on demand and on spot, 0 with, no default network, nothing set
+up, and nothing known to the rest of AWS for 15 s after its create. `pytest --update-golden
+tests/contract/test_aws_first_day.py` writes this page, and the same test holds it. Run ids, instance ids and folders
+are replaced.
 """
 
 
 SCENES = (
     Scene(
         "The doctor, before anything",
-        "Quotas come first: they take longest. Meanwhile machines without accelerators can be launched.",
+        "Quotas come first: they take longest. On the free plan EC2 creates a few small machines alone, whatever the "
+        "quotas say.",
         ("doctor", "aws"),
         ExitCode.REFUSED,
     ),
@@ -49,10 +51,15 @@ SCENES = (
         ("doctor", "aws", JOB),
         ExitCode.OK,
     ),
-    Scene("The first launch", "The cheapest placement within the quotas is a small machine.", LAUNCH, ExitCode.OK),
+    Scene(
+        "The first launch",
+        "The cheapest placement within the plan and the quotas is a small machine.",
+        LAUNCH,
+        ExitCode.OK,
+    ),
     Scene(
         "A GPU on the first day",
-        "Nothing is created where the quota is known to be too small.",
+        "Nothing is created where the plan or a quota is known not to allow it.",
         (*LAUNCH, "--device", "T4"),
         ExitCode.REFUSED,
     ),

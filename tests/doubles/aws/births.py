@@ -27,6 +27,12 @@ def has_forgotten(w: World, resource: Any) -> bool:
 
 
 def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: Any) -> None:
+    if w.scenario.plan == "FREE" and not is_eligible(kind):
+        raise refused(
+            "InvalidParameterCombination",
+            "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance types, run "
+            "'describe-instance-types' with the filter 'free-tier-eligible=true'.",
+        )
     if user_data is not None and len(raw(user_data)) > MOST_USER_DATA:
         raise refused("InvalidParameterValue", "User data is limited to 16384 bytes")
     offered = backends.ec2(region).describe_instance_type_offerings("availability-zone", {"instance-type": [kind]})
@@ -50,6 +56,13 @@ def let_in(w: World, region: str, zone: str, kind: str, market: str, user_data: 
         where = f" or choosing {', '.join(other_zones)}" if other_zones else ""
         more = f" You can currently get {kind} capacity by not specifying an Availability Zone in your request{where}."
         raise refused("InsufficientInstanceCapacity", full + (more if other_zones else ""))
+
+
+def is_eligible(kind: str) -> bool:
+    """Whether EC2 creates it on the free plan: as recorded from AWS, by moto."""
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    return bool(INSTANCE_TYPES.get(kind, {}).get("FreeTierEligible"))
 
 
 def born(w: World, b: Any, resource: Any, parameters: dict[str, Any], market: str) -> None:

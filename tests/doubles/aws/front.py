@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any
 from urllib.parse import unquote
@@ -24,6 +25,7 @@ Start = Callable[..., Any]
 NO_IMAGE = b"ami-00000000000000000"
 CLOUDWATCH = "monitoring"
 """By the name under which it is signed for."""
+FREE_TIER = "freetier"
 DIGEST_OF_NOTHING = '{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[]}'
 """What the registry beside the double has under every name."""
 _SCOPE = re.compile(r"Credential=[^/]+/\d+/([^/]+)/([^/]+)/aws4_request")
@@ -125,7 +127,9 @@ class Front:
         if words is not None:
             refusal = Fault(code=words.code, message=words.message, status=words.status)
             return _refuse(call, refusal, start) if words.code else _empty(call, start)
-        given = list(self._passed_on(environ, body, self._recording(call, start if fault is None else _nobody)))
+        carry_out = self._recording(call, start if fault is None else _nobody)
+        answered = _free_tier(call, self.world, carry_out) if call.service == FREE_TIER else None
+        given = answered or list(self._passed_on(environ, body, carry_out))
         if call.service == "ec2" and (found := _CODE.search(b"".join(given))):
             self.refusals.append(found.group(1).decode())
         if fault is not None:
@@ -222,6 +226,24 @@ def _not_allowed(call: Call, action: str) -> Fault:
     said = f"User: arn:aws:iam::{ACCOUNT}:user/moto is not authorized to perform: {action}"
     because = f"{said} because no identity-based policy allows the {action} action"
     return Fault(code=_DENIED.get(call.service, "AccessDeniedException"), message=because, status=403)
+
+
+def _free_tier(call: Call, world: World, start: Start) -> list[bytes]:
+    """AWS Free Tier, of which moto has nothing: one operation, in one region, in the shape of botocore's model."""
+    scenario = world.scenario
+    if (call.operation, call.region) != ("GetAccountPlanState", "us-east-1"):
+        raise Dropped
+    if scenario.plan == "none":
+        fault = Fault(code="ResourceNotFoundException", message="The account has no plan.")
+        return list(_refuse(call, fault, start))
+    told: dict[str, Any] = {"accountId": ACCOUNT, "accountPlanType": scenario.plan, "accountPlanStatus": "ACTIVE"}
+    if scenario.plan == "FREE":
+        told["accountPlanStatus"] = "EXPIRED" if scenario.plan_has_ended else "ACTIVE"
+        told["accountPlanRemainingCredits"] = {"amount": 100.0, "unit": "USD"}
+        told["accountPlanExpirationDate"] = (world.began + timedelta(days=180)).timestamp()
+    data = json.dumps(told).encode()
+    start("200 OK", [("Content-Type", "application/x-amz-json-1.0"), ("Content-Length", str(len(data)))])
+    return [data]
 
 
 def _empty(call: Call, start: Start) -> Iterable[bytes]:

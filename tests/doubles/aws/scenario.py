@@ -79,7 +79,8 @@ class Incident(Value):
 
 class Scenario(Value):
     """`first_day`: a new account, with EC2's default quotas and without default networks; `setup` and `unknown` are
-    given beside it (tests/contract/aws_scenes.py). `policies` of docs/permissions/aws are all that whoever calls may
+    given beside it (tests/contract/aws_scenes.py). `plan` is what AWS Free Tier says of the account, with what is left
+    of its 100 USD; "none": it has nothing of it. `policies` of docs/permissions/aws are all that whoever calls may
     do, less the actions that are `withheld`; without any, everything is allowed. `bucket`: that of run directories is
     there, as a set-up makes it.
 
@@ -94,6 +95,8 @@ class Scenario(Value):
 
     seed: int = 0
     first_day: bool = False
+    plan: Literal["FREE", "PAID", "none"] = "PAID"
+    plan_has_ended: bool = False
     real: bool = False
     regions: tuple[str, ...] = REGIONS
     setup: Literal["reaper", "schedule", "none"] = "reaper"

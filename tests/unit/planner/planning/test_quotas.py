@@ -54,12 +54,12 @@ def test_placements_with_too_small_a_quota_are_left_out_in_one_line_for_each_pro
     assert [ranked for ranked in left.candidates if ranked.offer.provider != "aws"] == others
     (line,) = said
     assert line.startswith("aws: left out ")
-    assert "for a quota that is too small: spot in " in line
+    assert "quotas or its plan do not allow: spot in " in line
 
 
 def test_where_no_quota_is_large_enough_nothing_is_tried(plan: Plan) -> None:
     account = Account("spot", "on_demand")
-    with pytest.raises(RefusedError, match="no placement of the plan is within") as caught:
+    with pytest.raises(RefusedError, match="this account can launch none of the placements") as caught:
         within_quotas(plan, lambda _: account, lambda _: None)
     assert "plan doctor" in caught.value.hint
 

@@ -69,10 +69,22 @@ def test_yes_does_not_cover_a_live_price_that_is_a_tenth_above(
         assert "--yes does not cover that" in said.hint
 
 
-def test_a_free_plan_is_said_to_need_an_upgrade(double: remote.Double) -> None:
-    text = "The specified instance type is not eligible for Free Tier."
-    double.script(operation="RunInstances", code="InvalidParameterCombination", message=text, times=None)
+@pytest.mark.parametrize("withheld", [[], ["freetier:GetAccountPlanState"], ["ec2:DescribeInstanceTypes"]])
+def test_a_free_plan_is_told_before_anything_is_created(double: remote.Double, withheld: list[str]) -> None:
+    """Where it may not be looked up, the create is refused, in words."""
+    double.reset(plan="FREE", bucket=True, policies=["client"], withheld=withheld)
     said = plan("launch", "job.yaml", *WORDS, "--market", "on_demand", "--yes")
-    assert said.code == 4
-    assert "upgrade it to a paid plan" in said.hint
+    assert said.code == 4, said.err
+    assert "free plan" in said.err
+    assert "plan doctor aws" in said.hint
+    tried = [call for call in double.ask("calls") if call["operation"] == "RunInstances"]
+    assert bool(tried) == bool(withheld)
     assert (machines(double), double.remaining()) == ([], [])
+
+
+def test_the_free_plan_launches_what_it_lets_in(double: remote.Double) -> None:
+    double.reset(plan="FREE", bucket=True, policies=["client"])
+    said = plan("launch", "job.yaml", "--provider", "aws", "--region", "us-east-1", "--device", "cpu", "--yes")
+    assert said.code == 0, said.err
+    assert "quotas or its plan do not allow: on the free plan EC2 creates" in said.err
+    assert {row["type"] for row in machines(double)} <= {"c7i-flex.large", "m7i-flex.large"} != set()

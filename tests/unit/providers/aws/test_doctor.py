@@ -17,7 +17,19 @@ from trainplan.providers.base import Check, PreflightState
 from trainplan.providers.stores.settings import StoreSettings
 
 OK, REFUSED, UNKNOWN = PreflightState
-LINES = ["quotas", "identity", "regions", "network", "listing", "bucket", "machine role", "scope", "timer", "alarm"]
+LINES = [
+    "quotas",
+    "plan",
+    "identity",
+    "regions",
+    "network",
+    "listing",
+    "bucket",
+    "machine role",
+    "scope",
+    "timer",
+    "alarm",
+]
 
 
 @pytest.fixture
@@ -62,6 +74,42 @@ def test_a_bare_account_is_told_what_to_do(double: Double, sends: SdkApi) -> Non
     assert told["network"].detail == "us-east-1 has no default network; launches in other regions may have one"
     assert told["network"].fix.startswith("aws ec2 create-default-vpc --region us-east-1")
     assert {told[name].fix for name in ("bucket", "machine role", "timer")} == {"plan setup aws"}
+
+
+def test_the_free_plan_is_told_with_what_ec2_creates_on_it(double: Double, sends: SdkApi) -> None:
+    double.reset(plan="FREE")
+    told = checks_of(double, sends)
+    plan = told["plan"]
+    assert plan.state is OK
+    assert plan.detail.startswith(
+        "free until 2027-05-20; $100.00 of credits are left; EC2 creates c7i-flex.large, m7i-"
+    )
+    assert plan.detail.endswith(" alone in us-east-1")
+    assert "g4dn" not in plan.detail
+    assert "upgrade-account-plan" in plan.fix
+    assert told["quotas"].fix.endswith("those that the line `plan` names") or not told["quotas"].fix
+
+
+@pytest.mark.parametrize(
+    ("changes", "state", "words"),
+    [
+        ({}, OK, "not the free plan"),
+        ({"plan": "none"}, OK, "not the free plan"),
+        ({"plan": "FREE", "plan_has_ended": True}, REFUSED, "the free plan has ended on 2027-05-20"),
+        (
+            {"plan": "FREE", "policies": ["client"], "withheld": ["freetier:GetAccountPlanState"]},
+            UNKNOWN,
+            "freetier:Get",
+        ),
+        ({"plan": "FREE", "policies": ["client"], "withheld": ["ec2:DescribeInstanceTypes"]}, UNKNOWN, "free until"),
+    ],
+)
+def test_who_may_not_ask_for_the_plan_is_not_told_no(
+    double: Double, sends: SdkApi, changes: dict[str, Any], state: PreflightState, words: str
+) -> None:
+    double.reset(bucket=True, **changes)
+    plan = checks_of(double, sends)["plan"]
+    assert (plan.state, words in plan.detail) == (state, True), plan
 
 
 def test_a_new_account_is_told_its_quotas_first(double: Double, sends: SdkApi) -> None:

@@ -93,7 +93,7 @@ def test_the_free_plan_is_an_account_that_has_to_be_upgraded() -> None:
     said = "The specified instance type is not eligible for Free Tier. For a list of Free Tier instance types, run ..."
     error = error_of("InvalidParameterCombination", 400, said, "ec2 RunInstances")
     assert type(error) is PermissionDeniedError
-    assert "upgrade it to a paid plan" in error.hint
+    assert "free plan: plan doctor aws names what EC2 creates on it" in error.hint
 
 
 def test_a_missing_instance_profile_is_a_missing_set_up() -> None:

@@ -16,6 +16,7 @@ from tests.doubles.iam_policy import Policy
 from tests.doubles.needs import Need, needs
 from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET, HOME, Desk, name_the_spot_role, signed_in
 from trainplan.planner.cli.main import run as plan
+from trainplan.planner.errors import ExitCode
 from trainplan.providers import registry
 from trainplan.providers.aws import deadline, store
 from trainplan.providers.aws.api import SdkApi
@@ -85,7 +86,9 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
 ) -> None:
     """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
     data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
-    wanted: list[Need] = []
+    double.reset(plan="FREE", bucket=True, policies=["client"])
+    assert plan(["doctor", "aws"]) == ExitCode.REFUSED, "the job's T4 is not let in"
+    wanted = needed(double)
     for setup, market in (("reaper", "on_demand"), ("schedule", "spot")):
         incidents = [{"event": "reclaim", "attempt": 1, "after": 30}] if market == "spot" else []
         double.reset(setup=setup, incidents=incidents, disks_stay=market == "spot", bucket=True, policies=["client"])

@@ -24,7 +24,7 @@ from trainplan.providers.errors import CredentialsError, PermissionDeniedError
 def test_a_ready_account_is_let_in(provider: TimedAws) -> None:
     found = states(provider, offer(provider, "g4dn.xlarge"))
     assert set(found.values()) == {PreflightState.OK}
-    assert set(found) == {"identity", "image", "network", "offered", "quota", "permission", "set-up"}
+    assert set(found) == {"identity", "image", "network", "offered", "plan", "quota", "permission", "set-up"}
 
 
 @pytest.mark.parametrize(
