@@ -11,7 +11,9 @@ PlanError
 ├── NoCapacityError        5   no placement has any left
 ├── TrainingFailedError    6   the training itself ended badly
 ├── TeardownUnverifiedError 7  something may still be there
+├── ResultsUnknownError    7   a store has not said whether results are there
 ├── LimitReachedError      8   deadline or budget
+├── OutdatedError          9   another command has ended the run meanwhile
 └── ThisMachineError       9   engine, disk, journal
     └── StateError         9   the journal or the locks cannot be used
 """
@@ -106,6 +108,13 @@ class TeardownUnverifiedError(PlanError):
     exit_code = ExitCode.TEARDOWN_UNVERIFIED
 
 
+class ResultsUnknownError(PlanError):
+    """The store of a run has not answered whether a complete output is there, or has not let it be fetched: the run is
+    not over."""
+
+    exit_code = ExitCode.TEARDOWN_UNVERIFIED
+
+
 class LimitReachedError(PlanError):
     """The deadline or the budget is reached."""
 
@@ -120,6 +129,10 @@ class ThisMachineError(PlanError):
 
 class StateError(ThisMachineError):
     """The journal or the locks in this computer's state folder cannot be read or written."""
+
+
+class OutdatedError(PlanError):
+    """What was to be recorded of a run follows from a state that it has no more: another command has ended it."""
 
 
 class UnknownRunError(BadInputError):

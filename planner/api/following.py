@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 def to_follow(run: Run, runner: Runner, journal: Journal) -> Run | None:
     """The run made ready to be followed; None where its end stands, whose receipt is in the journal then.
 
-    One that was taken away with nobody there goes on, under its own limits and in its own places: these are what
-    somebody has agreed to. Raises RefusedError for another client's.
+    One whose complete output still lies in its store is only brought home. One that was taken away with nobody there
+    goes on, under its own limits and in its own places: these are what somebody has agreed to. Raises RefusedError for
+    another client's, ProviderError where nobody can tell what is in its store.
     """
     if run.phase is not Phase.DONE:
         return run
+    if runner.has_results(run):
+        return runner.bring_home(run)
     if run.outcome is Outcome.INTERRUPTED:
         return runner.again(run, run, None)
     if journal.owes_receipt(run):

@@ -18,6 +18,7 @@ from trainplan.planner.datasets.transfer import DataTransfer
 from trainplan.planner.errors import RefusedError
 from trainplan.planner.report.page import Page
 from trainplan.planner.runs.directory.run_keys import RunKeys
+from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Person
 from trainplan.planner.runs.journal.journal import Journal
@@ -148,6 +149,8 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     beside = Beside(runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another)
     try:
         beside.look()
+        if not choices.fresh:
+            _refuse_trained(offer.job, runner, desk.view)
         run, make_request = _begun(offer, choices, desk, runner, beside)
     except Joined as joined:
         run, around = joined.run, desk.around
@@ -161,6 +164,19 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
             has_ended=run.phase is Phase.DONE,
         )
     return Begun(runner=runner, run=run, make_request=make_request, images=offer.transfer.folder)
+
+
+def _refuse_trained(job: TrainingJob, runner: Runner, view: View) -> None:
+    """Raises Joined with a run of this very job that was trained to its end, and whose model is not at home yet."""
+    run = runner.results_of(job)
+    if run is not None:
+        view.show(
+            Message(
+                f"run {run.run_id} of this job was trained to its end, and its results are still in the store at "
+                f"{run.provider}: they are brought home, and nothing is launched (--fresh trains it anew)"
+            )
+        )
+        raise Joined(runner.bring_home(run))
 
 
 def _begun(offer: Offered, choices: Choices, desk: Desk, runner: Runner, beside: Beside) -> tuple[Run, MakeRequest]:

@@ -67,7 +67,7 @@ def _usd(run: Run, journal: Journal, clock: Clock) -> float:
 
 def _unasked(run: Run, journal: Journal, missing: ProviderError) -> Standing:
     """A run whose provider cannot be asked at all: as the journal has it."""
-    progress = Progress(run.outcome or "no answer")
+    progress = _unread(run)
     error = _blind(run, missing) if run.bills else None
     return Standing(run=run, progress=progress, usd=_usd(run, journal, build.clock()), error=error)
 
@@ -75,6 +75,11 @@ def _unasked(run: Run, journal: Journal, missing: ProviderError) -> Standing:
 def _blind(run: Run, error: ProviderError) -> TeardownUnverifiedError:
     text = f"run {run.run_id} may still exist, but its provider cannot be read: {error.message}"
     return TeardownUnverifiedError(text, error.hint)
+
+
+def _unread(run: Run) -> Progress:
+    """How far a run has come whose store does not answer: what is to be recorded of a live one may not come to be."""
+    return Progress("no answer" if run.live else run.outcome or "-")
 
 
 def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, PlanError | None]:
@@ -87,11 +92,11 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, P
     try:
         story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
     except (CredentialsError, PermissionDeniedError) as error:
-        return Progress(run.outcome or "no answer"), _blind(run, error) if run.live else None
+        return _unread(run), _blind(run, error) if run.live else None
     except ProviderError:
-        return Progress(run.outcome or "no answer"), None
+        return _unread(run), None
     steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
     if story.unreadable:
         steps += f", {unreadable_text(story.unreadable)}"
-    text = f"{run.outcome}, {steps}" if run.outcome else steps
+    text = steps if run.live else f"{run.outcome}, {steps}"
     return Progress(text, story.step, story.total_steps), None

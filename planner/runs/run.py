@@ -53,7 +53,8 @@ class Outcome(StrEnum):
         return self is not Outcome.SUCCEEDED
 
 
-# Every move a run may make; DONE is left only when the person launches the same job again.
+# Every move a run may make; DONE is left only when the person launches the same job again, or has what it left brought
+# home.
 MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.PLANNED: frozenset({Phase.LAUNCHING, Phase.TEARING_DOWN}),
     Phase.LAUNCHING: frozenset({Phase.BOOTING, Phase.TEARING_DOWN, Phase.INTERRUPTED}),
@@ -61,8 +62,8 @@ MOVES: dict[Phase, frozenset[Phase]] = {
     Phase.RUNNING: frozenset({Phase.COLLECTING, Phase.TEARING_DOWN, Phase.INTERRUPTED}),
     Phase.COLLECTING: frozenset({Phase.TEARING_DOWN}),
     Phase.TEARING_DOWN: frozenset({Phase.DONE}),
-    Phase.INTERRUPTED: frozenset({Phase.LAUNCHING, Phase.TEARING_DOWN}),
-    Phase.DONE: frozenset({Phase.LAUNCHING}),
+    Phase.INTERRUPTED: frozenset({Phase.LAUNCHING, Phase.COLLECTING, Phase.TEARING_DOWN}),
+    Phase.DONE: frozenset({Phase.LAUNCHING, Phase.COLLECTING}),
 }
 
 # What an ended instance means for the run. DONE still has to be collected; None: the run goes on elsewhere.
@@ -112,8 +113,9 @@ class Attempt:
     that is known to be later than `asked_at`.
     `sent_at` is when its create was sent the last time: a listing shows it some time after that.
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
-    nothing of it is left. `step` is the newest complete checkpoint when it ended, `lost_steps` what had been trained
-    beyond it, `deadline` its own timer's. `client` is the label that it was made with, None where it had none.
+    nothing of it is left. `step` is the newest complete checkpoint when it ended (0: there is none; None: its store
+    has not answered), `lost_steps` what had been trained beyond it, `deadline` its own timer's. `client` is the label
+    that it was made with, None where it had none.
     `found`: no answer told of an instance, and one was there all the same.
     `speed` is what a run that `measures_first` was measured at (None: it was not, or not yet).
     """
@@ -244,6 +246,8 @@ class Run:
     only where nothing else is cheaper by what was measured.
     `taken_over`: a person has said that this home acts on it, whichever client launched it.
     `again_at` is when the run was launched again after it had ended (None: never).
+    `has_results_settled`: the store has answered whether a complete output is there, and what was there has been
+    brought home or was refused. `results_given_up`: a person does not want the store waited for any more.
     """
 
     run_id: RunId
@@ -274,6 +278,8 @@ class Run:
     unverified: str | None = None
     taken_over: bool = False
     again_at: datetime | None = None
+    has_results_settled: bool = False
+    results_given_up: bool = False
 
     @property
     def attempt(self) -> Attempt | None:
@@ -353,6 +359,13 @@ class Run:
         """How much of each part may not have been billed, since nobody tells when it ended."""
         parts = zip(*(attempt.uncertain_usd for attempt in self.attempts), strict=True)
         return BilledUsd(*(sum(part, Decimal(0)) for part in parts)) if self.attempts else BilledUsd(*[Decimal(0)] * 4)
+
+    @property
+    def nothing_bills_since(self) -> datetime | None:
+        """Since when all of its attempts are confirmed to be gone; None while one may be there."""
+        if not all(attempt.cleared for attempt in self.attempts):
+            return None
+        return max((at for attempt in self.attempts if (at := attempt.gone_at or attempt.ended_at)), default=None)
 
     @property
     def own_rates(self) -> tuple[str, ...]:

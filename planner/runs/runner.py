@@ -10,11 +10,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainplan.planner.errors import BadInputError, HungUp, PlanError, RefusedError, StateError, ThisMachineError
+from trainplan.planner.errors import (
+    BadInputError,
+    HungUp,
+    OutdatedError,
+    PlanError,
+    RefusedError,
+    StateError,
+    ThisMachineError,
+)
 from trainplan.planner.forecast.estimate import trained_images
 from trainplan.planner.home.client import own_client
 from trainplan.planner.planning.check import preflight_of
 from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.runs.directory.results import finished_attempt
 from trainplan.planner.runs.directory.run_directory import Watcher, newest_checkpoint
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.events import Message
@@ -25,7 +34,7 @@ from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.journal.reader import recorded_job
 from trainplan.planner.runs.money.spending import Spending
 from trainplan.planner.runs.receipt.receipt_writer import Receipts
-from trainplan.planner.runs.run import Phase, Run, attempt_deadline
+from trainplan.planner.runs.run import Outcome, Phase, Run, attempt_deadline
 from trainplan.planner.runs.telling.notifications import Notifications
 from trainplan.providers.abilities import Preparer
 from trainplan.providers.base import LaunchRequest, PreflightState, RunId
@@ -108,6 +117,33 @@ class Runner:
             if newest_checkpoint(self._provider_of(name).store(run.run_id)) is not None:
                 return run
         return None
+
+    def results_of(self, job: TrainingJob) -> Run | None:
+        """The newest run of this very job, where it has ended and its complete output still lies in its store. Raises
+        ProviderError where that store does not answer: nobody knows then whether the job is trained already."""
+        run = self.journal.ended_of(job.digest())
+        return run if run is not None and self.owns(run) and self.has_results(run) else None
+
+    def has_results(self, run: Run) -> bool:
+        """Whether an ended run has left a complete output in its store that nobody has brought home. Raises
+        ProviderError where that does not answer, and StateError."""
+        is_open = run.phase is Phase.DONE and run.outcome is not Outcome.SUCCEEDED and not run.has_results_settled
+        if not is_open or not any(attempt.had_instance for attempt in run.attempts):
+            return False
+        store = self._provider_of(run.provider).store(run.run_id)
+        return finished_attempt(run, store, self._keys.vouching(run)) is not None
+
+    def bring_home(self, run: Run) -> Run:
+        """An ended run with results in its store, made ready for `follow`, which collects them. As the journal has it
+        where another process acts on it. Raises RefusedError for another client's."""
+        self._must_own(run)
+        with self._locks.holding(run.run_id) as has_lock:
+            run = self.journal.run(run.run_id)
+            if has_lock and self.has_results(run):
+                self.journal.want_results(run.run_id, self._clock.now())
+                run = replace(run, outcome=None, message=None, results_given_up=False).moved(Phase.COLLECTING)
+                self.journal.save(run, self._clock.now(), "its results are in the store")
+        return run
 
     def waiting(self, job: TrainingJob, providers: Sequence[str]) -> str:
         """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended
@@ -201,14 +237,21 @@ class Runner:
         another client's.
         """
         self._must_own(run)
-        if not self._locks.keep(run.run_id):
-            return self.journal.run(run.run_id)
+        has_lock = self._locks.keep(run.run_id)
+        # What was read before the lock may be over: another command has launched the run, or brought its results home.
+        run = self.journal.run(run.run_id)
+        if not has_lock:
+            return run
+        if run.phase is not Phase.DONE or run.outcome is None or not run.outcome.resumable:
+            self._locks.let_go(run.run_id)
+            return run
         folder = str(output_folder(output, run.job_name, run.run_id)) if output else run.model_folder
         now = self._clock.now()
         next_run = replace(
             run, deadline=draft.deadline, deadline_given=draft.deadline_given, budget_usd=draft.budget_usd,
             targets=draft.targets, on_slow=draft.on_slow, moving=None, measures_first=draft.measures_first,
             model_folder=folder, outcome=None, message=None, stop_asked=None, slow=None, again_at=now,
+            has_results_settled=False, results_given_up=False,
         )  # fmt: skip
         try:
             with self._folder_taken(folder, run.run_id), self.spending.launching(next_run):
@@ -248,16 +291,22 @@ class Runner:
         self._must_own(run)
         try:
             return self._followed(run, make_request, until_launched=until_launched, patience=patience)
+        except OutdatedError:
+            return (run := self.journal.run(run.run_id)), self._receipts.write(run)
         except (KeyboardInterrupt, HungUp):
             raise Detached(self.journal.run(run.run_id)) from None
 
     def _followed(
         self, run: Run, make_request: MakeRequest, *, until_launched: bool, patience: timedelta | None
     ) -> tuple[Run, Receipt]:
+        is_again = self._locks.keeps(run.run_id)
         with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
             if has_lock:
-                with self._receipts.of_failure(run.run_id):
-                    run = self._executor(run).follow(run, make_request, until_launched=until_launched)
+                # What was read before the lock may be over. A run that is made ready to go on is so in memory alone.
+                run = run if is_again else self.journal.run(run.run_id)
+                if is_again or run.live:
+                    with self._receipts.of_failure(run.run_id):
+                        run = self._executor(run).follow(run, make_request, until_launched=until_launched)
                 return run, self._receipts.write(run)
         return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
 
@@ -300,6 +349,11 @@ class Runner:
         self._must_own(run)
         self.journal.ask_to_stop(run.run_id, self._clock.now())
         return self.follow(self.journal.run(run.run_id), request_none, patience=FOLLOWER_PATIENCE)
+
+    def give_up_results(self, run: Run) -> None:
+        """Note that the run is not to wait for its store any more. Raises RefusedError for another client's."""
+        self._must_own(run)
+        self.journal.give_up_results(run.run_id, self._clock.now())
 
     def owns(self, run: Run) -> bool:
         """Whether this home acts on the run: a copied journal has the runs of the home that it was copied from."""

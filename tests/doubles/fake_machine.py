@@ -154,6 +154,8 @@ class FakeMachine:
         self.store.put(f"checkpoints/step-{self.step:08}/complete.json", b"{}")
 
     def end(self, state: str, rate: float) -> None:
+        status = {"state": state, "time": self.clock.now().isoformat()}
+        self.store.put(f"attempts/{self.request.attempt}/status.json", json.dumps(status).encode())
         self.say(
             "end", state=state, step=self.step, images_per_second=rate, hold_out_accuracy=0.975, hold_out_images=360
         )
@@ -297,6 +299,7 @@ def trains_at(rate: float) -> Callable[[FakeMachine], Iterator[Sighting]]:
         if machine.step < machine.total_steps:
             machine.end("stopped", rate)
             yield SIGHTING_OF_END[EndKind.STOPPED]
+            return
         machine.end("done", rate)
         machine.write_output(MODEL)
         yield SIGHTING_OF_END[EndKind.DONE]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
+
+import typer
 
 from trainplan.planner.api import build
 from trainplan.planner.api.following import stopped
@@ -22,6 +25,13 @@ from trainplan.planner.settings import Settings
 def command(
     name: options.RunName,
     client: options.Client = None,
+    give_up_results: Annotated[
+        bool,
+        typer.Option(
+            "--give-up-results",
+            help="Do not wait for a store that is gone: what the run left there is given up",
+        ),
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Ask the trainer for a last checkpoint, see everything removed, print the receipt.
@@ -33,7 +43,7 @@ def command(
     anyone = options.any_client(client)
     name = name.strip().lower()  # as labels have it
     try:
-        _stop(name, settings, anyone=anyone, as_json=as_json)
+        _stop(name, settings, anyone=anyone, gives_up=give_up_results, as_json=as_json)
     except UnknownRunError as error:
         if not is_run_id(name):
             raise
@@ -53,7 +63,7 @@ def command(
         stop_labelled(query, settings, None, as_json=as_json)
 
 
-def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None:
+def _stop(name: str, settings: Settings, *, anyone: bool, gives_up: bool, as_json: bool) -> None:
     with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
         run = journal.run(name)
         if run.phase is Phase.DONE:
@@ -62,6 +72,8 @@ def _stop(name: str, settings: Settings, *, anyone: bool, as_json: bool) -> None
         runner = build.runner(journal, settings, view.show, run.provider)
         if anyone:
             run = take_over(runner, run)
+        if gives_up:
+            runner.give_up_results(run)
         try:
             with hang_up_detaches():
                 run, receipt = stopped(run, runner)

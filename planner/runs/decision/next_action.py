@@ -117,6 +117,11 @@ class Clear:
 
 
 @dataclass(frozen=True, slots=True)
+class Examine:
+    """Ask the store what the last attempt left: a complete output, or a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
 class Collect:
     """Bring the model home."""
 
@@ -134,7 +139,7 @@ class Nothing:
     """The run is done."""
 
 
-Action = Launch | Wait | AskToStop | Decide | Compare | Move | Interrupt | Clear | Collect | End | Nothing
+Action = Launch | Wait | AskToStop | Decide | Compare | Move | Interrupt | Clear | Examine | Collect | End | Nothing
 
 
 def next_action(run: Run, look: Look, now: datetime) -> Action:
@@ -143,19 +148,28 @@ def next_action(run: Run, look: Look, now: datetime) -> Action:
         case Phase.PLANNED:
             return where_next(run, look, now)
         case Phase.INTERRUPTED:
-            return where_next(run, look, now) if run.attempts[-1].cleared else Clear()
+            return _after_interruption(run, look, now)
         case Phase.LAUNCHING:
             return _end_of(run, now) or Launch(run.attempts[-1].number)
         case Phase.BOOTING | Phase.RUNNING:
             return _while_training(run, look, now)
         case Phase.COLLECTING:
-            return Collect()
+            return End(Outcome.STOPPED, "its results were given up") if run.results_given_up else Collect()
         case Phase.TEARING_DOWN:
             return End(run.outcome or Outcome.FAILED, run.message or "")
         case Phase.DONE:
             return Nothing()
         case _:
             assert_never(run.phase)
+
+
+def _after_interruption(run: Run, look: Look, now: datetime) -> Action:
+    attempt = run.attempts[-1]
+    if not attempt.cleared:
+        return Clear()
+    # Nothing is trained anew before the store has answered what there is already.
+    is_examined = attempt.step is not None or not attempt.had_instance
+    return where_next(run, look, now) if is_examined else _wanted_end(run, now) or Examine()
 
 
 def where_next(run: Run, look: Look, now: datetime) -> Action:
@@ -271,12 +285,18 @@ def stuck(run: Run) -> bool:
     return without_progress >= MOST_WITHOUT_PROGRESS
 
 
-def _end_of(run: Run, now: datetime) -> End | None:
-    """The end of a run without an instance, where there is a reason not to look for one."""
+def _wanted_end(run: Run, now: datetime) -> End | None:
+    """The end that a person wants of a run without an instance, now or by its deadline."""
     if run.stop_asked is not None:
         return End(Outcome.STOPPED, "stopped while nothing of it was running")
-    if now >= run.deadline:
-        return End(Outcome.DEADLINE, "the deadline has passed")
+    return End(Outcome.DEADLINE, "the deadline has passed") if now >= run.deadline else None
+
+
+def _end_of(run: Run, now: datetime) -> End | None:
+    """The end of a run without an instance, where there is a reason not to look for one."""
+    end = _wanted_end(run, now)
+    if end is not None:
+        return end
     # Whoever launches an ended run again wants it tried again.
     if run.phase is not Phase.DONE and stuck(run):
         return End(Outcome.FAILED, f"interrupted {MOST_WITHOUT_PROGRESS} times without a newer checkpoint")

@@ -40,6 +40,10 @@ class Vouched:
             )
         return data
 
+    def wrote(self, store: RunStore, manifest: bytes) -> bool:
+        """Whether the attempt's machine has signed this manifest of the output. Raises ProviderError."""
+        return not self._objection(store, OUTPUT_MANIFEST, manifest)
+
     def story(self, store: RunStore) -> tuple[Story, str]:
         """What the attempt has said, as its machine wrote it; else nothing, and in words why. Raises ProviderError."""
         path = progress_path(self.attempt)

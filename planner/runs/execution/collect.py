@@ -58,7 +58,7 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
     except OSError as error:
         raise ThisMachineError(
             f"cannot write the model to {target}: {error.strerror}",
-            "its last checkpoint is kept: make room, then plan launch goes on from it",
+            "it stays in the store and nothing is trained again: make room, then plan attach RUN brings it home",
         ) from None
     return sorted(path for path in target.rglob("*") if path.is_file() and path.name != _BROUGHT_EARLY)
 
@@ -173,7 +173,7 @@ def _refuse_links(top: Path, folders: Sequence[Path]) -> None:
             if path.is_symlink():
                 raise ThisMachineError(
                     f"cannot write the model to {top}: {path} is a link to another folder",
-                    "remove the link, then plan launch goes on from the last checkpoint",
+                    "it stays in the store: remove the link, then plan attach RUN brings it home",
                 )
 
 

@@ -8,12 +8,14 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from trainplan.planner.errors import PlanError, TeardownUnverifiedError
+from trainplan.planner.errors import ResultsUnknownError, TeardownUnverifiedError, ThisMachineError, TrainingFailedError
 from trainplan.planner.runs.decision.next_action import End, early_end
 from trainplan.planner.runs.directory.proofs import Vouched
+from trainplan.planner.runs.directory.results import finished_attempt
 from trainplan.planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
 from trainplan.planner.runs.execution.collect import collect, failure_of
 from trainplan.planner.runs.execution.teardown import Seen, Teardown
@@ -27,14 +29,19 @@ if TYPE_CHECKING:
     from trainplan.planner.runs.execution.recorder import Recorder
     from trainplan.providers.agent.signatures import Vouching
 
+_Answer = TypeVar("_Answer")
+
 KEPT_LINES = 10_000
 TEARDOWN_PATIENCE = timedelta(minutes=15)
 SETTLE_PATIENCE = timedelta(minutes=3)
 """For commands that only look: nobody waits a quarter of an hour for a table. The next command continues."""
 COLLECT_PATIENCE = timedelta(minutes=10)
-"""How long a store that does not answer is asked again for the model."""
+"""How long a command waits for a store that does not answer; the next command asks again."""
+RESULTS_PATIENCE = timedelta(days=30)
+"""How long a run of which nothing bills any more waits for its store before its results are given up."""
 
 
+_GIVEN_UP = f"its results are given up, since its store has not let them be read for {RESULTS_PATIENCE.days} days"
 _CRASHES = "MACHINE_CRASHES"
 """What start.sh gives as the reason of a machine whose kernel crashed three times in a row."""
 _KERNEL_LINE = re.compile(r"\[ *[0-9]+\.[0-9]{6}\] (.*)")
@@ -57,6 +64,19 @@ def crash_lines(console: Iterable[str]) -> list[str]:
     lines = before or now
     causes = [line for line in lines if any(cause in line for cause in _CAUSES)]
     return (causes or list(lines))[-_MOST_CRASH_LINES:]
+
+
+def _unknown(run: Run, error: ProviderError) -> ResultsUnknownError:
+    return ResultsUnknownError(
+        f"run {run.run_id} waits for its store at {run.provider}, which has not said whether its results are there: "
+        f"{error.message}. Nothing of the run bills any more",
+        f"plan attach {run.run_id} asks again once the store can be read{f' ({error.hint})' if error.hint else ''}; if "
+        f"it is gone for good: plan stop {run.run_id} --give-up-results",
+    )
+
+
+def _given_up(run: Run, error: ProviderError) -> Run:
+    return replace(run, message=f"{run.message}; {_GIVEN_UP}: {error.message}")
 
 
 def unchecked(run: Run) -> None:
@@ -84,35 +104,90 @@ class Finisher:
         self._poll_seconds = poll_seconds
 
     def collect(self, run: Run) -> Run:
-        """The model at home and the run done. Raises PlanError and ProviderError; the run is ended then too."""
+        """The model at home and the run done. Raises PlanError.
+
+        Where the store answers that the output is not whole, the run has failed. Where it does not answer, or this
+        computer cannot write the files, what bills is deleted and the run stays COLLECTING: another command goes on.
+        """
         if run.phase is not Phase.COLLECTING:
             run = self._recorder.moved(self.with_exit(run), Phase.COLLECTING)
-        vouched = self._vouched(run)  # where the key cannot be read, the run is not over
         try:
-            self._fetch(run, vouched)
-        except (PlanError, ProviderError) as error:
+            self._fetch(run)
+        except TrainingFailedError as error:
             # Its checkpoints stay: only a success deletes them, and the same job can go on from them.
-            self.end(run, End(Outcome.FAILED, error.message))
+            self.end(replace(run, has_results_settled=True), End(Outcome.FAILED, error.message))
             raise
+        except (ThisMachineError, ProviderError) as error:
+            run = self.clear(self.with_exit(run))
+            if isinstance(error, ThisMachineError):
+                raise
+            if self._waits(run):
+                raise _unknown(run, error) from error
+            return self.end(run, End(Outcome.FAILED, f"{_GIVEN_UP}: {error.message}"))
+        return self.end(replace(run, has_results_settled=True), self._collected_end(run))
+
+    def _collected_end(self, run: Run) -> End:
+        """How a run has ended whose output is at home."""
+        if not run.model_folder:
+            return End(Outcome.SUCCEEDED, "")
         folder = Path(run.model_folder)
         if failure := failure_of(folder):
-            return self.end(run, End(Outcome.FAILED, failure))
+            return End(Outcome.FAILED, failure)
         early = early_text(folder)
-        return self.end(run, early_end(run, early) if early else End(Outcome.SUCCEEDED, ""))
+        return early_end(run, early) if early else End(Outcome.SUCCEEDED, "")
 
     def end(self, run: Run, action: End) -> Run:
-        """Everything of the run deleted and looked for. Raises TeardownUnverifiedError where that is not sure."""
+        """Everything of the run deleted and looked for, and its end recorded once the store has answered whether a
+        complete output is there: that is brought home, and the run has succeeded.
+
+        Raises TeardownUnverifiedError where the absence is not sure, ResultsUnknownError where the store does not
+        answer, ThisMachineError where the files cannot be written; the run stays TEARING_DOWN then.
+        """
         if run.phase is not Phase.TEARING_DOWN:
             run = replace(run, outcome=action.outcome, message=self._with_cause(run, action) or None)
             run = self._recorder.moved(self.with_exit(run), Phase.TEARING_DOWN)
         else:
             run = self.with_exit(run)  # it may have ended since another process gave up
         self.keep_output(run)
-        run = self._torn_down(run)
-        # A run with any other outcome can be continued, and needs its checkpoints for that.
-        if run.outcome is Outcome.SUCCEEDED:
+        run = self._with_results(self._all_cleared(run, self._torn_down(run), is_end=True))
+        # A run with any other outcome can be continued, and needs its checkpoints for that. Nothing is deleted before
+        # its end is on disk: another command would not find what the journal sends it for.
+        if run.outcome is Outcome.SUCCEEDED and self._recorder.is_kept:
             self._drop_stored(run)
         return self._recorder.moved(replace(run, unverified=None), Phase.DONE)
+
+    def has_finished(self, run: Run) -> bool:
+        """Whether a complete output of the run is in its store. Raises ProviderError where that does not answer."""
+        return finished_attempt(run, self._provider_of(run.provider).store(run.run_id), self.vouching(run)) is not None
+
+    def _with_results(self, run: Run) -> Run:
+        """A run of which nothing bills any more, with what its store has of it at home. Raises as `end`."""
+        may_have_some = any(attempt.had_instance for attempt in run.attempts)
+        if run.has_results_settled or run.outcome is Outcome.SUCCEEDED or run.results_given_up or not may_have_some:
+            return run
+        run = self._recorder.keep(run, "nothing bills")
+        try:
+            if not self._patiently(run, lambda: self.has_finished(run)):
+                return replace(run, has_results_settled=True)
+            self._recorder.say(f"run {run.run_id} was trained to its end: what it left in its store is brought home")
+            self._fetch(run)
+        except TrainingFailedError as error:
+            return replace(run, has_results_settled=True, message=f"{run.message}; {error.message}")
+        except ProviderError as error:
+            if self._waits(run):
+                raise _unknown(run, error) from error
+            return run if run.outcome is Outcome.STOPPED else _given_up(run, error)
+        end, before = self._collected_end(run), run.message or run.outcome
+        message = end.message or f"all of it was trained, and its results lay in the store ({before})"
+        run = replace(run, has_results_settled=True, outcome=end.outcome, message=message)
+        return self._recorder.keep(run, "brought home")
+
+    def _waits(self, run: Run) -> bool:
+        """Whether a run whose store does not answer stays as it is until it does. Whoever has stopped it does not wait:
+        plan attach looks again."""
+        if run.results_given_up or run.outcome in (Outcome.STOPPED, Outcome.SUCCEEDED):
+            return False
+        return self._recorder.clock.now() - (run.nothing_bills_since or run.deadline) < RESULTS_PATIENCE
 
     def _with_cause(self, run: Run, action: End) -> str:
         """The action's message, with the machine's own last words where it failed and they say more."""
@@ -135,7 +210,7 @@ class Finisher:
 
     def clear(self, run: Run) -> Run:
         """What the attempts made is gone, and the run goes on. Raises TeardownUnverifiedError."""
-        return self._recorder.keep(self._torn_down(run), "cleared")
+        return self._recorder.keep(self._all_cleared(run, self._torn_down(run), is_end=False), "cleared")
 
     def tell_to_stop(self, run: Run) -> None:
         """Ask the machine for a checkpoint and its end. A provider that does not answer is told, and the wish of a
@@ -174,23 +249,35 @@ class Finisher:
             return None
         return Vouched(vouching, run.attempts[-1].number)
 
-    def _fetch(self, run: Run, vouched: Vouched | None) -> None:
-        until = self._recorder.clock.now() + COLLECT_PATIENCE
+    def _fetch(self, run: Run) -> None:
+        """The output in the run's folder. Raises ProviderError where the store does not answer in time, PlanError."""
+        if not run.model_folder:  # a measuring run leaves no model
+            return
+        vouched, folder = self._vouched(run), Path(run.model_folder)
+        self._patiently(run, lambda: collect(self._provider_of(run.provider).store(run.run_id), folder, vouched))
+
+    def _patiently(self, run: Run, ask: Callable[[], _Answer], *, waits: bool = True) -> _Answer:
+        """The answer of the run's store, asked again while it does not answer, as long as this command waits (`waits`).
+        Raises ProviderError."""
+        is_urgent = not waits or run.outcome in (Outcome.STOPPED, Outcome.SUCCEEDED)
+        until = self._recorder.clock.now() + (timedelta(0) if is_urgent else min(COLLECT_PATIENCE, self.patience))
         while True:
             try:
-                collect(self._provider_of(run.provider).store(run.run_id), Path(run.model_folder), vouched)
+                answer = ask()
             # The same request would be rejected again.
             except BadRequestError:
                 raise
             except ProviderError as error:
-                if self._recorder.clock.now() > until:
+                if self._recorder.clock.now() >= until:
                     raise
                 self._recorder.report_no_answer(error, "store")
                 self._recorder.clock.sleep(self._poll_seconds)
             else:
-                return
+                self._recorder.note_answer("store")
+                return answer
 
-    def _torn_down(self, run: Run) -> Run:
+    def _torn_down(self, run: Run) -> Seen:
+        """What the teardown found; nothing of the run is there any more. Raises TeardownUnverifiedError."""
         # A run that moved to another provider may have left resources at the first one.
         names = {attempt.ref.provider for attempt in run.attempts if attempt.ref} | {run.provider}
         seen = Seen()
@@ -202,22 +289,33 @@ class Finisher:
         except TeardownUnverifiedError as error:
             self._recorder.keep(replace(run, unverified=error.message), "teardown unverified")
             raise
-        attempts = [self._found(run, attempt, seen) for attempt in run.attempts]
-        return replace(run, attempts=tuple(self._cleared(attempt, seen) for attempt in attempts))
+        return seen
+
+    def _all_cleared(self, run: Run, seen: Seen, *, is_end: bool) -> Run:
+        """The run after its teardown. Raises ResultsUnknownError where it `is_end`, and the store does not answer
+        whether a create without an answer made a machine."""
+        attempts = []
+        for attempt in run.attempts:
+            try:
+                found = self._patiently(run, partial(self._found, run, attempt, seen), waits=is_end)
+            except ProviderError as error:
+                if is_end and self._waits(run):
+                    raise _unknown(run, error) from error
+                found = attempt
+            attempts.append(self._cleared(found, seen))
+        return replace(run, attempts=tuple(attempts))
 
     def _found(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
-        """An attempt of which no answer told an instance, with the one that this teardown or its files show."""
+        """An attempt of which no answer told an instance, with the one that this teardown or its files show. Raises
+        ProviderError."""
         if attempt.cleared or attempt.had_instance or attempt.end is not None or attempt.target is None:
             return attempt
         now, seen_at = self._recorder.clock.now(), seen.machines.get(attempt.number)
         ended = Ended(now, seen_at or attempt.asked_at)
-        try:
-            store = self._provider_of(attempt.target.offer.provider).store(run.run_id)
-            was_there = has_written(store, attempt.number)
-            if was_there and seen_at is None:
-                ended = when_ended(store, attempt, None, now)
-        except ProviderError:
-            was_there = False
+        store = self._provider_of(attempt.target.offer.provider).store(run.run_id)
+        was_there = has_written(store, attempt.number)
+        if was_there and seen_at is None:
+            ended = when_ended(store, attempt, None, now)
         if was_there or seen.shows(attempt.number):
             return ended.of(replace(attempt, found=True))
         return attempt

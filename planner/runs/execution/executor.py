@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
@@ -24,6 +25,7 @@ from trainplan.planner.runs.decision.next_action import (
     Compare,
     Decide,
     End,
+    Examine,
     Interrupt,
     Launch,
     Move,
@@ -153,6 +155,8 @@ class Executor:
             if isinstance(action, Wait | AskToStop | Decide | Compare | Move):
                 return run
             run = self._recorder.fresh(self._take(run, action, _no_request))
+            if isinstance(action, Examine) and run.phase is Phase.INTERRUPTED and run.attempts[-1].step is None:
+                return run  # its store does not answer: the next command asks again
         return run
 
     def with_end(self, run: Run) -> Run:
@@ -214,14 +218,23 @@ class Executor:
                 return self._decide(run, action)
             case Interrupt():
                 return self._interrupt(run, action)
+            case Clear() | Examine() | Collect() | End():
+                return self._finish(run, action)
+            case Nothing():
+                return run
+            case _:
+                assert_never(action)
+
+    def _finish(self, run: Run, action: Clear | Examine | Collect | End) -> Run:
+        match action:
             case Clear():
                 return self.finisher.clear(run)
+            case Examine():
+                return self._examine(run)
             case Collect():
                 return self.finisher.collect(self._listened(run))
             case End():
                 return self.finisher.end(self._listened(run), action)
-            case Nothing():
-                return run
             case _:
                 assert_never(action)
 
@@ -324,7 +337,12 @@ class Executor:
     def _interrupt(self, run: Run, action: Interrupt) -> Run:
         self.finisher.keep_output(run)
         attempt, now = run.attempts[-1], self._recorder.clock.now()
-        step = self._checkpoint(run)
+        step = None
+        # What does not answer now is asked once the machine is gone (Examine).
+        with suppress(ProviderError):
+            if self.finisher.has_finished(run):
+                return self.finisher.collect(self._listened(run))
+            step = newest_checkpoint(self._provider_of(run.provider).store(run.run_id)) or 0
         last_step = self._observer.step_of(attempt.number) or step or 0
         ending = self.finisher.instance_end(run)
         ended = ending.ended if ending else Ended(now, attempt.asked_at)
@@ -337,11 +355,21 @@ class Executor:
         run = replace(elsewhere(run.with_attempt(attempt_over)), moving=None)
         return self._recorder.moved(run, Phase.INTERRUPTED, action.reason)
 
-    def _checkpoint(self, run: Run) -> int | None:
+    def _examine(self, run: Run) -> Run:
+        """The run with what its store has of its last attempt; as it is, after a pause, where that does not answer."""
+        attempt, provider = run.attempts[-1], self._provider_of(run.provider)
         try:
-            return newest_checkpoint(self._provider_of(run.provider).store(run.run_id))
-        except ProviderError:
-            return None
+            has_finished = self.finisher.has_finished(run)
+            step = newest_checkpoint(provider.store(run.run_id)) or 0
+        except ProviderError as error:
+            self._recorder.report_no_answer(error, "store")
+            self._recorder.clock.sleep(self._poll_seconds)
+            return run
+        self._recorder.note_answer("store")
+        if has_finished:
+            return self.finisher.collect(run)
+        lost_steps = max(0, (self._observer.step_of(attempt.number) or step) - step)
+        return self._recorder.keep(run.with_attempt(replace(attempt, step=step, lost_steps=lost_steps)), "examined")
 
     def _adopted(self, run: Run) -> Run:
         """A run whose create was cut off, with the instance that it made after all, or ended where it made none."""
@@ -363,6 +391,8 @@ class Executor:
         if choice is CtrlC.STOP and run.phase in _FIRST_CTRL_C and run.stop_asked is None:
             self._recorder.say(_FIRST_CTRL_C[run.phase])
             return self._recorder.ask_to_stop(run)
+        # What was on its way home stays in the store.
+        run = replace(run, results_given_up=run.results_given_up or run.phase is Phase.COLLECTING)
         return self._take(run, End(Outcome.STOPPED, "ended at once by Ctrl-C"), _no_request)
 
 

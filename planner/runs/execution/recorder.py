@@ -55,6 +55,11 @@ class Recorder:
             self._unsaved = run
         return run
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the run's last move is on disk."""
+        return self._unsaved is None
+
     def fresh(self, run: Run) -> Run:
         """The run as the journal has it: what another command has asked is in there; else as it is known here."""
         # The journal is older than what this process has done since: its row would undo these moves.

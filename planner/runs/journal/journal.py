@@ -120,7 +120,7 @@ class Journal:
     def go_on(self, run_id: RunId, now: datetime) -> None:
         """An ended run is wanted again: what was asked of its former life is over."""
         with self._write() as db:
-            _set(db, run_id, stop_asked=None, slow=None, again_at=now.isoformat())
+            _set(db, run_id, stop_asked=None, slow=None, results_given_up=None, again_at=now.isoformat())
             _log(db, run_id, now, "goes on", "")
 
     def refuse(self, refusal: Refusal, now: datetime) -> None:
@@ -158,6 +158,18 @@ class Journal:
         query = "SELECT at FROM events WHERE run_id = ? AND kind = 'told to stop' AND detail = ? ORDER BY id LIMIT 1"
         rows = self._rows(query, run_id, f"attempt {attempt}")
         return aware(rows[0]["at"]) if rows else None
+
+    def give_up_results(self, run_id: RunId, now: datetime) -> None:
+        """Note that a person does not want the run's store waited for any more."""
+        with self._write() as db:
+            _set(db, run_id, results_given_up=True)
+            _log(db, run_id, now, "results given up", "")
+
+    def want_results(self, run_id: RunId, now: datetime) -> None:
+        """Note that what an ended run left in its store is wanted, whatever was said of it before."""
+        with self._write() as db:
+            _set(db, run_id, results_given_up=None)
+            _log(db, run_id, now, "results wanted", "")
 
     def take_over(self, run_id: RunId, now: datetime) -> None:
         """Note that a person wants this home to act on a run that another client launched."""
@@ -323,6 +335,15 @@ class Journal:
         """The runs whose model goes to this folder, done or not; one that cannot be read is left out."""
         rows = self._rows("SELECT run_id FROM runs WHERE model_folder = ?", model_folder)
         return list(self._each(rows, lambda _: None))
+
+    def ended_of(self, job_digest: str) -> Run | None:
+        """The newest run of a job with this digest, where that is done, at any provider; no measuring run."""
+        rows = self._rows(
+            "SELECT run_id, phase FROM runs WHERE job_digest = ? AND model_folder <> ''"
+            " ORDER BY created_at DESC, rowid DESC LIMIT 1",
+            job_digest,
+        )
+        return self._run(RunId(rows[0]["run_id"])) if rows and rows[0]["phase"] == Phase.DONE else None
 
     def newest_of(self, job_digest: str, provider: str) -> Run | None:
         """The newest run of a job with this digest at this provider; measuring runs have no model and are none."""

@@ -38,6 +38,10 @@ class RunLocks:
             self._locks[run_id] = lock
         return lock is not None
 
+    def keeps(self, run_id: RunId) -> bool:
+        """Whether the lock was taken with `keep` and is not held yet: the run is as it was read then."""
+        return run_id in self._locks
+
     def let_go(self, run_id: RunId) -> None:
         """Give up a lock that was kept: the run is not followed after all."""
         lock = self._locks.pop(run_id, None)

@@ -11,8 +11,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainplan.planner.errors import OutdatedError
 from trainplan.planner.runs.journal.records import targets_from_text, targets_text
-from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
+from trainplan.planner.runs.run import MOVES, Attempt, Outcome, Phase, Run
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 NO_ROW = (IndexError, KeyError, ValueError, ArithmeticError, TypeError, AttributeError, RecursionError)
 """What a row that cannot be read raises."""
-SET_BESIDE = ("stop_asked", "taken_over", "again_at")
+SET_BESIDE = ("stop_asked", "taken_over", "again_at", "results_given_up")
 """Fields that commands set beside the one that follows the run: who saves a run leaves them as they are recorded."""
 SET_ONCE = ("asked_at", "target", "client")
 """Fields of an attempt that are those of its request, and never change."""
@@ -65,16 +66,34 @@ def run_record(run: Run) -> dict[str, Any]:
 
 
 def save_run(db: sqlite3.Connection, run: Run) -> None:
-    """The recorded run as it is now, inside a transaction; see `merged_record` for what is left as it is recorded."""
+    """The recorded run as it is now, inside a transaction; see `merged_record` for what is left as it is recorded.
+
+    Raises OutdatedError where the recorded run has ended, and this is neither the same end nor a new life of it:
+    whoever saves it acts on what it read before.
+    """
     row = db.execute("SELECT run_json, targets FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
         return  # the event that follows is refused then
     try:
-        record = merged_record(run_record(run), json.loads(row["run_json"]))
+        stored = json.loads(row["run_json"])
+        _refuse_outdated(run, stored)
+        record = merged_record(run_record(run), stored)
     except NO_ROW:  # nobody can read what was recorded: it is written anew
         record = merged_record(run_record(run), {})
     targets = row["targets"] if _holds(row["targets"], run.targets) else targets_text(run.targets)
     db.execute("UPDATE runs SET run_json = ?, targets = ? WHERE run_id = ?", (text_of(record), targets, run.run_id))
+
+
+def _refuse_outdated(run: Run, stored: Mapping[str, Any]) -> None:
+    if stored.get("phase") != Phase.DONE:
+        return
+    outcome = stored.get("outcome")
+    is_new_life = run.phase in MOVES[Phase.DONE] and outcome != Outcome.SUCCEEDED
+    if not is_new_life and (run.phase is not Phase.DONE or run.outcome != outcome):
+        raise OutdatedError(
+            f"run {run.run_id} has been ended by another command meanwhile: {outcome}",
+            f"plan report {run.run_id} shows how",
+        )
 
 
 def merged_record(record: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:

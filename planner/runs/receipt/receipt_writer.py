@@ -80,8 +80,12 @@ class Receipts:
             before = self._journal.receipt(run.run_id)
         except ThisMachineError:  # it is written anew
             before = None
+        earlier_seconds = None
         if before is not None and before.get("attempts") == len(run.attempts):
-            return receipt_from(before)
+            if before.get("outcome") == run.outcome:
+                return receipt_from(before)
+            # What the run had left in its store has been brought home since: it took no longer for that.
+            earlier_seconds, before = before.get("actual_seconds"), None
         # A run that was launched again has a receipt of its earlier attempts: the new one begins after them.
         new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
         asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
@@ -97,6 +101,8 @@ class Receipts:
         )  # fmt: skip
         story = self._story(run)
         receipt = write_receipt(run, story, self._journal.estimate(run.run_id), ending, before)
+        if earlier_seconds is not None:
+            receipt = replace(receipt, actual_seconds=earlier_seconds)
         # What was paid for is kept wherever this command ends: a receipt that is there is not written again.
         try:
             self._learn(run, story, ending)

@@ -132,7 +132,7 @@ def _attempt(run: Run, attempt: Attempt, until: datetime) -> dict[str, Any]:
         "had_machine": attempt.had_instance,
         "end": attempt.end,
         "reason": attempt.reason,
-        "step": attempt.step,
+        "step": attempt.step or None,
         "lost_steps": attempt.lost_steps,
         "usd": round(float(run.attempt_usds(until)[attempt.number]), 6),
     }
@@ -150,7 +150,7 @@ def _interruptions(run: Run) -> list[dict[str, Any]]:
                     "end": attempt.end,
                     "reason": attempt.reason,
                     "where": attempt.target.where if attempt.target else run.provider,
-                    "step": attempt.step,
+                    "step": attempt.step or None,
                     "lost_steps": attempt.lost_steps,
                     "next": following.number if following else None,
                 }

@@ -38,6 +38,11 @@ _REFUSALS: dict[str, tuple[type[ProviderError], str, str]] = {
         "azblob://trainplantests/trainplan: The specified container does not exist.",
         "",
     ),
+    "InternalServerError": (
+        TransientError,
+        "azblob://trainplantests/trainplan: The server encountered an internal error. Please retry the request.",
+        "try again",
+    ),
     "NameNotResolved": (
         TransientError,
         "azblob://trainplantests/trainplan does not answer: trainplantests.blob.core.windows.net is not known",
@@ -49,7 +54,7 @@ _REFUSALS: dict[str, tuple[type[ProviderError], str, str]] = {
 def refused(code: str) -> ProviderError:
     """The error that the real bucket (trainplan.providers.azure.store) raises for a code of the store's, in its
     words."""
-    kind, message, hint = _REFUSALS[code]
+    kind, message, hint = _REFUSALS.get(code, (UnrecognizedError, f"azblob://trainplantests/trainplan: {code}", ""))
     return kind(message, hint=hint, code=code)
 
 

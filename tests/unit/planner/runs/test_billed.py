@@ -132,7 +132,8 @@ class DiesAtLaunch(SimProvider):
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_machine_that_no_answer_told_of_is_in_the_receipt(desk: Desk, tmp_path: Path, stays: bool) -> None:
-    """The deadline was over when somebody looked: nothing was launched or looked up any more, the receipt had $0."""
+    """The deadline was over when somebody looked: nothing was launched or looked up any more, the receipt had $0, and
+    what had been trained stayed in the store."""
     practice = Practice(desk, tmp_path / "sim", Scenario(disks_stay=stays))
     provider, practice.provider = practice.provider, DiesAtLaunch(practice.provider.scenario, practice.cloud)
     run = practice.runner().draft(JOB, targets("on_demand"), None, tmp_path / "model")
@@ -142,7 +143,7 @@ def test_a_machine_that_no_answer_told_of_is_in_the_receipt(desk: Desk, tmp_path
     practice.provider = provider
     practice.cloud.advance(20 * 3600)
     _, receipt = practice.runner().follow(desk.journal.run(run.run_id), request_for(JOB, provider))
-    assert receipt.outcome == "deadline" or not stays
+    assert receipt.outcome == "succeeded"
     practice.cloud.advance(3600)
     billed = practice.billed()
     assert billed["instance"] > 0

@@ -34,6 +34,7 @@ ALLOWED = {
     *((P, T), (L, T), (B, T), (R, T)),  # ended early
     *((L, I), (B, I), (R, I), (I, L), (I, T)),  # interrupted
     (D, L),  # the person launches the same job again
+    *((I, C), (D, C)),  # what it left in its store is brought home
 }
 
 

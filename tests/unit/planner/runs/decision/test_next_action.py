@@ -24,6 +24,7 @@ from trainplan.planner.runs.decision.next_action import (
     Collect,
     Decide,
     End,
+    Examine,
     Interrupt,
     Launch,
     Look,
@@ -356,9 +357,9 @@ def test_a_run_without_placements_does_not_blame_its_budget() -> None:
 # --- three times without progress --------------------------------------------------------------------------------
 
 
-def reclaimed_attempts(*steps: int | None, end: EndKind = EndKind.RECLAIMED) -> tuple[Attempt, ...]:
+def reclaimed_attempts(*steps: int, end: EndKind = EndKind.RECLAIMED) -> tuple[Attempt, ...]:
     """Attempts that were taken away with these newest checkpoints; -1: refused, -2: stopped by the person."""
-    kinds: dict[int | None, dict[str, Any]] = {-1: {"ref": None, "end": None}, -2: {"end": EndKind.STOPPED}}
+    kinds: dict[int, dict[str, Any]] = {-1: {"ref": None, "end": None}, -2: {"end": EndKind.STOPPED, "step": 0}}
     return tuple(
         an_attempt(number, cleared=True, **kinds.get(step, {"end": end, "step": step}))
         for number, step in enumerate(steps, 1)
@@ -369,27 +370,26 @@ def reclaimed_attempts(*steps: int | None, end: EndKind = EndKind.RECLAIMED) -> 
     ("steps", "is_stuck"),
     [
         ((), False),
-        ((None,), False),
-        ((None, None), False),
-        ((None, None, None), True),
+        ((0,), False),
+        ((0, 0), False),
         ((0, 0, 0), True),
         ((5, 5, 5), False),
         ((5, 5, 5, 5), True),
-        ((5, None, None, None), True),
-        ((None, None, 1), False),
-        ((None, None, 1, 1, 1), False),
-        ((None, None, 1, 1, 1, 1), True),
+        ((5, 0, 0, 0), True),
+        ((0, 0, 1), False),
+        ((0, 0, 1, 1, 1), False),
+        ((0, 0, 1, 1, 1, 1), True),
         ((1, 2, 3, 4, 5, 6), False),
         ((-1, -1, -1, -1), False),
-        ((None, -1, None, -1), False),
-        ((None, -1, None, -1, None), True),
+        ((0, -1, 0, -1), False),
+        ((0, -1, 0, -1, 0), True),
         # Who stops a run and goes on with it has not been interrupted.
         ((-2, -2, -2, -2), False),
-        ((None, None, -2), False),
-        ((None, None, -2, None), False),
+        ((0, 0, -2), False),
+        ((0, 0, -2, 0), False),
     ],
 )
-def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int | None, ...], is_stuck: bool) -> None:
+def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int, ...], is_stuck: bool) -> None:
     run = a_search(attempts=reclaimed_attempts(*steps))
     assert stuck(run) is is_stuck
     action = next_action(run, Look(), SOON)
@@ -398,6 +398,14 @@ def test_three_in_a_row_without_a_newer_checkpoint_are_enough(steps: tuple[int |
         assert action == End(Outcome.FAILED, said)
     else:
         assert action == Launch(len(steps) + 1, FIRST)
+
+
+def test_nothing_is_launched_before_the_store_has_answered_what_the_last_attempt_left() -> None:
+    attempts = reclaimed_attempts(0, 0, 0)
+    run = a_search(attempts=(*attempts[:2], replace(attempts[2], step=None)))
+    assert next_action(run, Look(), SOON) == Examine()
+    assert isinstance(next_action(replace(run, stop_asked=SOON), Look(), SOON), End)
+    assert isinstance(next_action(run, Look(), run.deadline), End)
 
 
 def test_a_machine_whose_create_has_no_recorded_send_is_new_from_when_it_was_asked_for() -> None:
@@ -409,14 +417,14 @@ def test_a_machine_whose_create_has_no_recorded_send_is_new_from_when_it_was_ask
 
 
 def test_whoever_launches_a_stuck_run_again_gets_another_try() -> None:
-    run = replace(a_search(attempts=reclaimed_attempts(None, None, None)), phase=D, outcome=Outcome.FAILED)
+    run = replace(a_search(attempts=reclaimed_attempts(0, 0, 0)), phase=D, outcome=Outcome.FAILED)
     assert where_next(run, Look(), SOON) == Launch(4, FIRST)
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=12))
-def test_however_it_goes_a_run_without_progress_is_not_launched_for_ever(steps: list[int | None]) -> None:
+@given(st.lists(st.integers(0, 3), max_size=12))
+def test_however_it_goes_a_run_without_progress_is_not_launched_for_ever(steps: list[int]) -> None:
     """Each newer checkpoint is worth at most three attempts."""
-    launched: list[int | None] = []
+    launched: list[int] = []
     for step in steps:
         if stuck(a_search(attempts=reclaimed_attempts(*launched))):
             break

@@ -9,12 +9,11 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import a_target
-from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import MODEL, FakeMachine, Sighting, ends, ends_after, trains_well
-from trainplan.planner.errors import TeardownUnverifiedError, ThisMachineError
+from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.events import Message
-from trainplan.planner.runs.execution.end import COLLECT_PATIENCE, KEPT_LINES, TEARDOWN_PATIENCE
+from trainplan.planner.runs.execution.end import KEPT_LINES, TEARDOWN_PATIENCE
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.providers.base import EndKind, InstanceRef, InstanceState
 from trainplan.providers.errors import CredentialsError, IncompleteListingError, TransientError
@@ -124,24 +123,6 @@ def test_a_store_that_is_slow_to_answer_is_asked_again_for_the_model(desk: Desk)
     run, _ = desk.runner().follow(run, desk.request())
     assert run.outcome is Outcome.SUCCEEDED
     assert {path.name: path.read_bytes() for path in (desk.folder / "model").iterdir()} == MODEL
-
-
-def test_a_store_that_never_answers_ends_the_run_and_keeps_what_it_has(desk: Desk) -> None:
-    run = desk.planned()
-    store = desk.provider.store(run.run_id)
-
-    def fails(path: str) -> None:
-        if path.startswith("output/"):
-            raise TransientError("connection lost")
-
-    store.at_get = fails
-    with pytest.raises(ThisMachineError, match="connection lost"):
-        desk.runner().follow(run, desk.request())
-    kept = desk.journal.run(run.run_id)
-    assert (kept.phase, kept.outcome, desk.leaked) == (Phase.DONE, Outcome.FAILED, [])
-    assert desk.clock.now() - NOON > COLLECT_PATIENCE
-    store.at_get = lambda _: None
-    assert "output/model.keras" in store.list("output")
 
 
 def test_a_stored_copy_that_cannot_be_deleted_does_not_undo_a_success(desk: Desk) -> None:

@@ -18,8 +18,6 @@ from tests.doubles.fake_machine import (
 )
 from tests.unit.planner.runs.execution.followed import HERE, Crash, Fuse, packed
 from trainplan.planner.errors import (
-    ExitCode,
-    ThisMachineError,
     TrainingFailedError,
 )
 from trainplan.planner.runs.events import PhaseReached
@@ -84,19 +82,6 @@ def test_figures_that_cannot_be_read_are_no_failure(desk: Desk, metrics: bytes) 
     desk.scripts(_leaves(lambda machine: machine.write_output(MODEL | {"metrics.json": metrics})))
     run, _ = desk.launch()
     assert run.outcome is Outcome.SUCCEEDED
-
-
-def test_a_folder_that_cannot_be_written_is_this_machines_fault_and_the_output_is_kept(desk: Desk) -> None:
-    run = desk.planned()
-    (desk.folder / "model").write_text("in the way")
-    with pytest.raises(ThisMachineError, match="cannot write the model") as caught:
-        desk.runner().follow(run, desk.request())
-    assert caught.value.exit_code is ExitCode.THIS_MACHINE
-    assert desk.leaked == []
-    assert "output/model.keras" in desk.provider.store(run.run_id).list("output")
-    (ended,) = desk.journal.runs()
-    assert ended.phase is Phase.DONE
-    assert desk.runner().resumable(a_job(), HERE) == ended
 
 
 def test_files_in_folders_come_home_in_folders(desk: Desk) -> None:
