@@ -194,9 +194,14 @@ def _system(request: LaunchRequest, machine: MachineSetup) -> Mapping[str, Any]:
 
 def _interface(request: LaunchRequest) -> Mapping[str, Any]:
     """The interface and the address, which Azure creates and deletes with the machine. Since 2026-03-31 a machine
-    reaches the internet only through an address of its own or a NAT gateway."""
+    reaches the internet only through an address of its own or a NAT gateway.
+
+    Each has the tags itself, since Cost Management tells costs by a resource's own; the disk takes those of its machine
+    (https://github.com/hashicorp/terraform-provider-azurerm/issues/8162)."""
+    tags = tags_of(request)
     address = {
         "name": "address",
+        "tags": tags,
         "sku": {"name": "Standard"},
         "properties": {"deleteOption": "Delete", "publicIPAllocationMethod": "Static"},
     }
@@ -210,6 +215,7 @@ def _interface(request: LaunchRequest) -> Mapping[str, Any]:
     }
     interface = {
         "name": "interface",
+        "tags": tags,
         "properties": {
             "primary": True,
             "deleteOption": "Delete",

@@ -179,7 +179,7 @@ def _create(world: World, group: Group, request: Request, error: dict[str, str] 
         path = f"{group.id}/providers/{type_name}/{made.name}-{kind}"
         part = Thing(
             id=path, type=type_name, name=f"{made.name}-{kind}", group=group.name, location=made.location,
-            body=_part(kind, body, world.now.isoformat()), tags={}, created_at=world.now,
+            body=_part(kind, body, world.now.isoformat()), tags=_tags(kind, body), created_at=world.now,
             usd_per_hour=_USD.get(kind, 0.0),
         )  # fmt: skip
         world.add(part)
@@ -200,13 +200,25 @@ def _part(kind: str, body: dict[str, Any], now: str) -> dict[str, Any]:
     return {}
 
 
+def _tags(kind: str, body: dict[str, Any]) -> dict[str, str]:
+    """A disk takes the tags of the machine that it is made with, an interface and an address have their own."""
+    return dict((body if kind == "disk" else _configuration(kind, body)).get("tags") or {})
+
+
 def _delete_option(body: dict[str, Any], kind: str) -> bool:
     """Whether the part goes with its machine."""
-    properties = body["properties"]
-    interface = properties["networkProfile"]["networkInterfaceConfigurations"][0]["properties"]
-    address = interface["ipConfigurations"][0]["properties"]["publicIPAddressConfiguration"]["properties"]
-    row = {"disk": properties["storageProfile"]["osDisk"], "interface": interface, "address": address}[kind]
+    disk = body["properties"]["storageProfile"]["osDisk"]
+    row = disk if kind == "disk" else _configuration(kind, body)["properties"]
     return bool(row.get("deleteOption") == "Delete")
+
+
+def _configuration(kind: str, body: dict[str, Any]) -> dict[str, Any]:
+    """What a create says of the interface or of its address."""
+    interface: dict[str, Any] = body["properties"]["networkProfile"]["networkInterfaceConfigurations"][0]
+    address: dict[str, Any] = interface["properties"]["ipConfigurations"][0]["properties"][
+        "publicIPAddressConfiguration"
+    ]
+    return interface if kind == "interface" else address
 
 
 def view(world: World, vm: Thing) -> dict[str, Any]:

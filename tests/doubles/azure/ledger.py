@@ -8,6 +8,7 @@ from typing import Any
 from tests.doubles.azure.rules import PRINCIPAL
 from tests.doubles.azure.world import VM, World
 from trainplan.providers.azure.names import attempt_of
+from trainplan.providers.base import LABEL_RUN
 
 _KINDS = {
     VM: "machine",
@@ -20,13 +21,15 @@ _KINDS = {
 
 
 def ledger(world: World) -> list[dict[str, Any]]:
-    """One row for each thing that runs have made; what set-up made is in none."""
+    """One row for each thing that runs have made; what set-up made is in none. `billed_to` is the run that Cost
+    Management tells its costs with: that of its own tag, "" for none."""
     rows = [
         _row(thing.id, _KINDS[thing.type], thing.group, thing.created_at, thing.ended_at)
         | {
             "usd_per_hour": thing.usd_per_hour,
             "stopped_at": _text(thing.stopped_at or thing.ended_at),
             "machine": thing.type == VM and thing.error is None,
+            "billed_to": thing.tags.get(LABEL_RUN, ""),
         }
         for thing in world.past
         if thing.type in _KINDS

@@ -44,6 +44,14 @@ def test_a_launch_makes_this_and_no_more(world: Client) -> None:
     assert owned[0].usd_per_hour == run.offer.usd_per_hour
 
 
+def test_all_that_bills_of_a_run_is_told_with_it(world: Client) -> None:
+    """Cost Management tells costs by the tag of the resource itself."""
+    run = world.request()
+    world.provider.launch(run)
+    billed_to = {row["kind"]: row["billed_to"] for row in world.azure.control("ledger") if row["usd_per_hour"]}
+    assert billed_to == dict.fromkeys(("machine", "disk", "address"), str(run.run_id))
+
+
 @pytest.mark.parametrize("form", ["sync", "lro"])
 def test_a_placement_without_room_says_so_and_keeps_nothing(make_world: MakeWorld, form: str) -> None:
     """Said at once (spot) or by the operation: then the machine that failed is deleted before anybody goes on."""
