@@ -44,7 +44,7 @@ def job(seed: int, epochs: int) -> TrainingJob:
 def train(folder: Path) -> None:
     """Write curves.json, a set after the other; sets that are there are not trained again."""
     from trainplan.workloads.trainer.__main__ import main
-    from trainplan.workloads.trainer.errors import EXIT_DIVERGED, EXIT_DONE, EXIT_FAILED
+    from trainplan.workloads.trainer.errors import EXIT_DONE, EXIT_FAILED, EXIT_WITH_RESULTS
 
     for epochs in EPOCHS:
         for seed in SEEDS:
@@ -58,7 +58,7 @@ def train(folder: Path) -> None:
                 (run / "job.json").write_text(trial.job.to_json(), encoding="utf-8")
                 words = ["--job", str(run / "job.json"), "--run-dir", str(run), "--attempt", "1"]
                 code = main([*words, "--data-dir", str(folder / "data")])
-                if code not in (EXIT_DONE, EXIT_FAILED, EXIT_DIVERGED):  # it was stopped: the set is trained again
+                if code not in (EXIT_DONE, EXIT_FAILED, EXIT_WITH_RESULTS):  # it was stopped: the set is trained again
                     sys.exit(code)
                 curves.append(_curve(run / "output" / "metrics.csv", epochs))
             target.write_text(json.dumps(curves), encoding="utf-8")

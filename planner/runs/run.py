@@ -118,6 +118,7 @@ class Attempt:
     that it was made with, None where it had none.
     `found`: no answer told of an instance, and one was there all the same.
     `speed` is what a run that `measures_first` was measured at (None: it was not, or not yet).
+    `results_at_home`: what it left as its output has been brought home.
     """
 
     number: int
@@ -143,6 +144,7 @@ class Attempt:
     client: str | None = None
     found: bool = False
     speed: Speed | None = None
+    results_at_home: bool = False
 
     @property
     def usd_per_hour(self) -> Decimal:
@@ -375,13 +377,15 @@ class Run:
 
     @property
     def _transfer_usd(self) -> Decimal:
-        """Traffic with a bucket in another region from when there is a machine; the model's way home only once it is
-        at home."""
-        attempts = (attempt for attempt in self.attempts if attempt.had_instance and not attempt.queued)
+        """Traffic with a bucket in another region from when there is a machine; the way home of each output that is at
+        home, whatever the outcome."""
+        attempts = [attempt for attempt in self.attempts if attempt.had_instance and not attempt.queued]
         targets = [attempt.target for attempt in attempts if attempt.target]
         traffic_usd = max((target.traffic_usd for target in targets), default=Decimal(0))
-        is_home = self.outcome is Outcome.SUCCEEDED and bool(targets) and bool(self.model_folder)
-        return traffic_usd + (targets[-1].download_usd if is_home else Decimal(0))
+        home = [attempt.target.download_usd for attempt in attempts if attempt.target and attempt.results_at_home]
+        if not home and self.outcome is Outcome.SUCCEEDED:
+            home = [target.download_usd for target in targets[-1:]]
+        return traffic_usd + (sum(home, Decimal(0)) if self.model_folder else Decimal(0))
 
     def left_usd(self, now: datetime) -> Decimal | None:
         """What is left of the budget; None without one."""

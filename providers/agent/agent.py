@@ -16,7 +16,7 @@ from trainplan.providers.agent import gate, images, output
 from trainplan.providers.agent.checkpoints import Checkpoints
 from trainplan.providers.agent.container import Container, EngineError
 from trainplan.providers.agent.downloads import FetchError, fetch
-from trainplan.providers.agent.endings import STORE_REFUSED, EndedError, Ending, failed
+from trainplan.providers.agent.endings import STORE_REFUSED, WITH_RESULTS, EndedError, Ending, failed
 from trainplan.providers.agent.loop import TICK_SECONDS, drive, together, until
 from trainplan.providers.agent.notices import Notices
 from trainplan.providers.agent.processes import ProcessResult, watched
@@ -192,27 +192,27 @@ class Agent:
             yield max(0.0, min(TICK_SECONDS, due - self.machine.clock.steady()))
 
     def _bring_home(self, ending: Ending) -> Steps[Ending]:
-        """The results after a good end, else the newest checkpoint; then what is left of progress and log: what
-        that makes of the ending."""
+        """The results where there are any, the newest checkpoint where all is not done; then what is left of progress
+        and log: what that makes of the ending."""
         by = self._last_instant(ending)
+        if ending.state != "done" or ending.exit_code == WITH_RESULTS:
+            yield from until(self.machine.clock, by, self.training.last_checkpoint(by))
         if ending.state == "done":
             ending = yield from self._results(ending, by)
-        else:
-            yield from until(self.machine.clock, by, self.training.last_checkpoint(by))
         yield from until(self.machine.clock, by, self.training.told_all())
         return ending
 
     def _results(self, ending: Ending, by: float) -> Steps[Ending]:
-        pushing = output.push(self.machine.store, self._output, self._vouched)
+        pushing = output.push(self.machine.store, self._output, self._vouched, self.status.warn)
         try:
             whole = yield from until(self.machine.clock, by, pushing)
         except (output.OutputError, OSError, RefusedError) as error:
-            return replace(ending, state="failed", reason="NO_OUTPUT", message=str(error))
+            return replace(ending, state=ending.unstored_state, reason="NO_OUTPUT", message=str(error))
         if whole:
             return ending
         yield from until(self.machine.clock, by + _LAST_SECONDS, self.training.last_checkpoint(by + _LAST_SECONDS))
         text = "training ended, but its results could not be stored in time; the last checkpoint is kept"
-        return replace(ending, state="failed", reason="RESULTS_NOT_STORED", message=text)
+        return replace(ending, state=ending.unstored_state, reason="RESULTS_NOT_STORED", message=text)
 
     def _vouched(self, manifest: bytes) -> Steps[None]:
         """The attempt's record, with which the person's computer checks the results and the progress."""

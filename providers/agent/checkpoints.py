@@ -22,6 +22,7 @@ from trainplan.providers.agent.plain_file import (
 )
 from trainplan.providers.agent.signatures import Vouching
 from trainplan.providers.agent.store import Steps, Store, download, patiently, upload
+from trainplan.workloads.output_files import stored_names
 
 if TYPE_CHECKING:
     from trainplan.providers.agent.clock import Clock
@@ -90,13 +91,15 @@ class Checkpoints:
         try:
             folder = self._linked(name)
             began, sent_bytes = self._clock.steady(), 0
-            digests, sent_digests = _digests((folder / MARK).read_bytes()), dict[str, str]()
+            digests = _digests((folder / MARK).read_bytes())
+            sent_digests: dict[str, str] = {}  # by the files' own names
+            names = stored_names(sorted(path.name for path in folder.iterdir()))
             for path in sorted(folder.iterdir(), key=lambda path: (path.name == MARK, path.name)):
                 if path.name == MARK and self._vouching.is_on:
                     sent_digests[MARK] = sha256_of(path)
                     record = self._vouching.record(name, sent_digests)
                     yield from patiently(partial(self._store.put, f"{FOLDER}/{name}/{signatures.NAME}", record))
-                digest = yield from upload(self._store, f"{FOLDER}/{name}/{path.name}", path)
+                digest = yield from upload(self._store, f"{FOLDER}/{name}/{names[path.name]}", path)
                 if digests.get(path.name, digest) != digest:
                     self.bad.add(name)
                     return False
@@ -152,8 +155,10 @@ class Checkpoints:
         try:
             mark = yield from patiently(partial(self._store.get, f"{FOLDER}/{name}/{MARK}"))
             digests = yield from self._promised(name, mark)
+            own_names = {stored: own for own, stored in stored_names(sorted(digests)).items()}
             for path in paths:
-                file = path.split("/", 2)[2]
+                stored = path.split("/", 2)[2]
+                file = own_names.get(stored, stored)
                 if file not in (MARK, signatures.NAME) and Path(file).name == file:
                     if self._vouching.is_on and file not in digests:
                         raise NotVouchedError(path)

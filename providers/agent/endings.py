@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Ending:
-    """`state` and `reason` as status.json has them. `by`: when the machine goes, whatever it is doing (unix)."""
+    """`state` and `reason` as status.json has them. `by`: when the machine goes, whatever it is doing (unix).
+    `unstored_state` is the state where results are to be stored and cannot be."""
 
     state: str
     reason: str
@@ -22,6 +23,7 @@ class Ending:
     by: float | None = None
     notice: Notice | None = None
     exit_code: int | None = None
+    unstored_state: str = "failed"
 
 
 RESTARTING = "restarting"
@@ -79,18 +81,21 @@ and how that is told."""
 _OTHER_FAULTS = frozenset({0, 69, 75, 76, 77, 86, 124, 125, 126, 127, 135, 137, 143})
 FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
 """It was killed itself, or fails since the kernel killed a process that it had started."""
-_WITH_RESULTS = frozenset({0, 77})
-"""All is done; training diverged, and the results are those of its last good checkpoint."""
+WITH_RESULTS = 77
+"""The exit code of a training that has failed, or reached its deadline, and left results all the same: those of its
+last good checkpoint where it diverged, of a script what it had saved."""
 
 
 def judge_ending(exited: Exit, requested_end: Ending | None, message: str, output: str = "") -> Ending:
     """How it ended. `requested_end`: why the container was told to end; `message`: the trainer's last words;
     `output`: the last lines of the container's output."""
-    if exited.code in _WITH_RESULTS:
-        ending = Ending(
-            "done", "DONE", message if exited.code else "done", by=requested_end.by if requested_end else None
-        )
-        return replace(ending, notice=requested_end.notice if requested_end else None, exit_code=exited.code)
+    if exited.code in (0, WITH_RESULTS):
+        said = _with_limit(exited, message, output) if exited.code else "done"
+        ending = Ending("done", "DONE", said, exit_code=exited.code)
+        if requested_end is None:
+            return ending
+        state = requested_end.state if exited.code else ending.unstored_state
+        return replace(ending, by=requested_end.by, notice=requested_end.notice, unstored_state=state)
     if requested_end is not None:
         return replace(requested_end, exit_code=exited.code)
     code = 86 if exited.out_of_memory and exited.code in FOR_WANT_OF_MEMORY else exited.code
@@ -104,6 +109,12 @@ def judge_ending(exited: Exit, requested_end: Ending | None, message: str, outpu
 def may_be_a_limit(code: int) -> bool:
     """Whether the exit code has no cause of its own, so that what was printed may tell of a limit."""
     return code not in _OTHER_FAULTS
+
+
+def _with_limit(exited: Exit, message: str, output: str) -> str:
+    """The message of a training that failed and left results, with the limit of its container that it had met."""
+    limit = _BY_CODE[86] if exited.out_of_memory else limit_reached(70, f"{message}\n{output}")
+    return message if limit is None else f"{limit.message}: {message}"
 
 
 def limit_reached(code: int, said: str) -> Ending | None:

@@ -7,6 +7,8 @@ import io
 import zipfile
 from pathlib import Path
 
+from trainplan.workloads import output_files
+
 AGENT = "agent.pyz"
 _MAIN = "import sys\n\nfrom trainplan.providers.agent.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -37,6 +39,10 @@ def _members() -> dict[str, bytes]:
     # The package's own __init__.py is for a newer Python than a rented machine may have.
     files = {"__main__.py": _MAIN.encode(), "trainplan/__init__.py": b""}
     files |= {"trainplan/providers/__init__.py": _text(_home() / "__init__.py")}
+    files |= {
+        "trainplan/workloads/__init__.py": b"",
+        "trainplan/workloads/output_files.py": _text(Path(output_files.__file__)),
+    }
     return files | {f"trainplan/providers/agent/{path.name}": _text(path) for path in (_home() / "agent").glob("*.py")}
 
 

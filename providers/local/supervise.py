@@ -36,6 +36,8 @@ STOP = "stop"
 EXIT = "exit.json"
 POLL_SECONDS = 0.25
 HARD_DEADLINE_EXIT = 124
+WITH_RESULTS_EXIT = 77
+"""As workloads/trainer/errors.py has it: not all is done, and there are results."""
 READY = "ready"
 IN_USE = "taken"
 
@@ -149,7 +151,7 @@ def _see_it_end(trainer: subprocess.Popen[bytes], folder: Path, request: dict[st
         except subprocess.TimeoutExpired:
             pass
         else:
-            return HARD_DEADLINE_EXIT if late and code else code
+            return HARD_DEADLINE_EXIT if late and code not in (0, WITH_RESULTS_EXIT) else code
         if not (folder / REQUEST).exists():
             trainer.kill()
         elif asked_at is None:

@@ -24,9 +24,10 @@ def unheard(_: int) -> None:
 
 def checked_path(path: str) -> str:
     """The normalized path. Raises BadRequestError for a path that would leave its directory."""
-    # A backslash or a colon would be a separator or a drive where a path becomes a file on Windows (assumed).
+    # Where a path becomes a file on Windows, a backslash is a separator, and a colon names a drive or a stream.
     pure = PurePosixPath(path)
-    if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or "\\" in path or ":" in path:
+    is_elsewhere = os.name == "nt" and ("\\" in path or ":" in path)
+    if not path or not pure.parts or pure.is_absolute() or ".." in pure.parts or is_elsewhere:
         raise BadRequestError(f"{path!r} is no path within a run directory")
     return pure.as_posix()
 

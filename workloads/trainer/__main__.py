@@ -17,12 +17,11 @@ from pydantic import ValidationError
 from trainplan.workloads.job import TrainingJob, job_from_json
 from trainplan.workloads.steady import anchored
 from trainplan.workloads.trainer.errors import (
-    EXIT_DIVERGED,
     EXIT_DONE,
     EXIT_FAILED,
+    EXIT_WITH_RESULTS,
     BadInputError,
     DeadlineReached,
-    DivergedError,
     TrainerError,
     TrainingStopped,
 )
@@ -41,7 +40,7 @@ _PEER_LOST = ("collective ops is aborted", "connection closed by peer", "connect
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 done, 65 bad job or data, 69 a server was not reached, 70 failed, 75 stopped, 76 deadline
-    reached, 77 diverged, with the model of the last good checkpoint."""
+    reached, 77 failed or at the deadline, with results."""
     options = _parser().parse_args(arguments)
     clock = Clock(wall=anchored())
     try:
@@ -163,12 +162,10 @@ def _run(options: argparse.Namespace, progress: Progress, clock: Clock, stop: St
         state = State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE
         progress.status(state, str(reason))
         return reason.exit_code
-    except DivergedError as error:
-        # The results are whole: whoever started this collects them, and reads in metrics.json that training failed.
-        state = State.DONE if error.exit_code == EXIT_DIVERGED else State.FAILED
-        return _failed(progress, str(error), error.exit_code, state)
     except TrainerError as error:
-        return _failed(progress, str(error), error.exit_code)
+        # The results are whole: whoever started this collects them, and reads in metrics.json that training failed.
+        state = State.DONE if error.exit_code == EXIT_WITH_RESULTS else State.FAILED
+        return _failed(progress, str(error), error.exit_code, state)
     except Exception as error:  # noqa: BLE001 - the person gets one line, the log the rest
         progress.details(traceback.format_exc())
         return _failed(progress, explained(error, group), EXIT_FAILED)

@@ -8,7 +8,8 @@ EXIT_UNREACHABLE = 69
 EXIT_FAILED = 70
 EXIT_STOPPED = 75
 EXIT_DEADLINE = 76
-EXIT_DIVERGED = 77
+EXIT_WITH_RESULTS = 77
+"""Training has failed, or reached its deadline, and left results all the same; metrics.json says why (`failure`)."""
 
 
 class TrainerError(Exception):
@@ -29,13 +30,19 @@ class UnreachableError(TrainerError):
     exit_code = EXIT_UNREACHABLE
 
 
+class FailedWithResultsError(TrainerError):
+    """A script has failed, or was ended at its deadline, and what it had saved is in output/."""
+
+    exit_code = EXIT_WITH_RESULTS
+
+
 class DivergedError(TrainerError):
     """A loss, a weight or a prediction is no number any more. Where a checkpoint from before gives numbers, its model
-    is in output/, and the exit code says so (EXIT_DIVERGED)."""
+    is in output/, and the exit code says so (EXIT_WITH_RESULTS)."""
 
     def __init__(self, message: str, *, has_model: bool = False) -> None:
         super().__init__(message)
-        self.exit_code = EXIT_DIVERGED if has_model else EXIT_FAILED
+        self.exit_code = EXIT_WITH_RESULTS if has_model else EXIT_FAILED
 
 
 def diverged(what: str) -> DivergedError:

@@ -4,15 +4,13 @@ protocol, to its deadline, and ends all that it has started."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,21 +18,22 @@ from pathlib import Path
 import trainplan.workloads.reporting
 from trainplan.workloads.job import TrainingJob
 from trainplan.workloads.script import ReadScript, argument_words
-from trainplan.workloads.sweep import STATE
 from trainplan.workloads.trainer.checkpoint import Checkpoints
 from trainplan.workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
 from trainplan.workloads.trainer.errors import (
     EXIT_STOPPED,
     BadInputError,
     DeadlineReached,
+    FailedWithResultsError,
     TrainerError,
     TrainingStopped,
 )
 from trainplan.workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
-from trainplan.workloads.trainer.output import MANIFEST, METRICS
+from trainplan.workloads.trainer.output import METRICS
 from trainplan.workloads.trainer.prepare import Setting
 from trainplan.workloads.trainer.progress import State
 from trainplan.workloads.trainer.rung_result import write_result
+from trainplan.workloads.trainer.script_output import own_folder, results_of, set_aside, write_documents, write_output
 from trainplan.workloads.trainer.script_packages import Installing, installed
 from trainplan.workloads.trainer.script_reports import Reports
 from trainplan.workloads.trainer.script_trial import cannot_be_ranked, result_of
@@ -45,13 +44,12 @@ _PILOT_GRACE_SECONDS = 3.0
 _PILOT_CHECKPOINT_SECONDS = 10.0
 LAST_SECONDS = 30.0
 """So long before its deadline a script is asked to end; a twentieth of its time where that is less."""
+_RESERVE_SECONDS = 180.0
+"""So long before its deadline a rented machine asks what trains to end (providers/agent/spec.py)."""
 _POLL_SECONDS = 0.25
 _ALIVE_SECONDS = 120.0
 """A script need not say anything: its trainer does."""
-_MOST_OUTPUT_FILES = 10_000
 _SHARED_MEMORY = "/dev/shm"
-_NOT_OUTPUT = ("data", "__pycache__")
-"""Folders of the working folder that stay where they are: data sets, which scripts fetch to ./data."""
 
 
 class _Asked(StrEnum):
@@ -118,7 +116,7 @@ def _command(attempt: _Attempt) -> list[str]:
     file = attempt.setting.run_dir / "script" / Path(str(attempt.job.script)).name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(attempt.read.source, encoding="utf-8")
-    _own_folder(attempt.work)
+    own_folder(attempt.work)
     keeper = (sys.executable, "-P", "-m", "trainplan.workloads.trainer.keeper", str(MOST_PROCESSES))
     return [*keeper, sys.executable, "-u", str(file), *argument_words(attempt.job.args)]
 
@@ -192,6 +190,12 @@ def _ask_at(attempt: _Attempt) -> float | None:
     return deadline - min(LAST_SECONDS, max(0.0, deadline - attempt.setting.clock.wall()) / 20)
 
 
+def _is_near_its_end(attempt: _Attempt) -> bool:
+    """Whether a request to stop is that of a machine which makes ready for its deadline, or comes to the same."""
+    deadline = attempt.setting.limits.deadline_unix
+    return deadline is not None and attempt.setting.clock.wall() >= deadline - _RESERVE_SECONDS - GRACE_SECONDS
+
+
 def _is_over(attempt: _Attempt) -> bool:
     deadline = attempt.setting.limits.deadline_unix
     return deadline is not None and attempt.setting.clock.wall() >= deadline
@@ -227,8 +231,8 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
     progress = attempt.setting.progress
     if asked is None and attempt.setting.limits.stop.signal_name:
         asked = _Asked.STOP  # Slurm sends TERM to all processes of a job at once
-    if attempt.is_trial and asked in (_Asked.STOP, _Asked.DEADLINE) and code == 0:
-        # A script may end well when it is asked to, after a part of its steps. The sweep needs to know that it did.
+    if asked in (_Asked.STOP, _Asked.DEADLINE) and code == 0:
+        # A script may end well when it is asked to, after a part of its steps.
         asked, code = (None, 0) if reports.are_of_all else (asked, EXIT_STOPPED)
     if attempt.is_pilot and asked in (None, _Asked.MEASURED) and (code == 0 or asked):
         _write_measurement(attempt, reports)
@@ -248,13 +252,16 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
     if asked is not None:
         state = "stopped" if asked is _Asked.STOP else "deadline"
         progress.event("end", state=state, step=reports.step, **_figures(reports))
-    if asked is _Asked.STOP:
-        raise TrainingStopped(f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}")
-    if asked is _Asked.DEADLINE:
-        unmeasured = "; nothing was reported: a pilot is for scripts that report (trainplan_run)"
-        nothing = unmeasured if attempt.is_pilot and not reports.count else ""
-        raise DeadlineReached(f"the deadline was reached{nothing}; {kept}")
-    raise TrainerError(_why_failed(code))
+    unmeasured = "; nothing was reported: a pilot is for scripts that report (trainplan_run)"
+    nothing = unmeasured if attempt.is_pilot and not reports.count else ""
+    why = {
+        None: _why_failed(code),
+        _Asked.STOP: f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}",
+    }.get(asked, f"the deadline was reached{nothing}; {kept}")
+    has_results = not (attempt.is_pilot or attempt.is_trial) and (asked is not _Asked.STOP or _is_near_its_end(attempt))
+    if has_results and _write_output(attempt, reports, why, "failed" if asked is None else "deadline"):
+        raise FailedWithResultsError(why)
+    raise {None: TrainerError, _Asked.STOP: TrainingStopped}.get(asked, DeadlineReached)(why)
 
 
 def _why_failed(code: int) -> str:
@@ -290,33 +297,35 @@ def _write_measurement(attempt: _Attempt, reports: Reports) -> None:
         "half_width": None if reports.half_width is None else round(reports.half_width, 5),
         "checkpoint_seconds": reports.checkpoint_seconds,
     }
-    _write_files(attempt, {"measurement.json": figures})
+    write_documents(attempt.setting.run_dir / "output", {"measurement.json": figures})
     attempt.setting.progress.event("end", state="done", step=reports.step, **figures)
     attempt.setting.progress.status(State.DONE, step=reports.step)
 
 
-def _write_output(attempt: _Attempt, reports: Reports) -> None:
-    """Bring what the script wrote into its working folder to the output of the run. Raises TrainerError."""
-    output = attempt.setting.run_dir / "output"
+def _write_output(attempt: _Attempt, reports: Reports, failure: str = "", outcome: str = "") -> bool:
+    """Bring what the script has left in its working folder to the output of the run; whether there was anything. With
+    a `failure` and its `outcome` ("failed" or "deadline"), figures alone are no output, and the files stay where they
+    are too: the run may go on there. Raises TrainerError."""
     try:
-        _own_folder(output)
-        (output / MANIFEST).unlink(missing_ok=True)
-        for name in (METRICS, MANIFEST, STATE):
-            _set_aside(attempt.work / name)
-        for path in list(_results(attempt.work)):
-            target = output / path.relative_to(attempt.work)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(target)
+        results = results_of(attempt.work, attempt.setting.run_dir / "checkpoints")
+        if failure and not results.files:
+            return False
         metrics: dict[str, object] = {
             "name": attempt.job.name,
             "job_digest": attempt.job.digest(),
             "steps": reports.step,
             "images_per_second": reports.images_per_second,
             **reports.figures,
+            **({"failure": failure, "outcome": outcome} if failure else {}),
         }
-        _write_files(attempt, {METRICS: metrics})
+        output = attempt.setting.run_dir / "output"
+        remarks = write_output(output, results, {METRICS: metrics}, keeps=bool(failure))
     except OSError as error:
-        raise TrainerError(f"the results cannot be written: {error.strerror}") from None
+        before = f"{failure}; " if failure else ""
+        raise TrainerError(f"{before}the results cannot be written: {error.strerror}") from None
+    for remark in remarks:
+        attempt.setting.progress.warn(remark)
+    return True
 
 
 def _write_checkpoint(attempt: _Attempt) -> None:
@@ -327,80 +336,16 @@ def _write_checkpoint(attempt: _Attempt) -> None:
     folder = Checkpoints(attempt.setting.run_dir / "checkpoints").newest_folder
     if folder is None:
         raise TrainerError("the script left no checkpoint that could be brought home")
-    _own_folder(attempt.work)
+    own_folder(attempt.work)
     target = attempt.work / "checkpoint"
     try:
-        _set_aside(target)
+        set_aside(target)
         shutil.copytree(folder, target, symlinks=True)
     except OSError as error:
         raise TrainerError(f"the checkpoint cannot be written: {error}") from None
     _write_output(attempt, reports)
     attempt.setting.progress.event("end", state="done", step=reports.step)
     attempt.setting.progress.status(State.DONE, step=reports.step)
-
-
-def _write_files(attempt: _Attempt, documents: dict[str, dict[str, object]]) -> None:
-    """JSON files of the output, and last the manifest of all that is there."""
-    output = attempt.setting.run_dir / "output"
-    _own_folder(output)
-    for name, document in documents.items():
-        _put(output / name, json.dumps(document, indent=1, allow_nan=False))
-    rows = []
-    for path in _results(output):
-        if path != output / MANIFEST:
-            with path.open("rb") as file:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            rows.append(
-                {"path": path.relative_to(output).as_posix(), "size_bytes": path.stat().st_size, "sha256": digest}
-            )
-    _put(output / MANIFEST, json.dumps(rows, indent=1))
-
-
-def _set_aside(path: Path) -> None:
-    """Rename what a script has left under a name that the run needs: it comes home too."""
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
-        path.replace(path.with_name(f"script-{path.name}"))
-
-
-def _own_folder(path: Path) -> None:
-    """Make the folder, in the place of a link that a script has put there: it would lead out of the run directory."""
-    if path.is_symlink():
-        path.unlink()
-    path.mkdir(parents=True, exist_ok=True)
-
-
-def _put(path: Path, text: str) -> None:
-    """A new file in the place of whatever is there: a link of the script is not followed."""
-    if path.is_dir() and not path.is_symlink():
-        raise TrainerError(f"{path.name} is a folder; the run writes a file of that name")
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    with new.open("x", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-
-
-def _results(folder: Path) -> Iterator[Path]:
-    """The plain files below a folder that are neither hidden nor data. Raises TrainerError for too many."""
-    count = 0
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name for name in folders if not name.startswith(".") and not (Path(place) / name).is_symlink()
-        )
-        if Path(place) == folder:
-            folders[:] = [name for name in folders if name not in _NOT_OUTPUT]
-        for name in sorted(names):
-            path = Path(place) / name
-            if name.startswith(".") or not stat.S_ISREG(path.lstat().st_mode):
-                continue
-            count += 1
-            if count > _MOST_OUTPUT_FILES:
-                raise TrainerError(f"the script left more than {_MOST_OUTPUT_FILES:,} files: write one archive")
-            yield path
 
 
 def _newest(attempt: _Attempt) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.runs.directory.run_directory import newest_checkpoint
 from trainplan.providers.agent import signatures
+from trainplan.workloads.output_files import stored_names
 
 if TYPE_CHECKING:
     from trainplan.providers.agent.signatures import Vouching
@@ -28,6 +29,7 @@ def carry(here: RunStore, there: RunStore, key: Vouching | None, report: Callabl
     report(step)
     name = f"step-{step:08}"
     paths = [path for path in here.list("checkpoints") if path.split("/")[1] == name]
+    names = stored_names(sorted(path.split("/", 2)[2] for path in paths))
     digests: dict[str, str] = {}
     # A checkpoint counts once its mark is there: a copy that is cut off before is no checkpoint at the new placement.
     for path in sorted(paths, key=lambda path: path.endswith(f"/{_MARK}")):
@@ -35,4 +37,4 @@ def carry(here: RunStore, there: RunStore, key: Vouching | None, report: Callabl
         digests[file] = hashlib.sha256(data).hexdigest()
         if file == _MARK and key is not None and key.is_on:
             there.put(f"checkpoints/{name}/{signatures.NAME}", key.record(name, digests))
-        there.put(path, data)
+        there.put(f"checkpoints/{name}/{names[file]}", data)

@@ -69,17 +69,26 @@ def partial_folder(target: Path) -> Path:
     return (target if target.is_dir() else target.parent) / f".{target.name}.partial"
 
 
-def failure_of(folder: Path) -> str:
-    """Why a training that left a model has failed all the same: it diverged, and the model is that of an earlier step.
+class Failure(NamedTuple):
+    """Why a run that left results has not succeeded: it diverged, and the model is that of an earlier step, or its
+    script failed, or was ended at its deadline (`is_late`), and these are the files that it had saved."""
 
-    "" where it has not, or where nothing says so.
-    """
+    text: str
+    is_late: bool = False
+
+
+def failure_of(folder: Path) -> Failure | None:
+    """What the figures of the results that lie in a folder say of a failure; None where there was none, or nothing says
+    so."""
     try:
         with (folder / _METRICS).open("rb") as file:
-            failure = (json_object(file.read(_METRICS_BYTES + 1), _METRICS_BYTES) or {}).get("failure")
+            figures = json_object(file.read(_METRICS_BYTES + 1), _METRICS_BYTES) or {}
     except OSError:
-        return ""
-    return failure[:MOST_TEXT] if isinstance(failure, str) else ""
+        return None
+    text = figures.get("failure")
+    if not isinstance(text, str) or not text:
+        return None
+    return Failure(text[:MOST_TEXT], is_late=figures.get("outcome") == "deadline")
 
 
 class _Manifest(NamedTuple):

@@ -75,6 +75,11 @@ def _unknown(run: Run, error: ProviderError) -> ResultsUnknownError:
     )
 
 
+def _with_results_at_home(run: Run) -> Run:
+    """A run whose output was brought home."""
+    return replace(run.with_attempt(replace(run.attempts[-1], results_at_home=True)), has_results_settled=True)
+
+
 def _given_up(run: Run, error: ProviderError) -> Run:
     return replace(run, message=f"{run.message}; {_GIVEN_UP}: {error.message}")
 
@@ -124,15 +129,18 @@ class Finisher:
             if self._waits(run):
                 raise _unknown(run, error) from error
             return self.end(run, End(Outcome.FAILED, f"{_GIVEN_UP}: {error.message}"))
-        return self.end(replace(run, has_results_settled=True), self._collected_end(run))
+        return self.end(_with_results_at_home(run), self._collected_end(run))
 
     def _collected_end(self, run: Run) -> End:
         """How a run has ended whose output is at home."""
         if not run.model_folder:
             return End(Outcome.SUCCEEDED, "")
         folder = Path(run.model_folder)
-        if failure := failure_of(folder):
-            return End(Outcome.FAILED, failure)
+        failure = failure_of(folder)
+        if failure is not None and failure.is_late and run.stop_asked is None:
+            return early_end(run, f"its script had ended: {failure.text}")
+        if failure is not None:
+            return End(Outcome.STOPPED if failure.is_late else Outcome.FAILED, failure.text)
         early = early_text(folder)
         return early_end(run, early) if early else End(Outcome.SUCCEEDED, "")
 
@@ -179,7 +187,7 @@ class Finisher:
             return run if run.outcome is Outcome.STOPPED else _given_up(run, error)
         end, before = self._collected_end(run), run.message or run.outcome
         message = end.message or f"all of it was trained, and its results lay in the store ({before})"
-        run = replace(run, has_results_settled=True, outcome=end.outcome, message=message)
+        run = replace(_with_results_at_home(run), outcome=end.outcome, message=message)
         return self._recorder.keep(run, "brought home")
 
     def _waits(self, run: Run) -> bool:

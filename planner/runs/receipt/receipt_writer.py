@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.datasets.storage_costs import Stays, rates_of, stays
@@ -89,10 +88,8 @@ class Receipts:
         # A run that was launched again has a receipt of its earlier attempts: the new one begins after them.
         new_attempts = run.attempts[(before or {}).get("attempts", 0) :]
         asked_at = new_attempts[0].asked_at if new_attempts and new_attempts[0].asked_at else run.created_at
-        # A training that diverged has failed, and its last good model may be at home.
-        is_home = run.outcome is Outcome.SUCCEEDED or (
-            run.model_folder and Path(run.model_folder, "model.keras").is_file()
-        )
+        # A training that failed may have left results all the same.
+        is_home = run.outcome is Outcome.SUCCEEDED or any(attempt.results_at_home for attempt in run.attempts)
         folder = run.model_folder or None if is_home else None
         ended_at = self._clock.now()
         ending = Ending(

@@ -148,6 +148,10 @@ def test_the_models_way_home_is_paid_once_it_is_at_home() -> None:
     made = (an_attempt(1, a_target(download_usd=Decimal("0.5")), ended_at=NOON, cleared=True),)
     assert a_run(D, made=made, outcome=Outcome.SUCCEEDED).billed_usd(NOON).transfer == Decimal("0.5")
     assert a_run(D, made=made, outcome=Outcome.STOPPED).billed_usd(NOON).transfer == 0
+    home = (replace(made[0], results_at_home=True),)
+    assert a_run(D, made=home, outcome=Outcome.BUDGET).billed_usd(NOON).transfer == Decimal("0.5")
+    again = (*home, replace(home[0], number=2))
+    assert a_run(D, made=again, outcome=Outcome.SUCCEEDED).billed_usd(NOON).transfer == 1
     assert a_run(D, made=made, outcome=Outcome.SUCCEEDED, model_folder="").billed_usd(NOON).transfer == 0
 
 

@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 import trainplan.providers.agent
+import trainplan.workloads.output_files
 from trainplan.providers.cloud.agent_archive import agent_bytes, agent_sha256, reading_source
 
-MOST_BYTES = 200_000
+MOST_BYTES = 215_000
 """A machine fetches it once from its store; what it may not do is grow unnoticed."""
 SOURCES = sorted(Path(trainplan.providers.agent.__path__[0]).glob("*.py"))
+BESIDE = Path(trainplan.workloads.output_files.__file__)
 OLDEST = (3, 8)
 
 
@@ -36,10 +38,11 @@ def test_it_is_small() -> None:
 def test_it_holds_the_agent_and_nothing_else() -> None:
     names = set(zipfile.ZipFile(io.BytesIO(agent_bytes())).namelist())
     expected = {f"trainplan/providers/agent/{path.name}" for path in SOURCES}
-    assert names == expected | {"__main__.py", "trainplan/__init__.py", "trainplan/providers/__init__.py"}
+    folders = {f"trainplan/{folder}__init__.py" for folder in ("", "providers/", "workloads/")}
+    assert names == expected | folders | {"__main__.py", "trainplan/workloads/output_files.py"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*SOURCES, BESIDE], ids=lambda path: path.stem)
 def test_old_pythons_can_read_it(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=OLDEST)
     imported = {

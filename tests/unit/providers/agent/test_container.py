@@ -18,7 +18,7 @@ from trainplan.providers.agent.container import (
     firewall,
     once_arguments,
 )
-from trainplan.providers.agent.endings import judge_ending
+from trainplan.providers.agent.endings import Ending, judge_ending
 from trainplan.providers.agent.processes import MachineProcesses, ProcessResult
 from trainplan.providers.agent.spec import Device, Paths
 
@@ -146,3 +146,16 @@ def test_a_gpu_machine_never_gives_its_container_the_machine() -> None:
 def test_the_wall_before_the_metadata_service_leaves_names_alone() -> None:
     words = " ".join(firewall("-I", "169.254.169.254/32"))
     assert words.startswith("iptables -w 10 -I DOCKER-USER -d 169.254.169.254/32 -p tcp ! --dport 53 -j REJECT")
+
+
+@pytest.mark.parametrize(
+    ("asked", "unstored"), [(None, "failed"), (Ending("deadline", "DEADLINE", "late", by=7.0), "deadline")]
+)
+def test_a_training_that_failed_and_left_results_is_done_and_where_they_cannot_be_stored_it_is_not(
+    asked: Ending | None, unstored: str
+) -> None:
+    exited = Exit(77, out_of_memory=True, error="")
+    ending = judge_ending(exited, asked, "the script ended with exit code 1")
+    assert (ending.state, ending.unstored_state) == ("done", unstored)
+    assert ending.by == (asked.by if asked else None)
+    assert ending.message == "killed: the memory limit was reached: the script ended with exit code 1"

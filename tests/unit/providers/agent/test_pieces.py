@@ -6,6 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 import sys
 from collections.abc import Generator
@@ -22,7 +23,9 @@ from trainplan.providers.agent.clock import stamp, unix
 from trainplan.providers.agent.loop import Chore, Duty, together, until
 from trainplan.providers.agent.output import OutputError, push
 from trainplan.providers.agent.processes import NOT_STARTED, TIMED_OUT, MachineProcesses, ProcessResult
+from trainplan.providers.agent.signatures import Vouching
 from trainplan.providers.agent.spec import Device, SpecError, read_spec
+from trainplan.workloads.output_files import MOST_FILES
 
 
 def test_commands_run_to_their_end() -> None:
@@ -219,6 +222,40 @@ def test_output_that_the_manifest_promises_must_be_there(tmp_path: Path, store: 
     with pytest.raises(OutputError, match="cannot be read"):
         drained(push(store, tmp_path))
     assert "output/manifest.json" not in store.objects
+
+
+def test_output_of_any_name_and_number_is_stored_and_what_is_otherwise_is_remarked(
+    tmp_path: Path, store: MemoryStore
+) -> None:
+    names = ["model", "a:b.log", "back\\slash", "two\nlines", os.fsdecode(b"caf\xe9")]
+    (tmp_path / "cats").mkdir()
+    for name in [*names, *(f"cats/{number}" for number in range(MOST_FILES))]:
+        (tmp_path / name).write_text(name, errors="surrogateescape")
+    remarks: list[str] = []
+    assert drained(push(store, tmp_path, remark=remarks.append)) == len(names) + 1
+    paths = {row["path"] for row in store.json("output/manifest.json")}
+    assert paths == {"model", "a%3Ab.log", "back%5Cslash", "two%0Alines", "caf%E9", "cats.tar"}
+    assert {path for path in store.objects if path.startswith("output/")} == {f"output/{path}" for path in paths} | {
+        "output/manifest.json"
+    }
+    assert ["cats.tar" in remarks[0], "caf%E9" in remarks[1]] == [True, True]
+
+
+def test_files_of_a_checkpoint_have_their_own_names_again_where_it_is_fetched(
+    tmp_path: Path, store: MemoryStore, clock: FakeClock
+) -> None:
+    names, key = [os.fsdecode(b"caf\xe9.pt"), "09:42.log", "state"], Vouching("0" * 64, "run")
+    folder = tmp_path / "here" / "step-00000007"
+    folder.mkdir(parents=True)
+    for name in names:
+        (folder / name).write_text("w")
+    files = {name: hashlib.sha256(b"w").hexdigest() for name in names}
+    (folder / "complete.json").write_text(json.dumps({"step": 7, "files": files}))
+    assert drained(Checkpoints(store, tmp_path / "here", tmp_path / "spool", clock, key).push(folder.name))
+    assert "checkpoints/step-00000007/caf%E9.pt" in store.objects
+    there = tmp_path / "there"
+    assert drained(Checkpoints(store, there, tmp_path / "spool", clock, key).restore()) == folder.name
+    assert {path.name for path in (there / folder.name).iterdir()} == {*names, "complete.json"}
 
 
 def test_an_output_folder_that_is_a_link_is_no_output(tmp_path: Path, store: MemoryStore) -> None:

@@ -116,6 +116,99 @@ def test_a_script_that_fails_says_so(tmp_path: Path) -> None:
     assert "error: the script ended with exit code 1; its log says why" in done.stderr
 
 
+def test_what_a_script_leaves_comes_home_whatever_it_is_called_and_what_links_lead_to(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    source = """\
+import os
+os.mkdir("runs"); os.mkdir(".cache")
+open("runs/epoch=3.ckpt", "w").write("weights")
+open(".cache/blob", "w").write("blob")
+os.symlink("runs/epoch=3.ckpt", "last.ckpt")
+os.symlink(".cache/blob", "model.bin")
+os.symlink("runs", "latest")
+os.symlink("/etc/hostname", "outside")
+os.symlink("nowhere", "dangling")
+open("09:42:22.log", "w").write("log")
+open(os.fsdecode(bytes([99, 97, 102, 233])), "w").write("latin")
+"""
+    done = run(folder, source)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((folder / "output" / "manifest.json").read_text())
+    contents = {row["path"]: (folder / "output" / row["path"]).read_text() for row in rows}
+    del contents["metrics.json"]
+    assert contents == {
+        "09%3A42%3A22.log": "log", "caf%E9": "latin", "last.ckpt": "weights", "model.bin": "blob",
+        "runs/epoch=3.ckpt": "weights",
+    }  # fmt: skip
+    warnings = [line["message"] for line in lines(folder) if line["event"] == "warning"]
+    assert [("leads to", "under a name")[warning.startswith("comes")] in warning for warning in warnings] == [True] * 2
+    assert all(name in warnings[0] for name in ("'latest'", "'outside'", "'dangling'"))
+
+
+def test_a_script_that_fails_after_it_saved_leaves_what_it_saved_and_has_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    done = run(folder, "open('model.pt', 'w').write('ten hours')\nimport plotting_of_nobody\n")
+    assert done.returncode == 77
+    assert "error: the script ended with exit code 1; its log says why" in done.stderr
+    metrics = json.loads((folder / "output" / "metrics.json").read_text())
+    assert (metrics["failure"].split(";")[0], metrics["outcome"]) == ("the script ended with exit code 1", "failed")
+    assert (folder / "output" / "model.pt").read_text() == "ten hours"
+    assert (folder / "work" / "model.pt").exists()  # where the run may go on
+    again = run(folder, "import os\nos.rename('model.pt', 'better.pt')\n", attempt=2)
+    assert again.returncode == 0, again.stderr
+    assert sorted(path.name for path in (folder / "output").iterdir()) == ["better.pt", "manifest.json", "metrics.json"]
+
+
+ENDS_WELL_WHEN_ASKED = """\
+import os, signal, sys, time
+import trainplan_run
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
+folder = trainplan_run.resume_from()
+done = int((folder / "step").read_text()) if folder else 0
+for step in range(done + 1, {steps} + 1):
+    trainplan_run.report(step, 4, total_steps=10)
+    while {waits} and step == {steps} and not asked:
+        open(".waits", "w").close()
+        time.sleep(0.05)
+    if asked and step < 10:
+        open("best.pt", "w").write("so far")
+        with trainplan_run.checkpoint_folder(step) as new:
+            (new / "step").write_text(str(step))
+        sys.exit(0)
+open("model.pt", "w").write("whole")
+"""
+
+
+@pytest.mark.parametrize(("steps", "code"), [(5, 75), (10, 0)])
+def test_a_script_that_ends_well_when_it_is_asked_is_done_where_all_its_steps_are(
+    tmp_path: Path, steps: int, code: int
+) -> None:
+    folder, waits = tmp_path / "run", ENDS_WELL_WHEN_ASKED.format(steps=steps, waits=True)
+    process = subprocess.Popen(command(folder, waits), env=environment(folder))
+    until((folder / "work" / ".waits").exists, "it waits", seconds=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == code
+    again = run(folder, ENDS_WELL_WHEN_ASKED.format(steps=10, waits=False), attempt=2)
+    assert again.returncode == 0, again.stderr
+    start = next((line for line in lines(folder, 2) if line["event"] == "start"), {})
+    assert start.get("resumed_from_step") == (5 if code else 0)
+
+
+def test_a_script_that_ends_well_at_its_deadline_has_reached_it_and_leaves_what_it_saved(tmp_path: Path) -> None:
+    """A rented machine asks three minutes before its deadline."""
+    folder, source = tmp_path / "run", ENDS_WELL_WHEN_ASKED.format(steps=5, waits=True)
+    deadline = f"{time.time() + 170:.0f}"
+    process = subprocess.Popen(command(folder, source, "--deadline-unix", deadline), env=environment(folder))
+    until((folder / "work" / ".waits").exists, "it waits", seconds=60)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(60) == 77
+    metrics = json.loads((folder / "output" / "metrics.json").read_text())
+    assert metrics["outcome"] == "deadline"
+    assert metrics["failure"] == "SIGTERM: the script was stopped; its newest checkpoint is that of step 5"
+    assert (folder / "output" / "best.pt").read_text() == "so far"
+
+
 def test_what_it_needs_that_pip_cannot_install_is_a_bad_job(tmp_path: Path) -> None:
     folder, source = tmp_path / "run", "print(1)\n"
     command(folder, source)

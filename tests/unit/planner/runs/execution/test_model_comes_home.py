@@ -77,6 +77,21 @@ def test_a_training_that_diverged_has_failed_and_its_last_good_model_is_home(des
     assert (desk.folder / "model/model.keras").read_bytes() == MODEL["model.keras"]
 
 
+@pytest.mark.parametrize(("outcome", "expected"), [("failed", Outcome.FAILED), ("deadline", Outcome.DEADLINE)])
+def test_what_a_script_had_saved_is_home_and_the_run_has_not_succeeded(
+    desk: Desk, outcome: str, expected: Outcome
+) -> None:
+    metrics = json.dumps({"failure": "the script ended with exit code 1", "outcome": outcome}).encode()
+    desk.scripts(_leaves(lambda machine: machine.write_output({"best.pt": b"weights", "metrics.json": metrics})))
+    run, receipt = desk.launch()
+    assert run.outcome is expected
+    assert (run.message or "").endswith("the script ended with exit code 1")
+    assert receipt.model_folder == str(desk.folder / "model")
+    assert (desk.folder / "model/best.pt").read_bytes() == b"weights"
+    assert run.billed_usd(desk.clock.now()).transfer == run.targets[0].download_usd
+    assert desk.runner().resumable(a_job(), HERE) == packed(run)
+
+
 @pytest.mark.parametrize("metrics", [b"[]", b"{", b'{"failure": 7}', b'{"failure": ""}', b"\xff"])
 def test_figures_that_cannot_be_read_are_no_failure(desk: Desk, metrics: bytes) -> None:
     desk.scripts(_leaves(lambda machine: machine.write_output(MODEL | {"metrics.json": metrics})))

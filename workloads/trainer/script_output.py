@@ -1,0 +1,161 @@
+"""The output of a script: what it has left in its working folder, and the manifest of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainplan.workloads.output_files import arranged, write_archive
+from trainplan.workloads.sweep import STATE
+from trainplan.workloads.trainer.checkpoint import linked
+from trainplan.workloads.trainer.errors import TrainerError
+from trainplan.workloads.trainer.output import MANIFEST, METRICS
+
+OF_THE_RUN = (METRICS, MANIFEST, STATE)
+"""A file of the script with such a name gets `script-` in front."""
+_NOT_OUTPUT = ("data", "__pycache__")
+"""Folders of the working folder that stay where they are: data sets, which scripts fetch to ./data."""
+_MOST_NAMED = 5
+
+
+@dataclass(slots=True)
+class Results:
+    """What a script has left: `files` by their paths below its folder, and the file that each is, which for a link is
+    what it leads to; `own` are those that are no links. `links` are those that are not followed, with where they lead.
+    """
+
+    files: dict[str, Path] = field(default_factory=dict)
+    own: set[Path] = field(default_factory=set)
+    links: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def remarks(self) -> list[str]:
+        """A line for the person where links are not followed."""
+        if not self.links:
+            return []
+        texts = [f"{name!r} leads to {target!r}" for name, target in sorted(self.links.items())]
+        more = f" and {len(texts) - _MOST_NAMED:,} more" if len(texts) > _MOST_NAMED else ""
+        return [
+            f"links to folders, and to what lies outside the script's folder, do not come home: "
+            f"{', '.join(texts[:_MOST_NAMED])}{more}"
+        ]
+
+
+def results_of(work: Path, checkpoints: Path) -> Results:
+    """The files below the working folder that are neither hidden nor data. A link to a file is followed within the
+    folder and to a checkpoint of the run."""
+    results = Results()
+    work, checkpoints = work.resolve(), checkpoints.resolve()
+    for path in _entries(work):
+        name = path.relative_to(work).as_posix()
+        if not path.is_symlink():
+            results.files[name] = path
+            results.own.add(path)
+            continue
+        try:
+            real = path.resolve(strict=True)
+            is_file = stat.S_ISREG(real.stat().st_mode)
+        except (OSError, RuntimeError):  # it leads nowhere, or in a circle
+            real, is_file = path, False
+        if is_file and (real.is_relative_to(work) or real.is_relative_to(checkpoints)):
+            results.files[name] = real
+        else:
+            results.links[name] = str(path.readlink())
+    return results
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """The plain files and the links below a folder that are neither hidden nor in a folder of data."""
+    for place, folders, names in os.walk(folder):
+        skipped = _NOT_OUTPUT if Path(place) == folder else ()
+        here = sorted(name for name in folders if not name.startswith(".") and name not in skipped)
+        folders[:] = [name for name in here if not (Path(place) / name).is_symlink()]
+        for name in sorted([*names, *(name for name in here if name not in folders)]):
+            path = Path(place) / name
+            mode = path.lstat().st_mode
+            if not name.startswith(".") and (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+                yield path
+
+
+def write_output(
+    output: Path, results: Results, documents: Mapping[str, Mapping[str, object]], *, keeps: bool = False
+) -> list[str]:
+    """Make `output` of the results, of `documents` as JSON and of a manifest, written last; lines for the person on
+    what comes home otherwise than it lay there. With `keeps`, the files stay in the working folder too. Raises OSError,
+    and TrainerError."""
+    own_folder(output)
+    (output / MANIFEST).unlink(missing_ok=True)
+    for path in list(output.iterdir()):  # of an earlier attempt
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    arrangement = arranged(results.files, OF_THE_RUN)
+    remarks = [*results.remarks, *arrangement.remarks]
+    uses = Counter(
+        [*arrangement.files.values(), *(path for each in arrangement.archives.values() for path in each.values())]
+    )
+    for name, source in arrangement.files.items():
+        target = output / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        uses[source] -= 1
+        is_moved = not keeps and not uses[source] and source in results.own
+        source.replace(target) if is_moved else linked(source, target)
+    for name, members in arrangement.archives.items():
+        try:
+            write_archive(output / name, members)
+        except OSError as error:
+            remarks.append(f"{len(members):,} files do not come home: {name} cannot be written: {error.strerror}")
+            continue
+        for source in () if keeps else results.own.intersection(members.values()):
+            source.unlink()
+    write_documents(output, documents)
+    return remarks
+
+
+def write_documents(output: Path, documents: Mapping[str, Mapping[str, object]]) -> None:
+    """JSON files of the output, and last the manifest of all that is there. Raises OSError, and TrainerError."""
+    own_folder(output)
+    for name, document in documents.items():
+        _put(output / name, json.dumps(document, indent=1, allow_nan=False))
+    rows = []
+    for path in _entries(output):
+        if path != output / MANIFEST:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            rows.append(
+                {"path": path.relative_to(output).as_posix(), "size_bytes": path.stat().st_size, "sha256": digest}
+            )
+    _put(output / MANIFEST, json.dumps(rows, indent=1))
+
+
+def set_aside(path: Path) -> None:
+    """Rename what a script has left under a name that the run needs: it comes home too."""
+    if path.is_symlink():
+        path.unlink()
+    elif path.exists():
+        path.replace(path.with_name(f"script-{path.name}"))
+
+
+def own_folder(path: Path) -> None:
+    """Make the folder, in the place of a link that a script has put there: it would lead out of the run directory."""
+    if path.is_symlink():
+        path.unlink()
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def _put(path: Path, text: str) -> None:
+    """A new file in the place of whatever is there: a link of the script is not followed."""
+    if path.is_dir() and not path.is_symlink():
+        raise TrainerError(f"{path.name} is a folder; the run writes a file of that name")
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)
+    with new.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
