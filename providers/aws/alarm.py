@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 LATE = "AWS looks at the costs several times a day"
 """The reference of AWS Budgets, read 2026-11-26; it states no hours."""
 _SERVICE = "budgets"
-_PAYER = "where another account pays, that one has to let its members have budgets"
+PAYER = (
+    "an IAM user or role sees billing only after the root user has allowed it (console: Account, IAM user and role "
+    "access to Billing information); where another account pays, that one has to let its members have budgets"
+)
+"""The root user's switch: https://docs.aws.amazon.com/IAM/latest/UserGuide/tutorial_billing.html; whether it closes the
+API too, and not the console alone, is not settled."""
+_GROSS = {"IncludeCredit": False, "IncludeRefund": False}
+"""AWS counts both where nothing is said, so that credits, a new customer's, keep an alarm silent until they are used up
+(botocore 1.44, budgets, CostTypes)."""
 
 
 @dataclass(frozen=True)
@@ -30,19 +38,22 @@ class AwsAlarm:
 
     def found(self) -> Alarm | None:
         """Raises BadRequestError too where somebody has made another kind of budget under this name."""
-        try:
-            reply = self.at.find(_SERVICE, "DescribeBudget", self._who())
-        except PermissionDeniedError as error:
-            raise PermissionDeniedError(error.message, hint=f"{error.hint}; {_PAYER}", code=error.code) from error
-        if reply is None:
+        budget = self._budget()
+        if budget is None:
             return None
-        budget = reply["Budget"]
         kind, period = budget.get("BudgetType"), budget.get("TimeUnit")
         if (kind, period) != ("COST", "MONTHLY") or "BudgetLimit" not in budget or _has_filter(budget):
             raise somebody_elses(NAME, f"{kind}, {period}", "console: Billing, Budgets")
         limit = budget["BudgetLimit"]
         emails = tuple(self._heard(_notification("ACTUAL", 100)))
         return Alarm(amount=Decimal(str(limit["Amount"])), emails=emails, currency=str(limit["Unit"]))
+
+    def _budget(self) -> Mapping[str, Any] | None:
+        try:
+            reply = self.at.find(_SERVICE, "DescribeBudget", self._who())
+        except PermissionDeniedError as error:
+            raise PermissionDeniedError(error.message, hint=f"{error.hint}; {PAYER}", code=error.code) from error
+        return None if reply is None else reply["Budget"]
 
     def steps(self, wanted: Alarm | None) -> list[SetupStep]:
         """An alarm stands at any time: whoever is new is added before the amount is changed and others are left out."""
@@ -51,8 +62,8 @@ class AwsAlarm:
             calls = [self._call("DeleteBudget")] if there else []
             return [one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None]
         calls = self._changes(there, wanted) if there else [self._create(wanted)]
-        before = f", in place of {there.text}" if there else ""
-        detail = f"budget {NAME}: {wanted.text}, {percents()}; free, {LATE}{before}"
+        before = f", in place of {there.text}{'' if _is_gross(self._budget()) else ' after credits'}" if there else ""
+        detail = f"budget {NAME}: {wanted.text}, {percents()}, before credits; free, {LATE}{before}"
         return [one for one in (step("alarm", detail, calls),) if one is not None]
 
     def _changes(self, there: Alarm, wanted: Alarm) -> list[VendorRequest]:
@@ -71,12 +82,13 @@ class AwsAlarm:
                 for one in heard
                 if one not in wanted.emails
             ]
-        account = self._who()["AccountId"]
-        amount = (
-            []
-            if there.amount == wanted.amount
-            else [self.at.call(_SERVICE, "UpdateBudget", AccountId=account, NewBudget=_budget(wanted))]
-        )
+        budget = self._budget()
+        amount = []
+        if there.amount != wanted.amount or not _is_gross(budget):
+            # The period as it stands: a change that names none is free to begin the budget anew.
+            period = {name: f"{at:%Y-%m-%dT%H:%M:%SZ}" for name, at in (budget or {}).get("TimePeriod", {}).items()}
+            new = {**_budget(wanted), **({"TimePeriod": period} if period else {})}
+            amount.append(self.at.call(_SERVICE, "UpdateBudget", AccountId=self._who()["AccountId"], NewBudget=new))
         return [*more, *amount, *less]
 
     def _heard(self, rule: dict[str, object]) -> list[str]:
@@ -108,7 +120,14 @@ def _budget(wanted: Alarm) -> dict[str, object]:
         "BudgetType": "COST",
         "TimeUnit": "MONTHLY",
         "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": "USD"},
+        "CostTypes": _GROSS,
     }
+
+
+def _is_gross(budget: Mapping[str, Any] | None) -> bool:
+    """Whether a budget counts costs before credits and refunds, as far as AWS says of it: both are counted else."""
+    types: Mapping[str, bool] = (budget or {}).get("CostTypes", {})
+    return not any(types.get(name, True) for name in _GROSS)
 
 
 def _has_filter(budget: Mapping[str, Any]) -> bool:

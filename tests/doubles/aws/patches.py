@@ -325,14 +325,30 @@ def public_parameters_name_images(world: Callable[[], World]) -> None:
     SimpleSystemManagerBackend.get_parameter = get_parameter
 
 
+def _this_month(w: World) -> dict[str, float]:
+    """The period that AWS takes where a budget names no begin."""
+    begin = w.now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return {"Start": begin.timestamp(), "End": 3706473600}
+
+
+@patch
+def budgets_begin_with_their_month(world: Callable[[], World]) -> None:
+    from moto.budgets.models import BudgetsBackend
+
+    real = BudgetsBackend.create_budget
+
+    def create_budget(b: Any, account_id: str, budget: dict[str, Any], notifications: Any) -> None:
+        real(b, account_id, {"TimePeriod": _this_month(world()), **budget}, notifications)
+
+    BudgetsBackend.create_budget = create_budget
+
+
 @patch
 def budgets_tell_who_is_notified(world: Callable[[], World]) -> None:
     """moto keeps the subscribers of a notification, and has no operation that lists or changes them, nor a budget's
     amount."""
     from moto.budgets.exceptions import DuplicateRecordException, NotFoundException
     from moto.budgets.responses import BudgetsResponse
-
-    del world
 
     def rule(self: Any) -> Any:
         name = self._get_param("BudgetName")
@@ -347,7 +363,7 @@ def budgets_tell_who_is_notified(world: Callable[[], World]) -> None:
         given = self._get_param("NewBudget")
         self.backend.describe_budget(self.current_account, given["BudgetName"])
         budget = self.backend.budgets[self.current_account][given["BudgetName"]]
-        budget.budget = {**given, "TimePeriod": budget.budget["TimePeriod"]}  # its notifications stay
+        budget.budget = {"TimePeriod": _this_month(world()), **given}  # its notifications stay
         return "{}"
 
     def create_subscriber(self: Any) -> str:

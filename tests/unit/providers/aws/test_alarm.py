@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.unit.providers.aws.account_side import ACCOUNT, HOME, Desk, signed_in
 from tests.unit.providers.aws.conftest import TimedAws
 from trainplan.providers.aws.alarm import _RULES, AwsAlarm, _budget
 from trainplan.providers.aws.api import SdkApi
-from trainplan.providers.cloud.alarm import Alarms, wanted
+from trainplan.providers.cloud.alarm import NAME, Alarms, wanted
 from trainplan.providers.errors import BadRequestError, PermissionDeniedError
 
 ME = "me@example.com"
@@ -49,6 +50,41 @@ def test_a_change_says_what_it_replaces(desk: Callable[..., Desk]) -> None:
     assert "in place of 20 USD a month, mail to other@example.com" in step.detail
     at.carry_out([step])
     assert wanted("30.5", [ME]).is_like(alarm.found())
+
+
+def test_it_counts_before_credits_and_one_that_does_not_is_mended(desk: Callable[..., Desk]) -> None:
+    """What AWS counts where nothing is said: a new customer's credits keep the alarm silent."""
+    at = desk()
+    silent = {name: value for name, value in _budget(wanted("20", [ME])).items() if name != "CostTypes"}
+    people = [{"SubscriptionType": "EMAIL", "Address": ME}]
+    rules = [{"Notification": rule, "Subscribers": people} for rule in _RULES]
+    request = {"AccountId": ACCOUNT, "Budget": silent, "NotificationsWithSubscribers": rules}
+    at.api.call("budgets", HOME, "CreateBudget", request)
+    alarm = AwsAlarm(at.at)
+    (step,) = alarm.steps(wanted("20", [ME]))
+    assert step.detail.endswith("in place of 20 USD a month, mail to me@example.com after credits")
+    at.carry_out([step])
+    types = shown(at)["CostTypes"]
+    assert (types["IncludeCredit"], types["IncludeRefund"]) == (False, False)
+    assert alarm.steps(wanted("20", [ME])) == []
+
+
+def test_one_of_the_28th_that_is_changed_on_the_3rd_begins_when_it_did(
+    desk: Callable[..., Desk], aws_process: Double
+) -> None:
+    at = desk()
+    aws_process.sleep(7 * 86_400)  # noon of 2026-11-28
+    at.carry_out(AwsAlarm(at.at).steps(wanted("20", [ME])))
+    began = shown(at)["TimePeriod"]["Start"]
+    aws_process.sleep(5 * 86_400)
+    at.carry_out(AwsAlarm(at.at).steps(wanted("30", [ME, "new@example.com"])))
+    assert wanted("30", [ME, "new@example.com"]).is_like(AwsAlarm(at.at).found())
+    assert shown(at)["TimePeriod"]["Start"] == began
+    assert (began.month, began.day) == (11, 1)
+
+
+def shown(at: Desk) -> Any:
+    return at.api.call("budgets", HOME, "DescribeBudget", {"AccountId": ACCOUNT, "BudgetName": NAME})["Budget"]
 
 
 @pytest.mark.parametrize("most", range(10))
@@ -112,6 +148,7 @@ def test_a_payer_that_forbids_budgets_is_told_and_nothing_is_half_made(
     )
     with pytest.raises(PermissionDeniedError) as denied:
         at.carry_out(AwsAlarm(at.at).steps(wanted("20", [ME])))
+    assert operation != "DescribeBudget" or "root user" in denied.value.hint
     assert operation != "DescribeBudget" or "where another account pays" in denied.value.hint
     assert AwsAlarm(desk().at).found() is None
 

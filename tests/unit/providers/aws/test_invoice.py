@@ -16,7 +16,7 @@ from trainplan.providers.aws.account import AwsAccount
 from trainplan.providers.aws.invoice import AwsInvoice, part_of
 from trainplan.providers.aws.settings import AwsSettings
 from trainplan.providers.cloud.invoice import Part
-from trainplan.providers.errors import BadRequestError, UnrecognizedError
+from trainplan.providers.errors import BadRequestError, PermissionDeniedError, UnrecognizedError
 
 BEGIN, END = date(2026, 11, 20), date(2026, 11, 22)
 
@@ -38,9 +38,11 @@ class CostExplorer:
         report = ParamValidator().validate(dict(parameters), self._shape)
         assert not report.has_errors(), report.generate_report()
         self.asked.append(parameters)
+        if "Not" not in parameters["Filter"]:
+            return {"ResultsByTime": [_only(day, "Credit", "Refund") for page in self.pages for day in page]}
         number = len(self.asked)
         more = {"NextPageToken": str(number)} if number < len(self.pages) else {}
-        return {"ResultsByTime": self.pages[number - 1], **more}
+        return {"ResultsByTime": [_less(day, "Credit", "Refund") for day in self.pages[number - 1]], **more}
 
 
 def day(start: str, *rows: tuple[str, str, str], estimated: bool = False) -> dict[str, Any]:
@@ -49,6 +51,14 @@ def day(start: str, *rows: tuple[str, str, str], estimated: bool = False) -> dic
         for run, usage, usd in rows
     ]
     return {"TimePeriod": {"Start": start, "End": "x"}, "Total": {}, "Groups": groups, "Estimated": estimated}
+
+
+def _only(day: dict[str, Any], *kinds: str) -> dict[str, Any]:
+    return {**day, "Groups": [row for row in day["Groups"] if row["Keys"][1] in kinds]}
+
+
+def _less(day: dict[str, Any], *kinds: str) -> dict[str, Any]:
+    return {**day, "Groups": [row for row in day["Groups"] if row["Keys"][1] not in kinds]}
 
 
 def told(*pages: list[dict[str, Any]]) -> tuple[Any, CostExplorer]:
@@ -65,8 +75,34 @@ def test_costs_are_told_by_run_and_part_over_all_pages() -> None:
     assert invoice.by_part("r1") == {Part.COMPUTE: Decimal("0.5"), Part.DISK: Decimal("0.02")}
     assert invoice.by_part("") == {Part.TAX: Decimal("0.05")}
     assert (invoice.run_ids, invoice.is_whole, invoice.notes) == (("r1",), True, ())
-    assert len(explorer.asked) == 2
+    assert len(explorer.asked) == 3
     assert explorer.asked[1]["NextPageToken"] == "1"
+
+
+def test_credits_are_asked_for_apart_and_costs_without_them() -> None:
+    """Cost Explorer nets them else: a new customer's credits make each run cost nothing."""
+    invoice, explorer = told(
+        [
+            day("2026-11-20", ("r1", "BoxUsage:c7i-flex.large", "12"), ("r1", "Credit", "-12")),
+            day("2026-11-21", ("", "NoUsageType", "1"), ("", "Credit", "-0.5"), ("", "Refund", "-0.25")),
+        ]
+    )
+    assert invoice.by_part("r1") == {Part.COMPUTE: Decimal(12), Part.CREDIT: Decimal(-12)}
+    assert invoice.by_part("") == {Part.TAX: Decimal(1), Part.CREDIT: Decimal("-0.75")}
+    assert (invoice.total, invoice.credit) == (Decimal(13), Decimal("-12.75"))
+    filters = [row["Filter"] for row in explorer.asked]
+    assert filters == [{"Not": filters[1]}, filters[1]]
+    assert [row["GroupBy"][1]["Key"] for row in explorer.asked] == ["USAGE_TYPE", "RECORD_TYPE"]
+
+
+def test_who_may_not_see_billing_is_told_of_the_root_users_switch() -> None:
+    class Closed(CostExplorer):
+        def call(self, service: str, region: str, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+            raise PermissionDeniedError("User not enabled for cost explorer access", code="AccessDeniedException")
+
+    with pytest.raises(PermissionDeniedError) as told:
+        AwsInvoice(AwsAccount(Closed(), AwsSettings(), lambda: NOON)).told(BEGIN, END)
+    assert "root user" in told.value.hint
 
 
 def test_an_estimated_day_is_not_yet_whole() -> None:
