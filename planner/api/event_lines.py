@@ -42,18 +42,25 @@ class EventLines:
         self._told = told
         self._now = now
         self._last_line: datetime | None = None
+        self._has_trained = False
 
     def text(self, event: Event) -> str:
         """The event in a line; "" where nothing is to be told."""
         match event:
             case PhaseReached():
+                # What the trainer writes is read before the phase that it makes is reached.
+                if event.phase is Phase.RUNNING and not event.detail and self._has_trained:
+                    return ""
+                self._has_trained = False
                 return _PHASES[event.phase] + (f": {event.detail}" if event.detail else "")
             case Message():
                 is_told = any(line.endswith(visible(event.text)) for line in self._told)
                 return "" if is_told else event.text
             case TrainerStarted():
+                self._has_trained = True
                 return started_line(event)
             case Progressed():
+                self._has_trained = True
                 return self._progress(event)
             case _:
                 assert_never(event)

@@ -87,7 +87,8 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, P
     sign-in is gone."""
     if not run.attempts:
         return Progress(run.outcome or "-"), None
-    if run.live and run.attempts[-1].queued:
+    waits = run.live and run.attempts[-1].queued
+    if waits and run.attempts[-1].bills_from is None:
         return Progress("waits for a machine"), None
     try:
         story = story_of(factory(run.provider).store(run.run_id), run.attempts[-1].number)
@@ -98,5 +99,6 @@ def _progress(run: Run, factory: Callable[[str], Provider]) -> tuple[Progress, P
     steps = f"step {story.step} of {'?' if story.total_steps is None else story.total_steps}"
     if story.unreadable:
         steps += f", {unreadable_text(story.unreadable)}"
-    text = steps if run.live else f"{run.outcome}, {steps}"
+    before = "lost its machine and waits for another" if waits else "" if run.live else run.outcome
+    text = f"{before}, {steps}" if before else steps
     return Progress(text, story.step, story.total_steps), None

@@ -35,7 +35,7 @@ from trainplan.providers.slurm.doctor import doctor, preflight
 from trainplan.providers.slurm.errors import error_of
 from trainplan.providers.slurm.offers import SINFO, node_groups, offers
 from trainplan.providers.slurm.queue import queue_answers
-from trainplan.providers.slurm.reply import SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
+from trainplan.providers.slurm.reply import SACCT_OF_JOB, SQUEUE, SlurmJob, Traces, instance, owned, slurm_jobs
 from trainplan.providers.slurm.request import (
     GRACE_SECONDS,
     SBATCH,
@@ -209,11 +209,15 @@ class SlurmProvider:
         name = attempt_name(ref.id)
         if name is None or not self.settings.directory:
             return
-        traces = self._traces(name)
+        traces, store = self._traces(name), self.store(name.run_id)
         # First the mark, so that neither a requeue nor a repeated launch begins it again.
         if not traces.has_ended and (traces.was_submitted or self._jobs(name)):
-            self.store(name.run_id).put(f"attempts/{name.attempt}/slurm-end", b"137\n")
-        self._cancel([job for job in self._jobs(name) if job.lives])
+            store.put(f"attempts/{name.attempt}/slurm-end", b"137\n")
+        living = [job for job in self._jobs() if job.lives and job.name.run_id == name.run_id]
+        self._cancel([job for job in living if job.name == name])
+        if all(job.name == name for job in living):
+            for path in (WHEEL, "trainer"):  # another attempt brings it again
+                store.delete(path)
 
     def logs(self, ref: InstanceRef) -> Iterator[str]:
         name = attempt_name(ref.id)
@@ -237,7 +241,12 @@ class SlurmProvider:
     def _instance(self, name: AttemptName) -> Instance | None:
         """Traces are read after the jobs: a job that ends in between has left its exit code."""
         jobs = self._jobs(name)
-        return instance(name, jobs, self._traces(name))
+        traces = self._traces(name)
+        if not jobs and (traces.has_begun or traces.was_submitted):
+            # A row of a job that lives is of one that slurmctld has lost: nothing ends it any more.
+            recorded = self.shell.run((*SACCT_OF_JOB, f"--name={name.text}"))
+            jobs = [job for job in slurm_jobs(recorded.text) if not job.lives] if recorded.exit_code == 0 else []
+        return instance(name, jobs, traces)
 
     def _jobs(self, name: AttemptName | None = None) -> list[SlurmJob]:
         words = (*SQUEUE, f"--name={name.text}") if name else SQUEUE

@@ -28,6 +28,11 @@ SQUEUE = (
     *("--format", "%i|%j|%T|%V|%S|%e|%r|%D|%k"),
 )
 """Number, name, state, submitted, started, ends, reason, nodes, comment (squeue(1)); times in seconds since 1970."""
+SACCT_OF_JOB = (
+    *("env", "SLURM_TIME_FORMAT=%s", "sacct", "--allocations", "--noheader", "--parsable2", "--starttime=now-90days"),
+    "--format=JobIDRaw,JobName,State,Submit,Start,End,Reason,NNodes,Comment",
+)
+"""The same of jobs that slurmctld has forgotten (MinJobAge, 300 s unless set), where there is an accounting."""
 _COLUMNS = 9
 _WAITING = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 # JOB STATE CODES of squeue(1), Slurm 22.05 to 25.05.
@@ -47,13 +52,14 @@ _END_STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmJob:
-    """A job of ours as squeue shows it. `started_at` is None while it waits."""
+    """A job of ours as squeue or sacct shows it. `started_at` is None while it waits, `ended_at` while it lives."""
 
     number: int
     name: AttemptName
     state: str
     submitted_at: datetime | None
     started_at: datetime | None
+    ended_at: datetime | None
     reason: str
     nodes: int
     labels: dict[str, str]
@@ -111,14 +117,22 @@ def instance(name: AttemptName, jobs: Sequence[SlurmJob], traces: Traces) -> Ins
         launched_at=(latest.started_at or latest.submitted_at) if latest else None,
         bills=traces.has_begun or (latest is not None and latest.started_at is not None),
         bills_from=latest.started_at if latest and not latest.waits else None,
+        ended_at=latest.ended_at if latest else None,
     )
     if living:
-        return replace(base, state=_living_state(living[0], traces), bills=base.bills and not living[0].waits)
+        state, waits = _living_state(living[0], traces), living[0].waits
+        # Slurm says BeginTime or the like of a requeued job, and nowhere what it lost.
+        reason = (
+            "Slurm has requeued its job: a node was lost, or it had to give way" if waits and traces.has_begun else None
+        )
+        return replace(base, state=state, bills=base.bills and not waits, reason=reason)
     if traces.has_ended:
         end, reason = how_it_ended(traces.exit_code)
         return replace(base, end=end, reason=reason, exit_code=traces.exit_code)
     if latest is not None:
         end, reason = _END_STATES[latest.state]
+        if latest.state == "FAILED" and traces.has_begun:
+            end, reason = EndKind.LOST, "its script was ended from outside"
         if end is EndKind.KILLED and traces.asked_to_stop:
             end, reason = EndKind.STOPPED, "stopped before it began"
         return replace(base, end=end, reason=f"{reason} (job {latest.number}, {latest.state})")
@@ -156,12 +170,15 @@ def _job(line: str) -> SlurmJob | None:
     name = attempt_name(cells[1]) if len(cells) == _COLUMNS else None
     if name is None or not cells[0].isdigit():
         return None
+    # sacct says who cancelled a job: CANCELLED by 0.
+    state = cells[2].strip().partition(" ")[0]
     return SlurmJob(
         number=int(cells[0]),
         name=name,
-        state=cells[2].strip(),
+        state=state,
         submitted_at=_seconds(cells[3]),
-        started_at=None if cells[2].strip() in _WAITING else _seconds(cells[4]),
+        started_at=None if state in _WAITING else _seconds(cells[4]),
+        ended_at=_seconds(cells[5]) if state in _END_STATES else None,
         reason=cells[6].strip(),
         nodes=int(cells[7]) if cells[7].strip().isdigit() else 1,
         labels=labels_in(cells[8].strip()),

@@ -93,6 +93,11 @@ class Story:
     end: Line | None = None
     early_end: Line | None = None
     last_step: Line | None = None
+    restarts: int = 0
+    """How often training began again within the attempt: on a cluster, which requeues its jobs, and on a machine that
+    restarted."""
+    lost_steps: int = 0
+    """What was trained before these beyond the checkpoints that they went on from."""
     checkpoint_step: int = 0
     epochs: list[Line] = field(default_factory=list)
     tries: list[Line] = field(default_factory=list)
@@ -110,7 +115,10 @@ class Story:
         self._add_instant(line)
         match line["event"]:
             case "start":
-                self.start = line
+                if self.start is not None:
+                    self.restarts += 1
+                    self.lost_steps += max(0, self.step - int(line.get("resumed_from_step") or 0))
+                self.start, self.end, self.last_step = line, None, None
             case "step":
                 self.last_step = line
                 self._add_rate(line)

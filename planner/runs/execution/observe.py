@@ -75,6 +75,12 @@ class Observer:
             )
         recorder.note_answer()
         reading = self.listen(run, provider)
+        if instance is not None and instance.state is InstanceState.PENDING and attempt.bills_from is not None:
+            recorder.say_once(
+                f"{instance.reason or 'its machine is gone'}; it goes on from its newest checkpoint", "lost"
+            )
+        else:
+            recorder.note_answer("lost")
         watcher = self._watcher
         return Look(
             instance=instance,
@@ -125,7 +131,7 @@ class Observer:
             self._free_until[attempt.number] = asked_at
             return replace(attempt, queued=True)
         if attempt.bills_from is not None:
-            return attempt
+            return replace(attempt, queued=False)
         told_at = instance.bills_from if instance is not None else None
         instants = [at for at in (self._free_until.get(attempt.number), told_at) if at is not None]
         return replace(attempt, queued=False, bills_from=max(instants, default=None))

@@ -236,8 +236,8 @@ def write_receipt(
         outcome=run.outcome or "unknown",
         message=run.message,
         attempts=len(run.attempts),
-        interruptions=len(interrupted),
-        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted),
+        interruptions=len(interrupted) + story.restarts,
+        lost_steps=sum(attempt.lost_steps or 0 for attempt in interrupted) + story.lost_steps,
         estimated_seconds=estimate.get("seconds"),
         actual_seconds=seconds,
         estimated_usd=estimate.get("usd"),
@@ -453,7 +453,8 @@ def receipt_text(receipt: Receipt) -> str:
     early = f", ended early after epoch {receipt.early_end_epoch}" if receipt.early_end_epoch is not None else ""
     lines.append(f"  steps       {receipt.steps}{of}{attempts_text}{early}")
     if receipt.interruptions:
-        lines.append(f"  interrupted {receipt.interruptions} times, {receipt.lost_steps} steps were trained again")
+        times = "once" if receipt.interruptions == 1 else f"{receipt.interruptions} times"
+        lines.append(f"  interrupted {times}, {receipt.lost_steps} steps were trained again")
     lines += _placement_lines(receipt)
     if receipt.device:
         lines.append(f"  trained on  {receipt.device}, {receipt.framework}")

@@ -39,6 +39,8 @@ class Job:
     submitted_at: datetime
     process: subprocess.Popen[bytes] | None = None
     started_at: datetime | None = None
+    ended_at: datetime | None = None
+    """When its end was first seen."""
     cancelled: bool = False
     restarts: int = 0
     state_file: Path | None = None
@@ -233,9 +235,12 @@ def _line(job: Job) -> str:
     started = f"{job.started_at.timestamp():.0f}" if job.started_at else "N/A"
     reason = "Resources" if job.state == "PENDING" else "None"
     nodes = re.sub(r"^1-", "", job.option("nodes", "1"))
+    if job.state not in _LIVES:
+        job.ended_at = job.ended_at or _now()
+    ended = f"{job.ended_at.timestamp():.0f}" if job.ended_at else "N/A"
     cells = (
         *(str(job.number), job.option("job-name", "sbatch"), job.state, f"{job.submitted_at.timestamp():.0f}", started),
-        *("N/A", reason, nodes, job.option("comment", "(null)")),
+        *(ended, reason, nodes, job.option("comment", "(null)")),
     )
     return "|".join(cells) + "\n"
 

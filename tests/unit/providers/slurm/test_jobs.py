@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,31 @@ def test_after_slurm_has_requeued_its_job_a_script_that_lives_on_gives_way(harne
     assert log.count("a rank was lost") == 0
     provider.stop(ref)
     assert wait_for(provider, ref, InstanceState.ENDED).end is EndKind.STOPPED
+
+
+def test_a_job_that_slurmctld_has_forgotten_ended_when_the_accounting_says(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask(behaviour="finish"))
+    ref = provider.launch(run).ref
+    wait_for(provider, ref, InstanceState.ENDED)
+    harness.cluster.jobs.clear()
+    assert provider.get(ref).ended_at is None, "it keeps none"
+    harness.cluster.accounting = f"1|{ref.id}|COMPLETED|1795467462|1795467465|1795467765|None|1|\n"
+    ended = provider.get(ref)
+    assert (ended.end, ended.ended_at) == (EndKind.DONE, datetime.fromtimestamp(1795467765, UTC))
+    harness.cluster.accounting = f"1|{ref.id}|RUNNING|1795467462|1795467465|Unknown|None|1|\n"
+    assert provider.get(ref).state is InstanceState.ENDED, "slurmctld knows of no such job"
+
+
+def test_what_a_run_brought_with_it_goes_with_it(harness: SlurmHarness) -> None:
+    provider = harness.provider()
+    run = request(provider, Ask(behaviour="finish"))
+    ref = provider.launch(run).ref
+    wait_for(provider, ref, InstanceState.ENDED)
+    provider.delete(ref)
+    paths = provider.store(run.run_id).list()
+    assert not [path for path in paths if path.startswith("trainer")]
+    assert "attempts/1/log/trainer.log" in paths
 
 
 def test_slurms_limit_is_the_deadline_or_the_partitions(harness: SlurmHarness) -> None:

@@ -63,6 +63,9 @@ def test_a_job_that_lives_has_a_state(state: str, traces: Traces, expected: Inst
         ("FAILED", Traces(has_begun=True, exit_code=65), EndKind.BAD_JOB),
         ("CANCELLED", Traces(asked_to_stop=True), EndKind.STOPPED),
         ("CANCELLED", AFTER_START, EndKind.KILLED),
+        ("CANCELLED by 1000", AFTER_START, EndKind.KILLED),
+        ("FAILED", AFTER_START, EndKind.LOST),
+        ("FAILED", Traces(was_submitted=True), EndKind.FAILED),
         ("TIMEOUT", AFTER_START, EndKind.RECLAIMED),
         ("NODE_FAIL", AFTER_START, EndKind.LOST),
         ("OUT_OF_MEMORY", AFTER_START, EndKind.OUT_OF_MEMORY),
@@ -73,7 +76,18 @@ def test_a_job_that_has_ended_says_how(state: str, traces: Traces, end: EndKind)
     made = instance(NAME, slurm_jobs(line(7, state)), traces)
     assert made is not None
     assert (made.state, made.end) == (InstanceState.ENDED, end)
+    assert made.ended_at == datetime.fromtimestamp(1795467765, UTC)
     assert made.reason
+
+
+def test_a_requeued_job_says_that_something_was_lost() -> None:
+    (first,) = slurm_jobs(line(7, "PENDING", started="1795469000"))
+    again, at_first = instance(NAME, (first,), AFTER_START), instance(NAME, (first,), Traces(was_submitted=True))
+    assert again is not None
+    assert at_first is not None
+    assert (again.state, again.bills, again.ended_at) == (InstanceState.PENDING, False, None)
+    assert again.reason == "Slurm has requeued its job: a node was lost, or it had to give way"
+    assert at_first.reason is None
 
 
 def test_a_second_job_of_the_attempt_that_gave_way_is_not_the_attempt() -> None:

@@ -99,5 +99,21 @@ def test_how_far_it_is_comes_from_the_last_that_tells(lines: list[Line], step: i
     assert (story.step, story.images_per_second) == (step, rate)
 
 
+def test_training_that_begins_again_within_an_attempt_is_counted_with_what_it_trains_again() -> None:
+    """A cluster that has lost a node requeues the job; one that wants it back lets the trainer write a checkpoint."""
+    lines: list[Line] = [
+        {"event": "start", "resumed_from_step": 0},
+        {"event": "step", "step": 50, "images_per_second": 9.0},
+        {"event": "start", "resumed_from_step": 40},
+        {"event": "step", "step": 70},
+        {"event": "end", "step": 71, "images_per_second": 8.0},
+        {"event": "start", "resumed_from_step": 71},
+    ]
+    story = Story()
+    for line in lines:
+        story.add(line)
+    assert (story.restarts, story.lost_steps, story.step, story.images_per_second) == (2, 10, 71, None)
+
+
 def test_a_story_that_has_not_begun_knows_no_instants() -> None:
     assert (Story().first_step_at, Story().last_epoch_at) == (None, None)

@@ -136,6 +136,11 @@ def test_interruptions_are_counted_with_what_they_cost_in_steps() -> None:
     assert "interrupted 3 times, 12 steps were trained again" in receipt_text(receipt)
 
 
+def test_a_node_that_was_lost_within_an_attempt_is_an_interruption() -> None:
+    receipt = write_receipt(a_done_run(), Story(restarts=1, lost_steps=3), {}, an_ending())
+    assert "  interrupted once, 3 steps were trained again" in receipt_text(receipt).splitlines()
+
+
 def test_without_an_estimate_or_a_trainer_the_figures_are_unknown() -> None:
     receipt = write_receipt(a_done_run(), Story(), {}, an_ending())
     unknown = ["estimated_seconds", "estimated_usd", "estimated_images_per_second", "basis", "total_steps"]
