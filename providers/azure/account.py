@@ -13,6 +13,7 @@ from trainplan.providers.cloud.answers import Answers
 from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
+    ProviderError,
 )
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 GRANTS = "Microsoft.Authorization/roleAssignments/write"
 SET_UP = "plan setup azure"
 SCHEDULER = "Microsoft.ComputeSchedule"
+UPGRADE = "https://portal.azure.com/#view/Microsoft_Azure_Billing/SubscriptionsBlade, Upgrade"
 NO_TIMER_HERE = 'choose another region, or set `cloud_timer = "none"` in the table [azure] of the settings'
 
 
@@ -51,6 +53,29 @@ class Size(NamedTuple):
     zones: tuple[str, ...]
     refusal: str
     capabilities: Mapping[str, str]
+
+
+class Credit(NamedTuple):
+    """A kind of subscription that lives on a credit: its name, and whether its quotas are not raised."""
+
+    name: str
+    is_fixed: bool
+
+
+CREDITS = {
+    "FreeTrial": Credit("a free trial", True),
+    "LightweightTrial": Credit("a trial", True),
+    "AzureForStudents": Credit("Azure for Students", True),
+    "DreamSpark": Credit("Azure for Students Starter", True),
+    "AzurePass": Credit("an Azure Pass", False),
+    "MSDN": Credit("a Visual Studio subscription", False),
+}
+"""By how `quotaId` begins (https://learn.microsoft.com/azure/cost-management-billing/costs/understand-cost-mgt-data).
+Quotas: "Free Trial subscriptions aren't eligible for limit or quota increases" (Microsoft's page on limits); for
+students users report it (MicrosoftLearning/AZ-103-MicrosoftAzureAdministrator issue 93)."""
+NO_SPOT = "is not on Microsoft's list of subscriptions with spot (enterprise, pay-as-you-go, sponsored, CSP)"
+"""https://learn.microsoft.com/azure/virtual-machines/spot-vms#limitations. A create is the only proof: users of Azure
+for Students were refused in 2020 (MicrosoftDocs/azure-docs issue 55435), and one was let in on 2026-08-28."""
 
 
 class AzureAccount(Answers):
@@ -97,7 +122,40 @@ class AzureAccount(Answers):
 
     def state(self) -> str:
         """`Enabled`, or what else the subscription is."""
-        return self.once("state", lambda: str(self.get(self.home, "subscriptions").get("state", "unknown")))
+        return str(self._described().get("state", "unknown"))
+
+    def quota_id(self) -> str:
+        """The kind of the subscription as Azure writes it: `PayAsYouGo_2014-09-01`; "" where it does not tell."""
+        return str((self._described().get("subscriptionPolicies") or {}).get("quotaId") or "")
+
+    def credit(self) -> Credit | None:
+        """What the subscription is where it lives on a credit, None for all others."""
+        return CREDITS.get(self.quota_id().partition("_")[0])
+
+    def ends_with_credit(self) -> bool:
+        """Whether Azure stops what runs when the credit is used up (`spendingLimit`)."""
+        return (self._described().get("subscriptionPolicies") or {}).get("spendingLimit") == "On"
+
+    def no_spot(self) -> str:
+        """Why the subscription may not get spot, "" where nothing speaks against it, or Azure does not answer."""
+        try:
+            credit = self.credit()
+        except ProviderError:
+            return ""
+        return f"{credit.name} {NO_SPOT}" if credit else ""
+
+    def raising(self, fix: str) -> str:
+        """How a quota is raised: as `fix` says, if the kind of the subscription lets it."""
+        try:
+            credit = self.credit()
+        except ProviderError:
+            return fix
+        if credit is None or not credit.is_fixed:
+            return fix
+        return f"the quotas of {credit.name} are not raised: make it pay-as-you-go first ({UPGRADE}), then {fix}"
+
+    def _described(self) -> Mapping[str, Any]:
+        return self.once("the subscription's description", lambda: self.get(self.home, "subscriptions"))
 
     def registration(self, namespace: str) -> str:
         """Whether the subscription may use a resource provider: `Registered`, `Registering` (it may in the regions that

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from trainplan.pricing.offers import LifecycleState, Offer
-from trainplan.providers.azure.account import GRANTS, NO_TIMER_HERE, SCHEDULER, SET_UP, AzureAccount
+from trainplan.pricing.offers import LifecycleState, Market, Offer
+from trainplan.providers.azure.account import GRANTS, NO_SPOT, NO_TIMER_HERE, SCHEDULER, SET_UP, AzureAccount
 from trainplan.providers.azure.names import NAMESPACES
 from trainplan.providers.azure.quotas import QUOTAS_PAGE, closed, quota_names
 from trainplan.providers.base import Check, PreflightState
@@ -23,6 +23,7 @@ LAUNCH_ACTIONS = (
     "Microsoft.ManagedIdentity/userAssignedIdentities/assign/action",
 )
 """What a launch cannot do without."""
+_SPOTLESS = "take --market on_demand"
 REGISTERING = "registering"
 """The state of a resource provider whose registration was asked for, in small letters."""
 
@@ -34,6 +35,8 @@ def checks(account: AzureAccount, offer: Offer, limit: Limit = LIMIT) -> Sequenc
     looks["region"] = lambda: _region(account, offer)
     looks["offered here"] = lambda: _offered(account, offer)
     looks["quota"] = lambda: _quota(account, offer)
+    if offer.market is Market.SPOT:
+        looks["spot"] = lambda: _spot(account)
     if account.settings.cloud_timer:
         looks["deadline timer"] = lambda: _timed(account, offer)
     if offer.lifecycle.state is LifecycleState.RETIRED:
@@ -53,7 +56,18 @@ def _subscription(account: AzureAccount) -> Check:
     if state != "Enabled":
         fix = "https://portal.azure.com/#view/Microsoft_Azure_Billing shows what is owed or has ended"
         return refused("subscription", f"{account.subscription} is {state}", fix)
-    return ok("subscription", f"{account.subscription} is enabled")
+    credit = account.credit()
+    if credit is None:
+        return ok("subscription", f"{account.subscription} is enabled")
+    ends = "; its spending limit is on: Azure stops what runs when the credit is used up"
+    detail = f"{account.subscription} is enabled, {credit.name} ({account.quota_id()}), which {NO_SPOT}"
+    return ok("subscription", f"{detail}{ends if account.ends_with_credit() else ''}")
+
+
+def _spot(account: AzureAccount) -> list[Check]:
+    """A line where the kind of the subscription may not get spot."""
+    why = account.no_spot()
+    return [unknown("spot", why, _SPOTLESS)] if why else []
 
 
 def _registered(account: AzureAccount) -> Check:
@@ -140,7 +154,9 @@ def _quota(account: AzureAccount, offer: Offer) -> Check:
             continue
         lines.append(f"{quota.used} of {quota.limit} used: {quota.name}")
         if quota.free < need:
-            fix = f"raise {quota.name} in {offer.region} to at least {quota.used + need}: {QUOTAS_PAGE}"
+            fix = account.raising(
+                f"raise {quota.name} in {offer.region} to at least {quota.used + need}: {QUOTAS_PAGE}"
+            )
             return refused("quota", f"{lines[-1]}, {need} needed", fix)
     if not lines:
         detail = f"Azure lists no quota for {offer.instance_type} in {offer.region}"

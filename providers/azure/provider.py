@@ -19,7 +19,7 @@ from trainplan.providers.azure.launch import VIEW, Launcher, Pace
 from trainplan.providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
 from trainplan.providers.azure.obtainability import PlacementScores
 from trainplan.providers.azure.preflight import checks
-from trainplan.providers.azure.quotas import closed, shortfalls
+from trainplan.providers.azure.quotas import closed, doubts, shortfalls
 from trainplan.providers.azure.reply import instance
 from trainplan.providers.azure.request import MachineSetup, launch_calls
 from trainplan.providers.azure.resolution import AzureResolution, resolve
@@ -154,6 +154,10 @@ class AzureProvider:
     def shortfalls(self, offers: Sequence[Offer]) -> Sequence[str]:
         """Return shortfalls by the subscription's own quotas (trainplan.providers.abilities.QuotaTeller)."""
         return shortfalls(self.account, offers)
+
+    def doubts(self, offers: Sequence[Offer]) -> Sequence[str]:
+        """Spot on a subscription that may not get it (trainplan.providers.abilities.DoubtTeller)."""
+        return doubts(self.account, offers)
 
     def closed_regions(self, regions: Sequence[str]) -> Mapping[str, str]:
         """Return regions that the subscription's policies deny (trainplan.providers.abilities.RegionTeller)."""

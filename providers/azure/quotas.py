@@ -65,7 +65,7 @@ def quotas_line(account: AzureAccount) -> Check:
     detail = f"{region}: {', '.join(lines)}; none of {', '.join(closed)}" if closed else f"{region}: {', '.join(lines)}"
     if not closed and cores is not None and cores.limit:
         return ok("quotas", detail)
-    return unknown("quotas", detail, _more(cores))
+    return unknown("quotas", detail, _more(account, cores))
 
 
 def _region_of_set_up(account: AzureAccount) -> str | None:
@@ -75,12 +75,11 @@ def _region_of_set_up(account: AzureAccount) -> str | None:
         return None
 
 
-def _more(cores: Quota | None) -> str:
+def _more(account: AzureAccount, cores: Quota | None) -> str:
     most = cores.limit if cores is not None else 0
-    small = f"meanwhile machines without accelerator can be launched, up to {most} cores: --device cpu"
-    return f"{QUOTAS_PAGE} takes requests for a family (minutes to days, and may be refused)" + (
-        f"; {small}" if most >= _LEAST_CORES else ""
-    )
+    small = f"; meanwhile machines without accelerator can be launched, up to {most} cores: --device cpu"
+    ask = account.raising(f"{QUOTAS_PAGE} takes requests for a family (minutes to days, and may be refused)")
+    return f"{ask}{small if most >= _LEAST_CORES else ''}"
 
 
 def shortfalls(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
@@ -215,3 +214,9 @@ def _answer(account: AzureAccount, region: str) -> str:
 def _joined_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def doubts(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
+    """`trainplan.providers.abilities.DoubtTeller.doubts`: spot, by the kind of the subscription."""
+    why = account.no_spot() if any(offer.market is Market.SPOT for offer in offers) else ""
+    return [why if offer.market is Market.SPOT else "" for offer in offers]

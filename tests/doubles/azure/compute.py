@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.conftest import ROOT, SHARED_VARIABLE
 from tests.doubles.azure.life import start_up_of
-from tests.doubles.azure.rules import CONTROLLERS, FIRST_GENERATION, GENERATIONS, SIZES, SUBSCRIPTION
+from tests.doubles.azure.rules import CONTROLLERS, FIRST_GENERATION, GENERATIONS, ON_A_CREDIT, SIZES, SUBSCRIPTION
 from tests.doubles.azure.values import Answer, ArmError, Group, Request, Thing, Timer
 from tests.doubles.azure.wire import SdkModels, Types
 from tests.doubles.azure.world import VM, World, thing_of
@@ -113,6 +113,9 @@ def _check_quota(world: World, body: dict[str, Any]) -> None:
     size, region = body["properties"]["hardwareProfile"]["vmSize"], body["location"]
     family, cores = SIZES[size]
     spot = body["properties"].get("priority") == "Spot"
+    if spot and world.rules.quota_id.startswith(ON_A_CREDIT):
+        message = "Subscription not enabled with Azure Spot Virtual Machine feature."
+        raise ArmError(409, "AzureSpotFeatureNotEnabledForSubscription", message)
     for name, said in ((("lowPriorityCores", "Total Regional Low Priority Cores"),) if spot else (
         (family, f"{family} Cores"), ("cores", "Total Regional Cores"))):  # fmt: skip
         limit, used = limit_of(world, region, name), used_of(world, region, name)

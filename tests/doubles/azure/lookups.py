@@ -10,6 +10,7 @@ from tests.doubles.azure.rules import (
     CONTROLLERS,
     FIRST_GENERATION,
     GENERATIONS,
+    ON_A_CREDIT,
     PRINCIPAL,
     REGION_NAMES,
     SIZES,
@@ -78,7 +79,15 @@ def _subscription(arm: Arm, request: Request, parameters: dict[str, str]) -> Ans
 
 
 def _shown_subscription(arm: Arm) -> dict[str, Any]:
-    return {"subscriptionId": SUBSCRIPTION, "displayName": "tests", "state": arm.world.rules.state}
+    rules = arm.world.rules
+    policies = {
+        "locationPlacementId": "Public_2014-09-01",
+        "quotaId": rules.quota_id,
+        "spendingLimit": "On" if rules.quota_id.startswith(ON_A_CREDIT) else "Off",
+    }
+    return {
+        "subscriptionId": SUBSCRIPTION, "displayName": "tests", "state": rules.state, "subscriptionPolicies": policies
+    }  # fmt: skip
 
 
 def _permissions(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:

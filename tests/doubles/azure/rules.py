@@ -91,6 +91,11 @@ FIRST_DAY: dict[str, Any] = {
 (Microsoft's page on limits and quotas; none for spot: assumed, the harder case)."""
 
 
+STUDENTS = "AzureForStudents_2018-01-01"
+ON_A_CREDIT = ("FreeTrial_", "AzureForStudents_")
+"""How kinds of subscriptions begin that are refused spot (MicrosoftDocs/azure-docs issue 55435), the harder case."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """`full` has (region, size, market), "*" for any, where there is no room; `refuses` says how that is told: at once
@@ -142,6 +147,8 @@ class Rules:
     others: tuple[dict[str, Any], ...] = ()
     """What somebody else made in the subscription: rows as Azure lists them, with id, name, type and location."""
     state: str = "Enabled"
+    quota_id: str = "PayAsYouGo_2014-09-01"
+    """The kind of the subscription. On a free trial, and for students, spot is refused and a limit is on."""
     set_up: bool = True
     unknown: tuple[dict[str, Any], ...] = ()
     """What is not known right after its create (tests.doubles.azure.unknown.Unmet)."""

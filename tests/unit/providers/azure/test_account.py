@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.contract.harness import Ask, request
-from tests.doubles.azure.rules import PERSON, SUBSCRIPTION
+from tests.doubles.azure.rules import PERSON, STUDENTS, SUBSCRIPTION
 from tests.doubles.clock import NOON
 from tests.doubles.limit import limit_after
 from tests.faults.azure import an_offer
@@ -80,6 +80,42 @@ def test_spot_counts_its_own_quota_alone(make_world: MakeWorld) -> None:
     assert line(world, "quota", Market.SPOT).state is REFUSED
     assert "lowPriorityCores" in line(world, "quota", Market.SPOT).detail
     assert line(world, "quota").state is OK
+
+
+@pytest.mark.parametrize(
+    ("quota_id", "name", "is_fixed"),
+    [
+        ("FreeTrial_2014-09-01", "a free trial", True),
+        (STUDENTS, "Azure for Students", True),
+        ("AzurePass_2014-09-01", "an Azure Pass", False),
+        ("Sponsored_2016-01-01", "", False),
+        ("Internal_2014-09-01", "", False),
+        ("", "", False),
+    ],
+)
+def test_what_a_subscription_on_a_credit_may_not_get_is_told_before_a_create(
+    make_world: MakeWorld, quota_id: str, name: str, is_fixed: bool
+) -> None:
+    """Sponsored subscriptions are on Microsoft's list of those with spot; of what is unknown nothing is said."""
+    world = make_world(quota_id=quota_id, limits={"eastus/standardNCASv3_T4Family": 0})
+    on_demand, spot = an_offer("eastus", Market.ON_DEMAND), an_offer("eastus", Market.SPOT)
+    told = world.provider.doubts([on_demand, spot])
+    assert told[0] == ""
+    assert told[1].startswith(name) if name else told[1] == ""
+    lines = {one.name: one for one in world.provider.preflight(spot).checks}
+    assert (lines["spot"].state is UNKNOWN) if name else ("spot" not in lines)
+    assert name in lines["subscription"].detail
+    assert lines["subscription"].state is OK
+    raised = line(world, "quota").fix
+    assert ("make it pay-as-you-go first" in raised) is is_fixed
+    assert "at least 4" in raised
+
+
+def test_a_spending_limit_is_told_and_spot_is_refused_by_the_double(make_world: MakeWorld) -> None:
+    world = make_world(quota_id=STUDENTS)
+    assert "Azure stops what runs when the credit is used up" in line(world, "subscription").detail
+    with pytest.raises(BadRequestError, match="Spot"):
+        world.provider.launch(world.request(market=Market.SPOT))
 
 
 def test_what_is_not_offered_in_a_region_is_refused(world: Client) -> None:
