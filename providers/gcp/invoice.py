@@ -6,7 +6,7 @@ Google tells costs by label nowhere else. The export is switched on by hand in t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -22,7 +22,8 @@ LAG = timedelta(days=2)
 _SQL = f"""
 SELECT IFNULL((SELECT value FROM UNNEST(labels) WHERE key = '{LABEL_RUN}'), '') AS run_id,
   service.description AS service, sku.description AS sku, currency,
-  CAST(SUM(cost) + SUM(IFNULL((SELECT SUM(amount) FROM UNNEST(credits)), 0)) AS STRING) AS cost
+  CAST(SUM(cost) AS STRING) AS cost,
+  CAST(SUM(IFNULL((SELECT SUM(amount) FROM UNNEST(credits)), 0)) AS STRING) AS credit
 FROM `{{table}}`
 WHERE project.id = @project AND usage_start_time >= TIMESTAMP(@begin) AND usage_start_time < TIMESTAMP(@end)
 GROUP BY run_id, service, sku, currency
@@ -53,10 +54,7 @@ class GoogleInvoice:
                 "in the table [gcp] of the settings to PROJECT.DATASET.TABLE",
             )
         rows = list(self._rows(begin, end))
-        lines = [
-            InvoiceLine(run_id=row["run_id"], part=part_of(row["sku"]), amount=Decimal(row["cost"]), what=row["sku"])
-            for row in rows
-        ]
+        lines = [line for row in rows for line in _lines(row)]
         currency = next((row["currency"] for row in rows), "")
         whole_until = min(end, (now - LAG).date())
         return Invoice(begin=begin, end=end, currency=currency, lines=tuple(lines), whole_until=whole_until)
@@ -88,6 +86,13 @@ class GoogleInvoice:
             query = {"pageToken": str(reply["pageToken"]), "location": str(job.get("location", ""))}
             path = f"/bigquery/v2/projects/{project}/queries/{job['jobId']}"
             reply = self.account.ask("GET", "bigquery", path, query)
+
+
+def _lines(row: Mapping[str, str]) -> Iterator[InvoiceLine]:
+    """What was used, and what Google takes off again (a free trial, sustained use): its amount is below 0."""
+    run_id, sku = row["run_id"], row["sku"]
+    yield InvoiceLine(run_id=run_id, part=part_of(sku), amount=Decimal(row["cost"]), what=sku)
+    yield InvoiceLine(run_id=run_id, part=Part.CREDIT, amount=Decimal(row["credit"] or "0"), what=sku)
 
 
 def part_of(sku: str) -> Part:

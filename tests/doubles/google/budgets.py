@@ -8,9 +8,11 @@ their type's default, each inside its message ("only fields with non-default val
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from tests.doubles.google.world import Call, RefusedError, World
@@ -18,6 +20,7 @@ from tests.doubles.google.world import Call, RefusedError, World
 DOCUMENTS = ("billingbudgets.v1", "monitoring.v3", "bigquery.v2")
 ACCOUNT = "billingAccounts/000000-111111-222222"
 MOST_CHANNELS = 5
+_SUM = re.compile(r"CAST\((.*) AS STRING\) AS (\w+)")
 FIELDS = ("displayName", "budgetFilter", "amount", "thresholdRules", "notificationsRule", "ownershipScope", "spendCap")
 
 
@@ -30,7 +33,7 @@ class Budgets:
     currency: str = "EUR"
     page: int = 2
     costs: list[dict[str, str]] = field(default_factory=list)
-    """Rows of the export as the query of `plan bill` groups them; in pages."""
+    """Rows of the export as the query of `plan bill` groups them, cost and credit apart; in pages."""
     asked: dict[str, Any] = field(default_factory=dict)
     """The query that was asked last."""
 
@@ -159,17 +162,26 @@ def _more_results(world: World, call: Call) -> dict[str, Any]:
 
 
 def _results(table: Budgets, begin: int) -> dict[str, Any]:
-    names = ("run_id", "service", "sku", "currency", "cost")
-    rows = [{"f": [{"v": row[name]} for name in names]} for row in table.costs[begin : begin + table.page]]
+    sums = {name: _terms(term) for term, name in _SUM.findall(table.asked["query"])}
+    names = ("run_id", "service", "sku", "currency")
+    rows = [
+        [row[name] for name in names] + [str(sum(Decimal(row.get(term, "0")) for term in sums[name])) for name in sums]
+        for row in table.costs[begin : begin + table.page]
+    ]
     more = begin + table.page < len(table.costs)
     return {
         "kind": "bigquery#queryResponse",
         "jobComplete": True,
         "jobReference": {"projectId": "p", "jobId": "job_1", "location": "EU"},
-        "schema": {"fields": [{"name": name, "type": "STRING"} for name in names]},
-        "rows": rows,
+        "schema": {"fields": [{"name": name, "type": "STRING"} for name in (*names, *sums)]},
+        "rows": [{"f": [{"v": value} for value in row]} for row in rows],
         **({"pageToken": str(begin + table.page)} if more else {}),
     }
+
+
+def _terms(text: str) -> list[str]:
+    """The columns of a row that a sum in the query adds up. Costs are before credits, which are below 0."""
+    return [name for name, words in (("cost", "SUM(cost)"), ("credit", "UNNEST(credits)")) if words in text]
 
 
 HANDLERS: dict[str, Callable[[World, Call], dict[str, Any]]] = {

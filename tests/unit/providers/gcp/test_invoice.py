@@ -19,8 +19,10 @@ from trainplan.providers.gcp.provider import make
 TABLE = "my-billing.costs.gcp_billing_export_v1_000000_111111_222222"
 
 
-def row(run: str, sku: str, cost: str) -> dict[str, str]:
-    return {"run_id": run, "service": "Compute Engine", "sku": sku, "currency": "EUR", "cost": cost}
+def row(run: str, sku: str, cost: str, credit: str = "0") -> dict[str, str]:
+    return {
+        "run_id": run, "service": "Compute Engine", "sku": sku, "currency": "EUR", "cost": cost, "credit": credit
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -50,6 +52,21 @@ def test_costs_are_told_by_run_and_part(project: Project) -> None:
     assert (invoice.currency, invoice.is_whole) == ("EUR", True)
     assert f"FROM `{TABLE}`" in table.asked["query"]
     assert provider.invoice(today - timedelta(days=5), today).is_whole is False
+
+
+def test_what_credits_pay_is_a_part_of_its_own(project: Project) -> None:
+    """A free trial's 300 dollars: the export has what was used, and the same amount off it."""
+    project.world.table(budgets.Budgets).costs = [
+        row("r1", "Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in Americas", "12", "-12"),
+        row("r1", "Balanced PD Capacity", "0.25"),
+    ]
+    provider = make(project.settings(billing_export=TABLE))
+    today = provider.now().date()
+    invoice = provider.invoice(today - timedelta(days=30), today - timedelta(days=10))
+    assert invoice.by_part("r1") == {
+        Part.COMPUTE: Decimal(12), Part.DISK: Decimal("0.25"), Part.CREDIT: Decimal(-12)
+    }  # fmt: skip
+    assert (invoice.total, invoice.credit) == (Decimal("12.25"), Decimal(-12))
 
 
 def test_without_an_export_it_is_told_how_to_have_one(project: Project) -> None:
