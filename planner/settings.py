@@ -113,6 +113,18 @@ class Settings:
             raise BadInputError(f"{self.home / 'settings.toml'}: {error}", error.hint) from None
 
     @property
+    def refreshes_daily(self) -> bool:
+        """Whether the table `prices` has `refresh = "daily"`. Raises BadInputError for anything else there."""
+        table: object = self.prices
+        value = table.get("refresh") if isinstance(table, Mapping) else None
+        if value not in (None, "daily"):
+            raise BadInputError(
+                f"{self.home / 'settings.toml'}: prices.refresh {value!r} is not known",
+                'refresh = "daily" reads the price lists once a day; without it they are read where you ask for it',
+            )
+        return value == "daily"
+
+    @property
     def journal(self) -> Path:
         """The file of the journal."""
         return self.home / "journal.sqlite"

@@ -22,6 +22,8 @@ class PriceGrade(StrEnum):
     """Read from the market; spot within 30 days, on demand within 90."""
     LISTED = "listed"
     """Read from the vendor's published list."""
+    COPIED = "copied"
+    """Read from another project's copy of the vendor's list, which may be behind it."""
     DERIVED = "derived"
     """Computed from the price of another placement."""
     ESTIMATED = "estimated"
@@ -35,6 +37,8 @@ STALE_AFTER = {
     (PriceGrade.OBSERVED, Market.SPOT): timedelta(days=30),
     (PriceGrade.LISTED, Market.ON_DEMAND): timedelta(days=365),
     (PriceGrade.LISTED, Market.SPOT): timedelta(days=30),
+    (PriceGrade.COPIED, Market.ON_DEMAND): timedelta(days=90),
+    (PriceGrade.COPIED, Market.SPOT): timedelta(days=30),
 }
 """The age past which a price no longer says what it said. Derived and estimated prices do not age: they are
 not trusted in the first place."""

@@ -75,7 +75,9 @@ def merge(catalog_state: KnownPrices, news: News) -> Merged:
         skipped.update({str(why): count for why, count in part.parsed.skipped.items()})
         skipped[Count.UNKNOWN_TYPE.value] += sum(types.get(one.instance_type) is None for one in part.parsed.prices)
         if not part.error:
-            kept_count += _take_over(entries, part, types, catalog_state, check)
+            kept, better = _take_over(entries, part, types, catalog_state, check, news.on)
+            kept_count += kept
+            skipped[Count.BETTER_KNOWN.value] += better
     # Before the Spot Advisor's savings, which take the place of prices that are not there.
     skipped["a spot price of next to nothing"] += _drop_nothing(entries)
     if news.advice is not None:
@@ -127,14 +129,13 @@ class _Types:
 
     def _is_accelerated(self, name: str) -> bool:
         type_row = self._type_rows_by_name.get(name)
-        # Azure's list does not describe machines; its sizes with accelerators are the series that begin with N.
-        return name.startswith("Standard_N") if type_row is None else type_row.device_count > 0
+        return type_row is not None and type_row.device_count != 0
 
     def _like_its_family(self, name: str) -> InstanceType | None:
         """Another size of a family in which everything but the size is the same."""
         family, dot, size = name.partition(".")
         type_row, kin = self._type_rows_by_name.get(name), self._families.get(family, [])
-        if type_row is None or not dot or not kin or size.startswith("metal"):
+        if type_row is None or type_row.device_count is None or not dot or not kin or size.startswith("metal"):
             return None
         first = kin[0]
         alike = all(
@@ -151,20 +152,59 @@ class _Types:
         return self._new[name]
 
 
+def _better_known(
+    documents: Mapping[PriceKey, PriceFound], by_region: _ByRegion, sources: Mapping[str, Source], on: date
+) -> set[PriceKey]:
+    """Where zones have prices that count and a list has one of their region, or another project's copy one and the
+    vendor's own list one that is as new."""
+    return {
+        key
+        for key, one in documents.items()
+        if any(
+            (not key.zone and other.zone and key.market is Market.SPOT and _counts(entry.price, on))
+            or (
+                other == key
+                and sources[one.source].kind is PriceGrade.COPIED
+                and _is_at_least_as_new(entry.price, one.as_of)
+            )
+            for other, entry in by_region.get(key[:3], ())
+        )
+    }
+
+
+def _is_at_least_as_new(price: DatedPrice, as_of: date | None) -> bool:
+    if price.source.kind not in (PriceGrade.OBSERVED, PriceGrade.LISTED) or price.as_of is None:
+        return False
+    return as_of is None or price.as_of >= as_of
+
+
+_ByRegion = Mapping[tuple[str, str, Market], Sequence[tuple[PriceKey, Entry]]]
+"""What is known of a machine in a market of a region: its price, or those of its zones."""
+
+
 def _take_over(
-    entries: dict[PriceKey, Entry], part: PricePart, types: _Types, catalog_state: KnownPrices, check: Check
-) -> int:
-    """Put a part's prices in the place of those before; returns how many stay that it does not have.
+    entries: dict[PriceKey, Entry], part: PricePart, types: _Types, catalog_state: KnownPrices, check: Check, on: date
+) -> tuple[int, int]:
+    """Put a part's prices in the place of those before; returns how many stay that it does not have, and how many of
+    its own are not taken since what is known is better.
 
     A type that the part has elsewhere is gone where it does not have it; one that it has nowhere goes by another name
-    now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price.
+    now, perhaps: what was known of it stays, with its old day. So does what was known in the place of a held price, and
+    what is better.
     """
     documents = _known_prices(part, types)
     understood = {(key.instance_type, key.market) for key in documents}
-    by_region: defaultdict[tuple[str, str, Market], list[Entry]] = defaultdict(list)
+    by_region: defaultdict[tuple[str, str, Market], list[tuple[PriceKey, Entry]]] = defaultdict(list)
+    of_part = {key[:3] for key in documents}
     for key, entry in entries.items():
-        by_region[key[:3]].append(entry)
-    by_key = {key: one for key, one in documents.items() if check.passes(key, one, _last(key, entries, by_region))}
+        if key[:3] in of_part:
+            by_region[key[:3]].append((key, entry))
+    better = _better_known(documents, by_region, catalog_state.sources, on)
+    by_key = {
+        key: one
+        for key, one in documents.items()
+        if key not in better and check.passes(key, one, _last(key, entries, by_region))
+    }
     keys = documents.keys() - by_key.keys()
     kept_count = 0
     old = [key for key in entries if part.covers(*key[:3])]
@@ -174,23 +214,21 @@ def _take_over(
     for key in old:
         if key in keys or key[:3] in held_here:
             continue
-        if key[:3] in here or (key.instance_type, key.market) in understood:
+        if key[:3] in here or ((key.instance_type, key.market) in understood and not part.keeps_missing):
             del entries[key]
         else:
             kept_count += 1
     for key, one in by_key.items():
         entries[key] = _entry(one, before.get(key[:3]), catalog_state)
-    return kept_count
+    return kept_count, len(better)
 
 
-def _last(
-    key: PriceKey, entries: Mapping[PriceKey, Entry], by_region: Mapping[tuple[str, str, Market], Sequence[Entry]]
-) -> Entry | None:
+def _last(key: PriceKey, entries: Mapping[PriceKey, Entry], by_region: _ByRegion) -> Entry | None:
     """The last known price of a placement: its own, else the region's, else the median of its zones."""
     exact = entries.get(key) or entries.get(key._replace(zone=""))
     if exact is not None:
         return exact
-    zones = sorted(by_region.get(key[:3], ()), key=lambda entry: entry.price.usd_per_hour)
+    zones = sorted((entry for _, entry in by_region.get(key[:3], ())), key=lambda entry: entry.price.usd_per_hour)
     return zones[(len(zones) - 1) // 2] if zones else None
 
 

@@ -142,8 +142,8 @@ def current_rates(
 
 def parse_own_rates(table: object) -> tuple[OwnRate, ...]:
     """`override` in the table `prices` of the settings: a list of tables. Raises OwnRateError naming the entry."""
-    if not isinstance(table, Mapping) or table.keys() - {"override", "credit"}:
-        raise OwnRateError("prices: what can be set is prices.override and prices.credit")
+    if not isinstance(table, Mapping) or table.keys() - {"override", "credit", "refresh"}:
+        raise OwnRateError("prices: what can be set is prices.override, prices.credit and prices.refresh")
     listing = table.get("override", [])
     if not isinstance(listing, list):
         raise OwnRateError("prices.override is a list of tables")

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from trainplan.pricing.grades import Market, PriceGrade
 from trainplan.pricing.held_prices import HeldPrice
 from trainplan.pricing.merge import KnownPrices, Merged, News, let_through, merge
 from trainplan.pricing.overlay import Overlay, overlaid, overlay_text
-from trainplan.pricing.sources import aws, aws_account, azure, gcp, ibm, small_vendors
+from trainplan.pricing.sources import aws, aws_account, azure, gcp, gcp_copy, ibm, small_vendors
 from trainplan.pricing.table_text import Source
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trainplan.pricing.tables import OfferRow, Tables
 
 _NO_PARTS = json.dumps({"format": 2, "parts": {}, "held": []})
+_UNCHANGED_FOR = timedelta(days=2)
+"""A list that changes every hour and has been the same for so long is no list of today."""
 _HINT = "plan prices refresh reads them anew; without the file the shipped prices are used"
 
 
@@ -60,6 +62,10 @@ def refresh(provider: str, news: News, home: Path, *, accept: bool = False) -> O
     overlays = _readable_overlays(home)
     shipped = _shipped_tables()
     catalog_state = _known_prices(provider, overlaid(shipped, list(overlays.values())))
+    before_parts = parts_of(overlays[provider]) if provider in overlays else {}
+    news = replace(
+        news, parts=[_unless_unchanged(part, before_parts.get(part.name, {}), news.on) for part in news.parts]
+    )
     merged = merge(catalog_state, news)
     before = prices_of(catalog_state.offers)
     changes = compare(before, prices_of(merged.offers))
@@ -150,7 +156,7 @@ def parts_of(overlay: Overlay) -> dict[str, dict[str, Any]]:
 
 def price_sources() -> dict[str, Source]:
     """Where refreshed prices come from, by id."""
-    modules = (aws, aws_account, gcp, azure, ibm, small_vendors)
+    modules = (aws, aws_account, gcp, gcp_copy, azure, ibm, small_vendors)
     sources = [source for module in modules for source in module.SOURCES]
     return {key: Source(id=key, kind=PriceGrade(kind), text=text) for key, kind, text in sources}
 
@@ -201,6 +207,14 @@ def _overlay_of(provider: str, rows: Sequence[OfferRow], read_on: date, shipped:
     return Overlay(provider=provider, read_on=read_on, types=types, sources=source_text, offers=offers, parts=_NO_PARTS)
 
 
+def _unless_unchanged(part: PricePart, before: Mapping[str, Any], on: date) -> PricePart:
+    """The part; where it has a digest and has been the same for too long, with that as its error."""
+    since = before.get("same_since") if part.digest and part.digest == before.get("digest") else None
+    if since is None or on - date.fromisoformat(since) < _UNCHANGED_FOR:
+        return part
+    return replace(part, error=f"the list has been the same since {since}: it is no list of today")
+
+
 def _is_read_again(held_price: HeldPrice, parts: Iterable[PricePart]) -> bool:
     """Whether what a held price is of was read again: what was read decides then."""
     return any(not part.error and part.covers(*held_price.key[:3]) for part in parts)
@@ -227,4 +241,9 @@ def _parts(parts: Sequence[PricePart], on: date, before: Mapping[str, dict[str, 
             entries[part.name] = {**entries.get(part.name, {}), "failed": part.error, "failed_on": on.isoformat()}
         else:
             entries[part.name] = {"on": on.isoformat(), "prices": len(part.parsed.prices)}
+            if part.digest:
+                earlier = before.get(part.name, {})
+                is_same = earlier.get("digest") == part.digest
+                entries[part.name]["digest"] = part.digest
+                entries[part.name]["same_since"] = earlier["same_since"] if is_same else on.isoformat()
     return dict(sorted(entries.items()))

@@ -100,6 +100,14 @@ def settings() -> Settings:
     return load_settings(os.environ)
 
 
+def refresh_daily(settings: Settings) -> None:
+    """Read the price lists where the settings ask for that once a day, and they were not read today."""
+    if settings.refreshes_daily:
+        from trainplan.planner.cli import refreshing
+
+        refreshing.refresh_daily(settings.home)
+
+
 def nodes(text: str | None) -> tuple[int, ...]:
     """The numbers of machines of `--nodes 1,2,4`, in order; empty where none are given. Raises BadInputError."""
     if text is None:

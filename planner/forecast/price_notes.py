@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from trainplan.pricing.grades import Market, PriceGrade, is_old
+from trainplan.pricing.grades import PriceGrade, is_old
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.pricing.own_rates import hours_text
 from trainplan.pricing.planning import PlannedAs
@@ -112,7 +112,7 @@ def unsettled_prices(offers: Sequence[Offer], today: date) -> list[Offer]:
     return [
         offer
         for offer in offers
-        if (offer.provider, offer.market) in NEEDED_TO_READ
+        if offer.provider in NEEDED_TO_READ
         and not offer.own_rate
         and (
             is_old(offer.price_as_of, today)
@@ -127,27 +127,13 @@ def _what_a_refresh_settles(offers: Sequence[Offer], today: date) -> list[str]:
     unsettled = unsettled_prices(offers, today)
     if not unsettled:
         return []
-    readable: dict[str, dict[str, None]] = {}
-    for provider, market in sorted({(offer.provider, offer.market) for offer in unsettled}):
-        name = f"{provider} {market.replace('_', ' ')}" if provider in _NEEDS_DIFFER else provider
-        readable.setdefault(NEEDED_TO_READ[provider, market], {})[name] = None
-    needs = "; ".join(
-        f"{' and '.join(names)}: {f'needs {needed}' if needed else 'no account needed'}"
-        for needed, names in sorted(readable.items())
-    )
+    needed = {provider: NEEDED_TO_READ[provider] for provider in sorted({offer.provider for offer in unsettled})}
+    needs = "; ".join(f"{provider}: needs {what}" for provider, what in needed.items() if what) or "no account needed"
     rest = "rests" if len(unsettled) == 1 else "rest"
     return [
         f"{len(unsettled)} of {len(offers)} rows {rest} on an old or a computed price (old: read more than a month "
         f"ago); plan prices refresh reads the current one ({needs})"
     ]
-
-
-_NEEDS_DIFFER = frozenset(
-    provider
-    for provider, market in NEEDED_TO_READ
-    if NEEDED_TO_READ[provider, Market.ON_DEMAND] != NEEDED_TO_READ[provider, market]
-)
-"""Providers of which one market may be read by everybody, and the other not."""
 
 
 def _availability(offers: Sequence[Offer]) -> str:

@@ -423,10 +423,11 @@ def _grounds(estimate: Mapping[str, Any], grounds: _Grounds) -> list[Content]:
 
 
 PRICE_TEXT = (
-    "observed: read from the market; listed: from the vendor's list; derived: computed from another placement; "
-    "estimated: a share of the on-demand price that the vendor gives in steps; stale: too old, or without a date. "
-    "Planned as listed: as the source says it; drifted: with what spot prices change by since; share: a share of the "
-    "on-demand price; outlier: replaced by the lower quartile of the regions, since nobody had a machine at it."
+    "observed: read from the market; listed: from the vendor's list; copied: from another project's copy of it; "
+    "derived: computed from another placement; estimated: a share of the on-demand price that the vendor gives in "
+    "steps; stale: too old, or without a date. Planned as listed: as the source says it; drifted: with what spot "
+    "prices change by since; share: a share of the on-demand price; outlier: replaced by the lower quartile of the "
+    "regions, since nobody had a machine at it."
 )
 SPEED_TEXT = (
     "measured: this net, device, precision and batch were measured; scaled: this device was measured in another "

@@ -35,6 +35,7 @@ _COLUMNS = (
     Column("on demand", right=True),
     Column("spot observed", right=True, rank_of_need=4),
     Column("spot listed", right=True, rank_of_need=4),
+    Column("spot copied", right=True, rank_of_need=4),
     Column("spot estimated", right=True, rank_of_need=4),
     Column("stale", right=True, rank_of_need=1),
     Column("old", right=True),
@@ -65,7 +66,7 @@ def standing_page(standings: Sequence[PriceState], own: OwnPrices) -> Page:
 def _row(price_state: PriceState) -> tuple[str, ...]:
     one = price_state.summary
     grades = one.grades
-    spot = (grades.get(("spot", name), 0) for name in ("observed", "listed"))
+    spot = (grades.get(("spot", name), 0) for name in ("observed", "listed", "copied"))
     guessed = sum(grades.get(("spot", name), 0) for name in ("derived", "estimated"))
     on_demand = sum(count for (market, _), count in grades.items() if market == "on_demand")
     stale = sum(count for (_, grade), count in grades.items() if grade == "stale")

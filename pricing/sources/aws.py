@@ -1,13 +1,20 @@
-"""AWS without an account: the Price List's bulk files, a region each, and the Spot Advisor's interruption buckets."""
+"""AWS without an account: the lists behind its two price pages, and the Spot Advisor's interruption buckets.
+
+AWS documents none of the three: whatever is not as it was recorded is refused, and what was known before stays. None
+has been asked from here; the shapes are those of public copies of 2026-08 and 2026-09.
+"""
 
 from __future__ import annotations
 
-import csv
+import hashlib
 import re
-from collections.abc import Collection, Iterable, Iterator
-from datetime import date
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from trainplan.pricing.grades import Market
 from trainplan.pricing.sources.reading import (
@@ -17,12 +24,11 @@ from trainplan.pricing.sources.reading import (
     PricePart,
     SourceError,
     TypeSeen,
-    came_instead,
+    at_once,
     day_of,
-    hours_in,
-    in_turn,
     inside,
     is_name,
+    items,
     json_object,
     usd,
 )
@@ -30,64 +36,76 @@ from trainplan.pricing.sources.reading import (
 if TYPE_CHECKING:
     from trainplan.pricing.sources.http import Http
 
-LIST_ID, ADVISOR_ID = "aws-price-list", "aws-spot-advisor"
+LIST_ID, SPOT_ID, ADVISOR_ID = "aws-on-demand-page", "aws-spot-page", "aws-spot-advisor"
 SOURCES = (
-    (LIST_ID, "listed", "AWS Price List, bulk file of the region (AmazonEC2, Linux, shared tenancy)"),
+    (
+        LIST_ID,
+        "listed",
+        "the list behind https://aws.amazon.com/ec2/pricing/on-demand/ (Linux), which AWS does not document",
+    ),
+    (
+        SPOT_ID,
+        "observed",
+        "the list behind https://aws.amazon.com/ec2/spot/pricing/ (Linux), by region, which AWS does not document",
+    ),
     (ADVISOR_ID, "estimated", "AWS Spot Advisor: savings off on demand"),
 )
-_INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
+SPOT_PART = "spot by region"
+"""The part of a reading that has the spot prices of all regions."""
+_LOCATIONS = "/locations/1.0/aws/current/locations.json"
+_ON_DEMAND = "/pricing/2.0/meteredUnitMaps/ec2/USD/current/ec2-ondemand-without-sec-sel/{location}/Linux/index.json"
 # Not those of governments and of China, nor Local Zones and Wavelength Zones.
 _PUBLIC = re.compile(r"(?!cn-)[a-z]{2}-[a-z]+-\d")
-# What has no line ends is no price list, and must not fill the memory.
-_LONGEST_LINE = 1 << 20
-_LINES_BEFORE_HEADER = 20
-_HEADER = b'"SKU"'
-# What a row of a Linux machine on shared hardware has, and what it must say there; an empty string: may be missing.
-_ADMITTED_VALUES = {
-    "TermType": ("OnDemand",),
-    "Product Family": ("Compute Instance",),
-    "Location Type": ("AWS Region",),
-    "Operating System": ("Linux",),
-    "Tenancy": ("Shared",),
-    "CapacityStatus": ("Used",),
-    "Pre Installed S/W": ("NA", ""),
-    "License Model": ("No License required", "NA", ""),
-    "MarketOption": ("OnDemand", ""),
-}
-_FIGURES = ("PricePerUnit", "Currency", "Unit", "StartingRange", "EndingRange", "vCPU", "Memory")
-_PUBLISHED = b'"Publication Date"'
-"""The line before the header that dates the file."""
-_COLUMNS = (*(name for name in _ADMITTED_VALUES if name != "MarketOption"), "Instance Type", "Region Code", *_FIGURES)
-# Rows without these words are no Linux machines on demand: a file has a million rows, and few are worth taking apart.
-_WORDS = (b"OnDemand", b"Linux", b"Shared", b"Compute Instance", b"Used")
+_ACCELERATED = ("gpu", "machine learning", "fpga", "media accelerator")
+"""Words in the family of machines with accelerators; the list does not say how many they have."""
+_THREADS = 8
+FROZEN_AFTER = {Market.ON_DEMAND: timedelta(days=90), Market.SPOT: timedelta(days=3)}
+"""A list that is older is no list of today. In 2026 AWS published the one of on-demand prices several times a month and
+renewed the one of spot prices every hour; `spot.js` at the same address stands still since 2024-05-13 (github.com/
+alexei-led/spotinfo docs/data-sources.md)."""
 
 
 class Endpoints(NamedTuple):
     """Where AWS publishes prices."""
 
-    prices: str = "https://pricing.us-east-1.amazonaws.com"
+    on_demand: str = "https://b0.p.awsstatic.com"
+    spot: str = "https://website.spot.ec2.aws.a2z.com/spot.json"
     advisor: str = "https://spot-bid-advisor.s3.amazonaws.com/spot-advisor-data.json"
 
 
-def read(http: Http, endpoints: Endpoints, regions: Collection[str] | None) -> Iterator[PricePart]:
-    """On-demand prices, a part for each of `regions`, or of all that everybody may use. Raises SourceError without an
-    index."""
-    files = parse_index(http.get(endpoints.prices + _INDEX))
-    if regions is None:
-        regions = [region for region in files if _PUBLIC.fullmatch(region)]
-    return in_turn(
+def read_on_demand(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[PricePart]:
+    """On-demand prices, a part for each region. Raises SourceError without the names of the regions."""
+    names = parse_locations(http.get(endpoints.on_demand + _LOCATIONS))
+
+    def parse(region: str) -> Parsed:
+        if region not in names:
+            raise SourceError(f"AWS lists no region {region!r}")
+        address = endpoints.on_demand + _ON_DEMAND.format(location=quote(names[region], safe="()"))
+        return parse_on_demand(http.get(address), region, names[region], today)
+
+    return at_once(
         (
-            PricePart(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
-            partial(_region, http, endpoints, files.get(region), region),
-        )
-        for region in sorted(regions)
+            (
+                PricePart(name=region, markets=frozenset({Market.ON_DEMAND}), regions=frozenset({region})),
+                partial(parse, region),
+            )
+            for region in sorted(regions)
+        ),
+        _THREADS,
     )
 
 
-def _region(http: Http, endpoints: Endpoints, path: str | None, region: str) -> Parsed:
-    if path is None:
-        raise SourceError(f"AWS lists no region {region!r}")
-    return parse_offers(lines(http.stream(endpoints.prices + path)), region)
+def read_spot(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> PricePart:
+    """Spot prices of `regions`, all in one part. The list names no zones, nor what its price of a region is."""
+    part = PricePart(name=SPOT_PART, markets=frozenset({Market.SPOT}), regions=frozenset(regions), keeps_missing=True)
+    try:
+        content, modified = http.get_dated(endpoints.spot)
+        if modified is not None and today - modified > FROZEN_AFTER[Market.SPOT]:
+            raise SourceError(f"the list of spot prices was last changed on {modified}: it is no list of today")
+        parsed = parse_spot(content, regions, modified or today)
+    except SourceError as error:
+        return replace(part, error=error.message)
+    return replace(part, parsed=parsed, digest=hashlib.sha256(content).hexdigest())
 
 
 def read_advisor(http: Http, endpoints: Endpoints) -> Advice:
@@ -96,140 +114,109 @@ def read_advisor(http: Http, endpoints: Endpoints) -> Advice:
     return parse_advisor(content)._replace(as_of=as_of)
 
 
-def parse_index(content: bytes) -> dict[str, str]:
-    """The CSV file of each region, relative to the Price List. Raises SourceError."""
-    regions = json_object(content, "the index of the AWS Price List").get("regions")
-    entries: dict[str, str] = {}
-    for code, entry in regions.items() if isinstance(regions, dict) else ():
-        path = inside(entry, "currentVersionUrl")
-        if is_name(code) and isinstance(path, str) and path.startswith("/offers/") and path.endswith("/index.json"):
-            entries[code] = path.removesuffix(".json") + ".csv"
-    if not entries:
-        raise SourceError("the index of the AWS Price List names no region", "try again later")
-    return entries
+def parse_locations(content: bytes) -> dict[str, str]:
+    """The name of each region by its code, as the lists spell it (`EU (Ireland)`). Raises SourceError."""
+    whole = json_object(content, "the names of AWS's regions")
+    names = {
+        code: name
+        for entry in whole.values()
+        if inside(entry, "type") == "AWS Region"
+        and isinstance(code := inside(entry, "code"), str)
+        and _PUBLIC.fullmatch(code)
+        and isinstance(name := inside(entry, "name"), str)
+        and 0 < len(name) <= 60
+    }
+    if not names:
+        raise SourceError("the names of AWS's regions: none came: the format has changed")
+    return names
 
 
-def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines of a stream without their ends, the last one too if it has none. Raises SourceError for endless ones."""
-    rest = b""
-    for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        yield from whole
-        if len(rest) > _LONGEST_LINE:
-            raise SourceError("a line without an end came instead of prices")
-    if rest:
-        yield rest
-
-
-def parse_offers(rows: Iterable[bytes], region: str) -> Parsed:
-    """On-demand prices and machine types out of a region's CSV file, line by line. Raises SourceError."""
-    table = _Table.find(iter(rows))
+def parse_on_demand(content: bytes, region: str, location: str, today: date) -> Parsed:
+    """Prices and machine types of a region; `location` is its name in the list. Raises SourceError."""
+    what = f"the on-demand list of {region}"
+    whole = json_object(content, what)
+    published = day_of(inside(whole, "manifest", "hawkFilePublicationDate"))
+    if published is None or published > today + timedelta(days=1):
+        raise SourceError(f"{what} has no date that can be: its format has changed")
+    if today - published > FROZEN_AFTER[Market.ON_DEMAND]:
+        raise SourceError(f"{what} was published on {published}: it is no list of today")
+    if inside(whole, "manifest", "currencyCode") != "USD":
+        raise SourceError(f"{what} is in {str(inside(whole, 'manifest', 'currencyCode'))[:20]!r}, not in USD")
+    rows = inside(whole, "regions", location)
+    if not isinstance(rows, dict):
+        raise SourceError(f"{what} has no rows of {location}: its format has changed")
     parsed = Parsed()
-    prices: dict[str, PriceFound] = {}
-    last: list[str] | None = None
-    for line in table.rows:
-        if all(word in line for word in _WORDS):
-            last = None
-            _take(table, line, region, prices, parsed)
+    prices: list[PriceFound] = []
+    for row in rows.values():
+        name, price = inside(row, "Instance Type"), usd(inside(row, "price"))
+        if not is_name(name):
+            parsed.skipped[Count.INCOMPLETE] += 1
+        elif row.get("Operating System") != "Linux" or row.get("Location", location) != location:
+            parsed.skipped[Count.OTHER_PRODUCT] += 1
+        elif price is None:
+            parsed.skipped[Count.NO_PRICE] += 1
         else:
-            # Of rows that are not taken apart the last one is looked at: where it is not whole, the file was cut off.
-            last = [line.decode("utf-8", "replace")]
-    if last is not None:
-        table.fields(last[0].encode())  # a file that was cut off ends in the middle of a row
-    parsed.prices = list(prices.values())
+            prices.append(PriceFound(region, name, Market.ON_DEMAND, price, LIST_ID, as_of=published))
+            parsed.types += _type(name, row)
+    return _settled(prices, parsed, what)
+
+
+def parse_spot(content: bytes, regions: Collection[str], as_of: date) -> Parsed:
+    """The spot prices of Linux machines in `regions`; the list has no date of its own: `as_of`. Raises SourceError."""
+    what = "the list of spot prices"
+    config = inside(json_object(content, what), "config")
+    listed = inside(config, "regions")
+    if not isinstance(listed, list) or inside(config, "rate") != "perhr":
+        raise SourceError(f"{what} has no regions, or no prices by the hour: its format has changed")
+    parsed = Parsed()
+    prices: list[PriceFound] = []
+    for region, size in _sizes(listed, regions, parsed):
+        name = size.get("size")
+        linux = [column for column in items(size.get("valueColumns")) if column.get("name") == "linux"]
+        if not isinstance(name, str) or not is_name(name) or not linux:
+            parsed.skipped[Count.INCOMPLETE] += 1
+            continue
+        # `N/A*` where a machine has none.
+        for price in (usd(inside(column, "prices", "USD")) for column in linux):
+            if price is None:
+                parsed.skipped[Count.NO_PRICE] += 1
+            else:
+                prices.append(PriceFound(region, name, Market.SPOT, price, SPOT_ID, as_of=as_of))
+    return _settled(prices, parsed, what)
+
+
+def _sizes(listed: list[Any], regions: Collection[str], parsed: Parsed) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each machine type with its region."""
+    for entry in items(listed):
+        region = entry.get("region")
+        if not isinstance(region, str) or region not in regions:
+            parsed.skipped[Count.OTHER_PLACEMENT] += 1
+            continue
+        for family in items(entry.get("instanceTypes")):
+            for size in items(family.get("sizes")):
+                yield region, size
+
+
+def _settled(prices: list[PriceFound], parsed: Parsed, what: str) -> Parsed:
+    """The list with one price for each machine and region; where it has two, neither. Raises SourceError on none."""
+    by_place: dict[tuple[str, str], set[Decimal]] = {}
+    for one in prices:
+        by_place.setdefault((one.region, one.instance_type), set()).add(one.usd_per_hour)
+    kept = {(one.region, one.instance_type): one for one in prices}
+    parsed.prices = [one for place, one in kept.items() if len(by_place[place]) == 1]
+    parsed.skipped[Count.DISAGREE] += len(kept) - len(parsed.prices)
     if not parsed.prices:
-        raise SourceError(f"the price list of {region} has no prices of Linux machines")
+        raise SourceError(f"{what} has no prices of Linux machines: its format has changed")
     return parsed
 
 
-class _Table(NamedTuple):
-    """The rows under a header, where in them the columns are, and when the list was published."""
-
-    width: int
-    columns: dict[str, int]
-    rows: Iterator[bytes]
-    published: date | None
-
-    @classmethod
-    def find(cls, rows: Iterator[bytes]) -> _Table:
-        """Some lines of the file's own come before the header. Raises SourceError where that or a column is missing."""
-        first, published = b"", None
-        for _ in range(_LINES_BEFORE_HEADER):
-            line = next(rows, None)
-            if line is None:
-                break
-            first = first or line
-            if line.startswith(_PUBLISHED):
-                published = day_of(_fields(line)[-1])
-            if line.startswith((b'"SKU"', b"SKU,")):
-                names = _fields(line)
-                columns = {name: number for number, name in enumerate(names)}
-                missing_names = [name for name in _COLUMNS if name not in columns]
-                if missing_names:
-                    raise SourceError(f"the price list has no column {missing_names[0]!r}: its format has changed")
-                return cls(len(names), columns, rows, published)
-        raise SourceError(f"the price list has no header: {came_instead(first)}")
-
-    def fields(self, line: bytes) -> dict[str, str]:
-        """A row by column. Raises SourceError where the file was cut off within it."""
-        values = _fields(line)
-        if len(values) != self.width:
-            raise SourceError(f"a row has {len(values)} of {self.width} columns: the file was cut off or is damaged")
-        return {name: values[number] for name, number in self.columns.items()}
-
-
-def _fields(line: bytes) -> list[str]:
-    try:
-        return next(csv.reader([line.rstrip(b"\r").decode("utf-8")], strict=True), [])
-    except (csv.Error, UnicodeDecodeError):
-        raise SourceError("a row cannot be read: the file was cut off or is damaged") from None
-
-
-def _take(table: _Table, line: bytes, region: str, prices: dict[str, PriceFound], parsed: Parsed) -> None:
-    """A row's price into `prices`, or the reason why not into what was skipped."""
-    row = table.fields(line)
-    if any(row.get(column, "") not in values for column, values in _ADMITTED_VALUES.items()):
-        parsed.skipped[Count.OTHER_PRODUCT] += 1
-        return
-    name = row["Instance Type"]
-    if row["Region Code"] != region or not is_name(name):
-        parsed.skipped[Count.OTHER_PLACEMENT] += 1
-        return
-    price, hours = usd(row["PricePerUnit"]), hours_in(row["Unit"])
-    why = _why_not(row, price is None, hours is None)
-    if why is not None or price is None or hours is None:
-        parsed.skipped[why or Count.NO_PRICE] += 1
-        return
-    price_found = PriceFound(
-        region, name, Market.ON_DEMAND, price * hours, LIST_ID,
-        as_of=table.published, since=day_of(row.get("EffectiveDate")),
-    )  # fmt: skip
-    before = prices.setdefault(name, price_found)
-    if before.usd_per_hour != price_found.usd_per_hour:
-        # Whichever it is, nobody pays more than the dearer one.
-        parsed.skipped[Count.TWO_PRICES] += 1
-        prices[name] = max(before, price_found, key=lambda one: one.usd_per_hour)
-    elif before is price_found:
-        _see(row, parsed)
-
-
-def _why_not(row: dict[str, str], no_price: bool, no_time: bool) -> Count | None:
-    if row["Currency"] != "USD":
-        return Count.OTHER_CURRENCY
-    if no_time:
-        return Count.OTHER_UNIT
-    if (row["StartingRange"] or "0", row["EndingRange"] or "Inf") != ("0", "Inf"):
-        return Count.TIERS
-    return Count.NO_PRICE if no_price else None
-
-
-def _see(row: dict[str, str], parsed: Parsed) -> None:
+def _type(name: str, row: dict[str, Any]) -> Iterator[TypeSeen]:
     """The machine type, where the row describes it: `61 GiB`, `1,952 GiB`."""
-    memory, unit, *_ = *row["Memory"].replace(",", "").split(), "", ""
-    vcpus, count = row["vCPU"], row.get("GPU", "") or "0"
-    if unit != "GiB" or not _is_number(memory, 8) or not _is_number(vcpus, 4) or not _is_number(count, 3):
-        return
-    parsed.types.append(TypeSeen(row["Instance Type"], int(vcpus), float(memory), int(float(count))))
+    memory, unit, *_ = *str(row.get("Memory")).replace(",", "").split(), "", ""
+    vcpus, family = str(row.get("vCPU")), str(row.get("Instance Family")).lower()
+    if unit == "GiB" and _is_number(memory, 8) and vcpus.isascii() and vcpus.isdecimal() and len(vcpus) <= 4:
+        count = None if any(word in family for word in _ACCELERATED) else 0
+        yield TypeSeen(name, int(vcpus), float(memory), count)
 
 
 def _is_number(text: str, longest: int) -> bool:

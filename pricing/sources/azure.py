@@ -1,4 +1,8 @@
-"""Azure Retail Prices: public, paged, and full of meters that look like machines on demand and are not."""
+"""Azure Retail Prices: public, paged, and full of meters that look like machines on demand and are not.
+
+The list is asked for one machine type after the other, in all regions: a region has thousands of meters, few of them of
+machines that are known here. It is the list of the moment, so that the day of reading is the day of its prices.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from trainplan.pricing.sources.reading import (
     PriceFound,
     PricePart,
     SourceError,
+    at_once,
     day_of,
     hours_in,
-    in_turn,
     is_name,
     json_object,
     usd,
@@ -33,8 +37,13 @@ SOURCES = (
     (FLOOR_ID, "estimated", "Azure Retail Prices API: exactly a tenth of on demand, which may be a floor and no price"),
 )
 # A list whose pages lead in a circle has to end.
-MOST_PAGES = 500
-_IN_REGION = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armRegionName eq '{region}'"
+MOST_PAGES = 50
+_OF_TYPE = "serviceName eq 'Virtual Machines' and priceType eq 'Consumption' and armSkuName eq '{name}'"
+_IN_REGION = " and armRegionName eq '{region}'"
+_THREADS = 8
+_PAGE_ROWS = 100
+"""A page has 100 rows or a multiple of them; on 2023-03-10 full ones came without the address of the next (question
+1188465 of Microsoft Q&A)."""
 _FLOOR = Decimal("0.1")
 # Words in a product's name that make it another product than a plain Linux machine.
 _OTHER_PRODUCTS = ("windows", " win", "cloud services", "cloudservices", "dedicated host")
@@ -59,21 +68,26 @@ class Row(NamedTuple):
         return self.primary, self.price.since or date.min, self.price.usd_per_hour
 
 
-def read(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> Iterator[PricePart]:
-    """Both markets, a part for each region: paging over all regions at once loses rows."""
-    return in_turn(
+def read(
+    http: Http, endpoints: Endpoints, names: Collection[str], regions: Collection[str], today: date
+) -> Iterator[PricePart]:
+    """Both markets of machine types (`names`) in `regions`, a part for each type."""
+    return at_once(
         (
-            PricePart(name=region, markets=frozenset(Market), regions=frozenset({region})),
-            partial(_region, http, endpoints, region, today),
-        )
-        for region in sorted(regions)
+            (
+                PricePart(name=name, markets=frozenset(Market), regions=frozenset(regions), types=frozenset({name})),
+                partial(_type, http, endpoints, name, regions, today),
+            )
+            for name in sorted(names)
+        ),
+        _THREADS,
     )
 
 
-def _region(http: Http, endpoints: Endpoints, region: str, today: date) -> Parsed:
-    parsed = _all_pages(http.get, endpoints, _IN_REGION.format(region=region), region, today)
+def _type(http: Http, endpoints: Endpoints, name: str, regions: Collection[str], today: date) -> Parsed:
+    parsed = _all_pages(http.get, endpoints, _OF_TYPE.format(name=name), (name, regions), today)
     if not parsed.prices:
-        raise SourceError(f"Azure lists no prices of Linux machines for {region}")
+        raise SourceError("Azure lists no price of this machine type with Linux")
     return parsed
 
 
@@ -85,29 +99,36 @@ def of_machine(
     Raises SourceError, and whatever `get` raises.
     """
     name, region = machine
-    question = f"armSkuName eq '{name}' and {_IN_REGION.format(region=region)}"
-    price_founds = _all_pages(get, endpoints, question, region, today).prices
-    return [price for price in price_founds if price.instance_type == name]
+    question = _OF_TYPE.format(name=name) + _IN_REGION.format(region=region)
+    return _all_pages(get, endpoints, question, (name, {region}), today).prices
 
 
-def _all_pages(get: Callable[[str], bytes], endpoints: Endpoints, question: str, region: str, today: date) -> Parsed:
+def _all_pages(
+    get: Callable[[str], bytes],
+    endpoints: Endpoints,
+    question: str,
+    wanted: tuple[str, Collection[str]],
+    today: date,
+) -> Parsed:
     """Read all pages of a query."""
     version = {"api-version": "2023-01-01-preview", "currencyCode": "USD"}
-    url = f"{endpoints.prices}?{urlencode({**version, '$filter': question}, quote_via=quote)}"
+    begin = url = f"{endpoints.prices}?{urlencode({**version, '$filter': question}, quote_via=quote)}"
     rows: list[Row] = []
     parsed = Parsed()
+    count = 0
     for _ in range(MOST_PAGES):
-        page = parse_page(get(url), region, today)
+        page = parse_page(get(url), wanted, today)
         rows += page.rows
         parsed.skipped += page.parsed.skipped
-        if not page.next_url:
-            parsed.prices = settled(rows, parsed)
+        count += page.row_count
+        if not page.next_url and (page.row_count == 0 or page.row_count % _PAGE_ROWS):
+            parsed.prices = settled(rows, parsed, today)
             return parsed
         # The link comes with the reply: it must not lead to another server.
-        if _origin(page.next_url) != _origin(endpoints.prices):
+        if page.next_url and _origin(page.next_url) != _origin(endpoints.prices):
             raise SourceError(f"the next page of prices is said to be at {_origin(page.next_url)[1]}, somewhere else")
-        url = page.next_url
-    raise SourceError(f"Azure's list for {region} has no end (more than {MOST_PAGES} pages)")
+        url = page.next_url or f"{begin}&$skip={count}"
+    raise SourceError(f"Azure's list of {wanted[0]} has no end (more than {MOST_PAGES} pages)")
 
 
 class Page(NamedTuple):
@@ -116,10 +137,12 @@ class Page(NamedTuple):
     rows: list[Row]
     parsed: Parsed
     next_url: str
+    row_count: int
 
 
-def parse_page(content: bytes, region: str, today: date) -> Page:
-    """Parse one page of a region. Raises SourceError where it is no page of prices in USD."""
+def parse_page(content: bytes, wanted: tuple[str, Collection[str]], today: date) -> Page:
+    """Parse one page of a machine type in some regions (`wanted`). Raises SourceError where it is no page of prices in
+    USD."""
     page = json_object(content, "Azure Retail Prices")
     listing, following = page.get("Items"), page.get("NextPageLink")
     if not isinstance(listing, list):
@@ -129,15 +152,15 @@ def parse_page(content: bytes, region: str, today: date) -> Page:
     parsed = Parsed()
     rows: list[Row] = []
     for item in listing:
-        outcome = _row(item, region, today)
+        outcome = _row(item, wanted, today)
         if isinstance(outcome, Count):
             parsed.skipped[outcome] += 1
         else:
             rows.append(outcome)
-    return Page(rows, parsed, following if isinstance(following, str) else "")
+    return Page(rows, parsed, following if isinstance(following, str) else "", len(listing))
 
 
-def _row(item: Any, region: str, today: date) -> Row | Count:
+def _row(item: Any, wanted: tuple[str, Collection[str]], today: date) -> Row | Count:
     names = (
         [item.get(key) for key in ("armSkuName", "productName", "skuName", "meterName")]
         if isinstance(item, dict)
@@ -145,7 +168,11 @@ def _row(item: Any, region: str, today: date) -> Row | Count:
     )
     if not names or not all(isinstance(name, str) and name for name in names) or not is_name(names[0]):
         return Count.INCOMPLETE
-    if item.get("armRegionName") != region:
+    name, regions = wanted
+    if names[0] != name:
+        return Count.OTHER_PRODUCT
+    region = item.get("armRegionName")
+    if not isinstance(region, str) or region not in regions:
         return Count.OTHER_PLACEMENT
     return _other(item, today) or _priced(item, region)
 
@@ -186,27 +213,23 @@ def _priced(item: dict[str, Any], region: str) -> Row | Count:
     return Row(price_found, item.get("isPrimaryMeterRegion") is True)
 
 
-def settled(rows: list[Row], parsed: Parsed) -> list[PriceFound]:
-    """Return one price for each machine and market: the primary meter's, then the newest, then the dearer.
-
-    The list has no date of its own: the newest day from which one of its prices holds is taken for that.
-    """
-    best: dict[tuple[str, Market], Row] = {}
+def settled(rows: list[Row], parsed: Parsed, today: date) -> list[PriceFound]:
+    """Return one price for each machine, region and market: the primary meter's, then the newest, then the dearer."""
+    best: dict[tuple[str, str, Market], Row] = {}
     for row in rows:
-        key = (row.price.instance_type, row.price.market)
+        key = (row.price.region, row.price.instance_type, row.price.market)
         before = best.setdefault(key, row)
         if before.price.usd_per_hour != row.price.usd_per_hour:
             parsed.skipped[Count.TWO_PRICES] += 1
         best[key] = max(before, row, key=lambda one: one.order)
-    as_of = max((row.price.since for row in rows if row.price.since is not None), default=None)
-    return [_doubted(row.price, best)._replace(as_of=as_of) for row in best.values()]
+    return [_doubted(row.price, best)._replace(as_of=today) for row in best.values()]
 
 
-def _doubted(price_found: PriceFound, best: dict[tuple[str, Market], Row]) -> PriceFound:
+def _doubted(price_found: PriceFound, best: dict[tuple[str, str, Market], Row]) -> PriceFound:
     """A spot price of exactly a tenth is what scrapers knew as the floor: an estimate at best."""
     if price_found.market is Market.ON_DEMAND:
         return price_found
-    on_demand = best.get((price_found.instance_type, Market.ON_DEMAND))
+    on_demand = best.get((price_found.region, price_found.instance_type, Market.ON_DEMAND))
     at_floor = on_demand is not None and price_found.usd_per_hour == on_demand.price.usd_per_hour * _FLOOR
     return price_found._replace(source=FLOOR_ID) if at_floor else price_found
 

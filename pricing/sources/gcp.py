@@ -334,7 +334,7 @@ _LOCAL_SSD_GIB = {
     "a3-megagpu-8g": 6000,
     "a3-ultragpu-8g": 12000,
 }
-_SPOT_ONLY = frozenset({"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"})
+SPOT_ONLY = frozenset({"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"})
 # The unit of a TPU's price in chips: v2 and v3 are listed by the device of eight cores, the others by the chip. v4 and
 # whatever of v2 and v3 spans hosts has the price of a pod.
 _TPU_CHIPS = {"v2": 4, "v3": 4, "v4": 4, "v5e": 1, "v5p": 1, "v6e": 1}
@@ -354,7 +354,7 @@ def parts_of(kind: InstanceType) -> MachineParts | None:
     device = _device(kind)
     if device is None:
         return None
-    markets = (Market.SPOT,) if kind.name in _SPOT_ONLY else tuple(Market)
+    markets = (Market.SPOT,) if kind.name in SPOT_ONLY else tuple(Market)
     return MachineParts(tuple(parts), device, "+" in kind.name, markets)
 
 

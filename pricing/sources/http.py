@@ -1,23 +1,29 @@
-"""How lists of prices are fetched: whole or as a stream, patient with servers, and never believing half a file."""
+"""How lists of prices are fetched: whole, patient with servers, within limits, and never believing half a file."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
+import threading
+import time
 import urllib.error
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from trainplan.pricing.sources.reading import SourceError, UnreachableError
 
 MOST_BYTES = 64 << 20
-"""Of a response that is read whole; lists above it are streamed."""
+"""Of one response, unpacked."""
+MOST_REFRESH_BYTES, MOST_REFRESH_SECONDS = 30_000_000, 60.0
+"""Of all responses of one refresh together, as they come over the line (benchmarks/refresh.py has what it takes)."""
 TRIES = 4
-_TIMEOUT_SECONDS = 60
+_TIMEOUT_SECONDS = 20.0
 _CHUNK = 1 << 18
 # Answers of a server that is busy, or away for a moment.
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -25,73 +31,92 @@ _LONGEST_WAIT_SECONDS = 60.0
 
 
 class Http(Protocol):
-    """What a source needs of HTTP; both raise SourceError."""
+    """What a source needs of HTTP; both raise SourceError. Both may be called from several threads at once."""
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        """The whole response."""
+        """The whole response, unpacked."""
 
     def get_dated(self, url: str) -> tuple[bytes, date | None]:
         """The whole response, and the day on which its file was last modified (None: the server does not say)."""
 
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        """The response in pieces, for what does not fit in memory. It ends with an error where it is cut off."""
+
+class Limits:
+    """What all requests of a refresh together may take: bytes over the line, and seconds from now on."""
+
+    def __init__(
+        self,
+        most_bytes: int = MOST_REFRESH_BYTES,
+        most_seconds: float = MOST_REFRESH_SECONDS,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._most_bytes, self._most_seconds = most_bytes, most_seconds
+        self._seconds = seconds
+        self._end = seconds() + most_seconds
+        self._lock = threading.Lock()
+        self.received = 0
+        """Bytes so far."""
+
+    def take(self, count: int = 0) -> None:
+        """Count received bytes. Raises UnreachableError where a limit is reached: no further request is sent."""
+        with self._lock:
+            self.received += count
+            over = self.received > self._most_bytes
+        if over:
+            raise UnreachableError(f"the limit of {self._most_bytes / 1e6:.0f} MB for one refresh is reached")
+        if self.left_seconds() <= 0:
+            raise UnreachableError(f"the limit of {self._most_seconds:.0f} s for one refresh is reached")
+
+    def left_seconds(self) -> float:
+        """The seconds that are left."""
+        return self._end - self._seconds()
 
 
 class UrllibHttp:
     """HTTP by the standard library: proxies and certificates come from the environment, as everywhere.
 
     `wait` pauses before another try: seconds, longer each time, or as long as the server asks. `tries` is how often a
-    request is sent at most.
+    request is sent at most. `limits` hold for all requests together.
     """
 
-    def __init__(self, wait: Callable[[float], None], agent: str, tries: int = TRIES) -> None:
+    def __init__(
+        self, wait: Callable[[float], None], agent: str, tries: int = TRIES, limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
         self._wait = wait
-        self._agent = agent
+        # Google packs its responses only for clients whose name has this word.
+        self._agent = f"{agent} (gzip)"
         self._tries = tries
         self._opener = urllib.request.build_opener(_SameSafety())
-        self._last_modified: str | None = None
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        for tries in range(1, self._tries + 1):
-            try:
-                content = b"".join(self._pieces(url, headers, MOST_BYTES))
-            except _AgainError as error:
-                if tries == self._tries:
-                    raise error.for_good() from None
-                self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
-            else:
-                return content
-        raise AssertionError("unreachable")
+        return self._whole(url, headers)[0]
 
     def get_dated(self, url: str) -> tuple[bytes, date | None]:
-        content = self.get(url)
-        return content, _http_day(self._last_modified)
+        content, modified = self._whole(url, None)
+        return content, _http_day(modified)
 
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        """Tried again only until its first piece has come: whoever reads has the rest already."""
+    def _whole(self, url: str, headers: Mapping[str, str] | None) -> tuple[bytes, str | None]:
         for tries in range(1, self._tries + 1):
-            has_begun = False
             try:
-                for piece in self._pieces(url, headers, None):
-                    has_begun = True
-                    yield piece
+                return self._once(url, headers)
             except _AgainError as error:
-                if has_begun or tries == self._tries:
+                seconds = min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS)
+                if tries == self._tries or seconds > self.limits.left_seconds():
                     raise error.for_good() from None
-                self._wait(min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS))
-            else:
-                return
+                self._wait(seconds)
+        raise AssertionError("unreachable")
 
-    def _pieces(self, url: str, headers: Mapping[str, str] | None, most: int | None) -> Iterator[bytes]:
-        """Raises _AgainError for what may pass, SourceError for the rest."""
-        # Not compressed, so that Content-Length tells whether all of it came.
-        request_body = {"User-Agent": self._agent, "Accept-Encoding": "identity", **(headers or {})}
+    def _once(self, url: str, headers: Mapping[str, str] | None) -> tuple[bytes, str | None]:
+        """The content and its Last-Modified. Raises _AgainError for what may pass, SourceError for the rest."""
+        request_headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip", **(headers or {})}
         address = where(url)
+        self.limits.take()
         try:
-            request = urllib.request.Request(url, headers=request_body)
-            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as response:
-                self._last_modified = response.headers.get("Last-Modified")
-                yield from _whole(response, address, most)
+            request = urllib.request.Request(url, headers=request_headers)
+            timeout = max(0.1, min(_TIMEOUT_SECONDS, self.limits.left_seconds()))
+            with self._opener.open(request, timeout=timeout) as response:
+                pieces = _pieces(response, address, self.limits)
+                return _unpacked(pieces, address), response.headers.get("Last-Modified")
         # HTTPError is a URLError, and that an OSError: the handlers go from the special to the general.
         except urllib.error.HTTPError as error:
             error.close()
@@ -152,16 +177,41 @@ class _SameSafety(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]  # as handed in
 
 
-def _whole(response: http.client.HTTPResponse, address: str, most: int | None) -> Iterator[bytes]:
+def _pieces(response: http.client.HTTPResponse, address: str, limits: Limits) -> Iterator[bytes]:
+    """The response as it comes. Raises _AgainError where it is cut off, and what `limits` raise."""
     declared = response.headers.get("Content-Length", "")
     read = 0
-    while piece := response.read(_CHUNK):
+    # `read1` returns what has come: a server that drips is noticed.
+    while piece := response.read1(_CHUNK):
         read += len(piece)
-        if most is not None and read > most:
-            raise SourceError(f"{address}: more than {most >> 20} MiB came")
+        limits.take(len(piece))
         yield piece
     if declared.isdecimal() and read < int(declared):
         raise _AgainError(f"{address}: cut off after {read:,} of {int(declared):,} bytes")
+
+
+def _unpacked(pieces: Iterator[bytes], address: str) -> bytes:
+    """The content, unpacked where it begins as gzip does: AWS's lists are packed without a header that says so.
+
+    Raises _AgainError where the packed content is cut off, SourceError where it is damaged or too much.
+    """
+    first = next(pieces, b"")
+    packed = first[:2] == b"\x1f\x8b"
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
+    content, left = bytearray(), MOST_BYTES + 1
+    for piece in chain((first,), pieces):
+        try:
+            content += unpacker.decompress(piece, left) if packed else piece
+        except zlib.error:
+            raise SourceError(f"{address}: what came cannot be unpacked", "try again later") from None
+        left = MOST_BYTES + 1 - len(content)
+        if left <= 0:
+            raise SourceError(f"{address}: more than {MOST_BYTES >> 20} MiB came")
+    if packed and not unpacker.eof:
+        raise _AgainError(f"{address}: cut off: the packed content has no end")
+    if unpacker.unused_data:
+        raise SourceError(f"{address}: what came cannot be unpacked", "try again later")
+    return bytes(content)
 
 
 def _status_error(error: urllib.error.HTTPError, address: str) -> Exception:

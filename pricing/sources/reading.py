@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
@@ -47,8 +48,8 @@ class PriceFound(NamedTuple):
     """A price as a list has it, in USD per hour; `source` is the id of a row of sources.csv.
 
     `zones` empty: the whole region. `host` and `device` are its parts where the list has parts, `bucket` is Spot
-    Advisor's. `as_of` is the list's own date (None: the list has none), never the day of reading; `since` is the day
-    from which the row itself says that its price holds.
+    Advisor's. `as_of` is the list's own date, or the day of reading where the list is the one of the moment (None: the
+    list has none and may be of any age); `since` is the day from which the row itself says that its price holds.
     """
 
     region: str
@@ -71,12 +72,13 @@ class PriceFound(NamedTuple):
 
 
 class TypeSeen(NamedTuple):
-    """A machine type that a list describes; `device_count` 0: no accelerator that the list knows of."""
+    """A machine type that a list describes; `device_count` 0: no accelerator that the list knows of, None: it does not
+    say how many."""
 
     name: str
     vcpus: int
     memory_gib: float
-    device_count: int
+    device_count: int | None
 
 
 class Count(StrEnum):
@@ -90,6 +92,8 @@ class Count(StrEnum):
     NO_PRICE = "no price, or one that cannot be"
     NOT_NOW = "not valid today"
     TWO_PRICES = "two prices for one thing, the dearer one taken"
+    DISAGREE = "two prices for one thing, neither one taken"
+    BETTER_KNOWN = "a price of its zones, or of the vendor's own list, is known and counts"
     INCOMPLETE = "fields are missing"
     UNKNOWN_TYPE = "a machine type that is not known here"
 
@@ -114,7 +118,9 @@ class PricePart:
     """A piece of a provider's prices that was read whole or failed whole: these markets in these regions, of these
     machine types (None: all).
 
-    `error` says why it failed; what was known of it before stays.
+    `error` says why it failed; what was known of it before stays. `keeps_missing`: so does what the list does not have,
+    since it is not the vendor's list of what is sold. `digest` is of the content of a list that changes all the time
+    and has no date: one that stays the same is no list of today.
     """
 
     name: str
@@ -124,6 +130,8 @@ class PricePart:
     parsed: Parsed = field(default_factory=Parsed)
     error: str = ""
     unreachable: bool = False
+    keeps_missing: bool = False
+    digest: str = ""
 
     def covers(self, region: str, instance_type: str, market: Market) -> bool:
         """Whether a price is of this part."""
@@ -143,11 +151,27 @@ class PricePart:
 
 def in_turn(todo: Iterable[tuple[PricePart, Callable[[], Parsed]]]) -> Iterator[PricePart]:
     """Read one part after the other; once nobody can be reached, the rest is not tried."""
-    text = ""
-    for part, parse in todo:
-        read = replace(part, error=text) if text else part.read(parse)
-        text = read.error if read.unreachable else text
-        yield read
+    return at_once(todo, threads=1)
+
+
+def at_once(todo: Iterable[tuple[PricePart, Callable[[], Parsed]]], threads: int) -> Iterator[PricePart]:
+    """Read several parts at a time and yield them in order; once nobody can be reached, the rest is not tried."""
+    unreachable: list[str] = []
+
+    def read(one: tuple[PricePart, Callable[[], Parsed]]) -> PricePart:
+        part, parse = one
+        if unreachable:
+            return replace(part, error=unreachable[0], unreachable=True)
+        part = part.read(parse)
+        if part.unreachable:
+            unreachable.append(part.error)
+        return part
+
+    if threads == 1:
+        yield from map(read, todo)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(read, todo)
 
 
 class Offered(NamedTuple):

@@ -1,85 +1,136 @@
-"""The three vendors' price lists on loopback, in the shapes that were recorded: bulk files, SKUs, retail prices."""
+"""The three vendors' price lists on loopback, in recorded shapes: lists behind pages, SKUs, retail prices."""
 
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
-AWS_COLUMNS = (
-    *("SKU", "OfferTermCode", "RateCode", "TermType", "PriceDescription", "EffectiveDate", "StartingRange"),
-    *("EndingRange", "Unit", "PricePerUnit", "Currency", "LeaseContractLength", "PurchaseOption", "OfferingClass"),
-    *("Product Family", "serviceCode", "Location", "Location Type", "Instance Type", "Current Generation"),
-    *("Instance Family", "vCPU", "Physical Processor", "Memory", "Tenancy", "Operating System", "License Model"),
-    *("GPU", "CapacityStatus", "Pre Installed S/W", "Region Code", "MarketOption"),
-)
-_AWS_ROW = {
-    "SKU": "2223B6PCG6QAUYY6",
-    "OfferTermCode": "JRTCKXETXF",
-    "TermType": "OnDemand",
-    "EffectiveDate": "2026-11-01",
-    "StartingRange": "0",
-    "EndingRange": "Inf",
-    "Unit": "Hrs",
-    "Currency": "USD",
-    "Product Family": "Compute Instance",
-    "serviceCode": "AmazonEC2",
-    "Location Type": "AWS Region",
-    "vCPU": "4",
-    "Memory": "16 GiB",
-    "Tenancy": "Shared",
-    "Operating System": "Linux",
-    "License Model": "No License required",
-    "CapacityStatus": "Used",
-    "Pre Installed S/W": "NA",
-    "Region Code": "us-east-1",
-    "MarketOption": "OnDemand",
-    "GPU": "1",
+AWS_NAMES = {
+    "us-east-1": "US East (N. Virginia)",
+    "us-east-2": "US East (Ohio)",
+    "us-west-2": "US West (Oregon)",
+    "eu-west-1": "EU (Ireland)",
 }
+"""Names of regions as AWS's price pages spell them; others have their code as a name here."""
 
 
-def aws_row(name: str, usd: str, **columns: str) -> dict[str, str]:
-    """A Linux machine on demand; names of columns with underscores for blanks."""
-    changed = {key.replace("_", " "): value for key, value in columns.items()}
-    return _AWS_ROW | {"Instance Type": name, "PricePerUnit": usd} | changed
+def aws_locations(regions: Iterable[str]) -> bytes:
+    """The names of regions, and what stands among them: a Local Zone, a government's region."""
+    entries = {AWS_NAMES.get(code, code): (code, "AWS Region") for code in regions}
+    entries["US West (Los Angeles)"] = ("us-west-2-lax-1", "AWS Local Zone")
+    entries["AWS GovCloud (US-West)"] = ("us-gov-west-1", "AWS Region")
+    return json.dumps(
+        {
+            name: {"name": name, "code": code, "type": kind, "label": name, "continent": "North America"}
+            for name, (code, kind) in entries.items()
+        }
+    ).encode()
 
 
-def aws_file(rows: list[dict[str, str]]) -> bytes:
-    """A region's file: five lines about itself, the header, the rows."""
+def aws_row(name: str, usd: str, **fields: str) -> dict[str, str]:
+    """A Linux machine of the list behind the on-demand page; names of fields with underscores for blanks."""
+    return {
+        "rateCode": "2223B6PCG6QAUYY6.JRTCKXETXF.6YS6EN2CT7",
+        "price": f"{Decimal(usd):.10f}",
+        "Location": "US East (N. Virginia)",
+        "Instance Family": "GPU instance" if name.startswith(("g", "p")) else "General purpose",
+        "vCPU": "4",
+        "Memory": "16 GiB",
+        "Storage": "125 GB NVMe SSD",
+        "Network Performance": "Up to 25 Gigabit",
+        "Instance Type": name,
+        "Operating System": "Linux",
+        "Pre Installed S/W": "NA",
+        "License Model": "No License required",
+        "Current Generation": "Yes",
+    } | {key.replace("_", " "): value for key, value in fields.items()}
+
+
+def aws_list(region: str, rows: Iterable[Mapping[str, str]], **manifest: Any) -> bytes:
+    """A region's list behind the on-demand page, packed: its server does not say that it is."""
+    location = AWS_NAMES.get(region, region)
+    short = re.sub(r"[()]", "", location)
+    named = {
+        f"{row['Instance Type'].replace('.', ' ')} {short} {row['Operating System']} {number}": {
+            **row,
+            "Location": location,
+        }
+        for number, row in enumerate(rows)
+    }
+    whole = {
+        "manifest": {
+            "serviceId": "ec2",
+            "accessType": "publish",
+            "hawkFilePublicationDate": "2026-11-18T19:32:11Z",
+            "currencyCode": "USD",
+            "source": "ec2",
+        }
+        | manifest,
+        "sets": {},
+        "regions": {location: named},
+    }
+    return gzip.compress(json.dumps(whole).encode(), mtime=0)
+
+
+def spot_list(prices: Mapping[str, Mapping[str, str]]) -> bytes:
+    """The list behind the spot page: price by machine type by region, as text (`N/A*` for none)."""
+    regions = [
+        {
+            "region": region,
+            "footnotes": {"*": "notAvailableForCCorCGPU"},
+            "instanceTypes": [
+                {
+                    "type": "gpuCurrentGen",
+                    "sizes": [{"size": name, "valueColumns": spot_columns(usd)} for name, usd in types.items()],
+                },
+                {"type": "generalPreviousGen", "sizes": []},
+            ],
+        }
+        for region, types in prices.items()
+    ]
+    config = {"rate": "perhr", "valueColumns": ["linux", "mswin"], "currencies": ["USD"], "regions": regions}
+    return json.dumps({"vers": 0.01, "config": config}, separators=(",", ":")).encode()
+
+
+def spot_columns(usd: str) -> list[dict[str, Any]]:
+    """A machine's price with Linux, and that it has none with Windows."""
+    return [{"name": "linux", "prices": {"USD": usd}}, {"name": "mswin", "prices": {"USD": "N/A*"}}]
+
+
+COPY_COLUMNS = (
+    *("InstanceType", "vCPUs", "MemoryGiB", "AcceleratorName", "AcceleratorCount", "GpuInfo"),
+    *("Region", "AvailabilityZone", "Price", "SpotPrice"),
+)
+
+
+def google_copy(rows: Iterable[tuple[str, str, str, str, str]]) -> bytes:
+    """SkyPilot's copy of Google's prices. A row: machine type, or accelerator and count (`T4 1`); region; zone; price
+    on demand; on spot."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerows(
-        [
-            ("FormatVersion", "v1.0"),
-            ("Disclaimer", "This pricing list is for informational purposes only."),
-            ("Publication Date", "2026-11-18T19:32:11Z"),
-            ("Version", "20261118193211"),
-            ("OfferCode", "AmazonEC2"),
-            AWS_COLUMNS,
-        ]
-    )
-    writer.writerows([[row.get(column, "") for column in AWS_COLUMNS] for row in rows])
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COPY_COLUMNS)
+    for thing, region, zone, usd, spot in rows:
+        name, _, count = thing.partition(" ")
+        what = ("", "", "", name, count, name) if count else (name, "8.0", "30.0", "", "", "")
+        writer.writerow([*what, region, zone, usd, spot])
     return text.getvalue().encode()
 
 
-def aws_index(regions: list[str]) -> bytes:
-    entries = {
-        region: {
-            "regionCode": region,
-            "currentVersionUrl": f"/offers/v1.0/aws/AmazonEC2/20261118193211/{region}/index.json",
-        }
-        for region in regions
-    }
-    return json.dumps({"formatVersion": "v1.0", "publicationDate": "2026-11-18T19:32:11Z", "regions": entries}).encode()
+def copy_changes(day: str = "2026-11-20") -> bytes:
+    """GitHub's list of the commits that changed a file, the newest one."""
+    return json.dumps([{"sha": "006059e0", "commit": {"committer": {"date": f"{day}T03:04:05Z"}}}]).encode()
 
 
 def advisor_file(entries: dict[str, dict[str, tuple[int, int]]]) -> bytes:
@@ -145,17 +196,21 @@ def retail_page(items: list[Any], following: str | None = None, currency: str = 
 
 @dataclass
 class World:
-    """What the vendors publish. `broken` answers a path that contains its key with these bytes, whole or cut off.
+    """What the vendors publish; `day` is that of AWS's on-demand lists and of the copy's last change.
 
+    `broken` answers a path that contains its key with these bytes, whole or cut off.
     `headers` come with the answer to a path that contains their key. `asked` are the paths in their order, `keys` the
     keys and tokens that came with them.
     """
 
     aws: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    spot: dict[str, dict[str, str]] = field(default_factory=dict)
+    copy: list[tuple[str, str, str, str, str]] = field(default_factory=list)
     advice: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
     compute: list[dict[str, Any]] = field(default_factory=list)
     tpu: list[dict[str, Any]] = field(default_factory=list)
     azure: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    day: str = "2026-11-18"
     page: int = 2
     busy: int = 0
     broken: dict[str, tuple[int, bytes]] = field(default_factory=dict)
@@ -174,9 +229,6 @@ class NoHttp:
     def get_dated(self, url: str) -> tuple[bytes, date | None]:
         raise AssertionError(f"{url} is not asked for its date")
 
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        raise AssertionError(f"{url} is not streamed")
-
 
 class _Handler(BaseHTTPRequestHandler):
     world: World
@@ -194,18 +246,28 @@ class _Handler(BaseHTTPRequestHandler):
                 named = (headers for fragment, headers in world.headers.items() if fragment in self.path)
                 self._answer(status, broken, next(named, None))
                 return
-        content = self._content(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
+        content = self.content_of(parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()})
         cut = any(fragment in self.path for fragment in world.cut_off)
         # Amazon's object storage says when a file was last changed; the lists are made for each question.
         dated = {"Last-Modified": "Thu, 19 Nov 2026 04:00:11 GMT"} if parts.path.startswith("/spot-advisor") else None
         self._answer(200 if content else 404, content or b"not here", dated, cut_off=cut)
 
-    def _content(self, path: str, request: dict[str, str]) -> bytes | None:
+    def content_of(self, path: str, request: dict[str, str]) -> bytes | None:
+        """The list at a path, asked for with these words; None: there is none."""
         world = self.world
-        if path.endswith("region_index.json"):
-            return aws_index(list(world.aws))
-        if path.endswith("/index.csv"):
-            return aws_file(world.aws[path.split("/")[-2]])
+        if path.endswith("locations.json"):
+            return aws_locations(world.aws)
+        if "/meteredUnitMaps/" in path:
+            name = unquote(path.split("/")[-3])
+            region = next((code for code in world.aws if AWS_NAMES.get(code, code) == name), None)
+            published = {"hawkFilePublicationDate": f"{world.day}T19:32:11Z"}
+            return aws_list(region, world.aws[region], **published) if region else None
+        if path == "/spot.json":
+            return spot_list(world.spot) if world.spot else None
+        if path == "/vms.csv":
+            return google_copy(world.copy) if world.copy else None
+        if path == "/commits":
+            return copy_changes(world.day)
         if path == "/spot-advisor-data.json":
             return advisor_file(world.advice)
         if path.startswith("/v1/services/"):
@@ -221,8 +283,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _retail(self, request: dict[str, str]) -> bytes:
         wanted = dict(re.findall(r"(\w+) eq '([^']*)'", request["$filter"]))
-        name = wanted.get("armSkuName")
-        rows = [row for row in self.world.azure.get(wanted["armRegionName"], []) if name in (None, row["armSkuName"])]
+        name, region = wanted["armSkuName"], wanted.get("armRegionName")
+        regions = [region] if region else sorted(self.world.azure)
+        rows = [row for code in regions for row in self.world.azure.get(code, []) if row["armSkuName"] == name]
         begin = int(request.get("$skip", "0"))
         end = begin + self.world.page
         host = self.headers["Host"]
@@ -237,17 +300,25 @@ class _Handler(BaseHTTPRequestHandler):
         for key, value in (headers or {}).items():
             self.send_header(key, value)
         self.end_headers()
-        self.wfile.write(content[: len(content) // 2] if cut_off else content)
+        self.send_content(content[: len(content) // 2] if cut_off else content)
+
+    def send_content(self, content: bytes) -> None:
+        """Send the content, all of it."""
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 
+def handler_of(world: World) -> type[_Handler]:
+    """What answers requests with the lists of a world."""
+    return type("Handler", (_Handler,), {"world": world})
+
+
 @contextmanager
 def serving(world: World) -> Iterator[str]:
     """The lists at an address on loopback."""
-    handler = type("Handler", (_Handler,), {"world": world})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(world))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -262,8 +333,11 @@ def variables(address: str) -> dict[str, str]:
     """The environment that makes the command ask there."""
     return {
         "PLAN_AWS_PRICES_URL": address,
+        "PLAN_AWS_SPOT_URL": f"{address}/spot.json",
         "PLAN_AWS_ADVISOR_URL": f"{address}/spot-advisor-data.json",
         "PLAN_GCP_PRICES_URL": address,
+        "PLAN_GCP_COPY_URL": f"{address}/vms.csv",
+        "PLAN_GCP_COPY_CHANGES_URL": f"{address}/commits",
         "PLAN_AZURE_PRICES_URL": f"{address}/api/retail/prices",
         "PLAN_GCP_API_KEY": "key-of-a-test",
     }

@@ -3,7 +3,9 @@ be taken over. `python -m tests.fuzz.prices [--inputs N] [--seed S]` prints the 
 
 from __future__ import annotations
 
+import gzip
 import json
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +14,19 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
+from tests.doubles.price_lists import (
+    AWS_NAMES,
+    advisor_file,
+    aws_list,
+    aws_locations,
+    aws_row,
+    copy_changes,
+    google_copy,
+    retail,
+    retail_page,
+    sku,
+    spot_list,
+)
 from tests.fuzz.mutations import Crash, as_a_program, changed_bytes, changed_value
 from trainplan.pricing.compile import TEXT_DIR
 from trainplan.pricing.entries import entries_of, prices_of
@@ -21,7 +35,8 @@ from trainplan.pricing.merge import KnownPrices, News, merge
 from trainplan.pricing.money import to_micro
 from trainplan.pricing.overlay import Overlay, overlaid, overlay_text
 from trainplan.pricing.refresh import price_sources
-from trainplan.pricing.sources import aws, aws_account, azure, gcp
+from trainplan.pricing.sources import aws, aws_account, azure, gcp, gcp_copy
+from trainplan.pricing.sources.http import UrllibHttp
 from trainplan.pricing.sources.ibm import parse_plan, parse_profiles
 from trainplan.pricing.sources.offerings import parse_azure, parse_google
 from trainplan.pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
@@ -64,7 +79,7 @@ def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
         except Exception as error:
             raise Crash(f"{target.name}, seed {seed}/{number}: {type(error).__name__}: {error}") from error
         outcomes["understood"] += 1
-        if parsed is not None and number % 10 == 0:
+        if parsed is not None and number % 11 == 0:
             outcomes["planted"] += _take_over(tables, target, parsed, random, f"seed {seed}/{number}")
             outcomes["taken over"] += 1
     return outcomes
@@ -74,12 +89,16 @@ def make_targets(tables: Tables) -> list[Target]:
     """Every parser of the sources."""
     types = [kind for (provider, _), kind in tables.types.items() if provider == "gcp"]
     return [
-        Target("aws file", _AWS_FILE, lambda content: aws.parse_offers(aws.lines([content]), REGION), False),
-        Target("aws index", aws_index([REGION]), _nothing(aws.parse_index), True),
+        Target("aws list", _AWS_LIST, _on_demand, True),
+        Target("aws packed list", _AWS_PACKED, _packed, False),
+        Target("aws names", aws_locations([REGION]), _nothing(aws.parse_locations), True),
+        Target("aws spot list", _SPOT, lambda content: aws.parse_spot(content, {REGION, "us-west-2"}, TODAY), True),
         Target("aws advisor", _ADVICE, _nothing(aws.parse_advisor), True),
         Target("aws product", _bytes(_PRODUCT), _product, True),
         Target("aws history", _bytes({"changes": [_CHANGE]}), _history, True),
         Target("gcp skus", _bytes(_SKUS), lambda content: _skus(content, types), True),
+        Target("gcp copy", _COPY, lambda content: gcp_copy.parse_copy(content, types, TODAY), False),
+        Target("gcp copy changes", copy_changes(), _nothing(gcp_copy.parse_changes), True),
         Target("gcp offerings", _bytes(_GOOGLE), _nothing(lambda content: parse_google(_json(content))), True),
         Target("azure page", _PAGE, _page, True),
         Target(
@@ -98,7 +117,23 @@ def _bytes(value: Any) -> bytes:
 
 
 REGION = "us-east-1"
-_AWS_FILE = aws_file([aws_row("g4dn.xlarge", "0.526"), aws_row("g5.xlarge", "1.006")])
+_AWS_PACKED = aws_list(REGION, [aws_row("g4dn.xlarge", "0.526"), aws_row("g5.xlarge", "1.006")])
+_AWS_LIST = gzip.decompress(_AWS_PACKED)
+_SPOT = spot_list(
+    {
+        REGION: {"g4dn.xlarge": "0.2265", "g5.xlarge": "0.41", "t3.nano": "9.0E-4", "p5.48xlarge": "N/A*"},
+        "us-west-2": {},
+    }
+)
+_COPY = google_copy(
+    [
+        ("n1-standard-4", "us-central1", "us-central1-a", "0.19", "0.04"),
+        ("n1-standard-4", "us-central1", "us-central1-b", "0.19", "0.04"),
+        ("T4 1.0", "us-central1", "us-central1-a", "0.35", "0.14"),
+        ("tpu-v5litepod-1 1", "us-central1", "us-central1-a", "1.2", "0.298"),
+        ("tpu-v6e-1 1", "us-central1", "us-central1-b", "2.7", "700.0"),
+    ]
+)
 _ADVICE = advisor_file({REGION: {"g4dn.xlarge": (60, 3), "g5.xlarge": (50, 1)}})
 _PRODUCT = {
     "product": {"attributes": {"instanceType": "g5.xlarge", "regionCode": REGION}},
@@ -206,9 +241,23 @@ def _skus(content: bytes, types: list[Any]) -> Parsed:
 
 
 def _page(content: bytes) -> Parsed:
-    page = azure.parse_page(content, "eastus", TODAY)
-    page.parsed.prices = azure.settled(page.rows, page.parsed)
+    page = azure.parse_page(content, (_NAME, {"eastus"}), TODAY)
+    page.parsed.prices = azure.settled(page.rows, page.parsed, TODAY)
     return page.parsed
+
+
+def _on_demand(content: bytes) -> Parsed:
+    return aws.parse_on_demand(content, REGION, AWS_NAMES[REGION], TODAY)
+
+
+def _packed(content: bytes) -> Parsed:
+    """As it comes over the line."""
+    address = f"data:application/octet-stream;base64,{b64encode(content).decode()}"
+    return _on_demand(UrllibHttp(_no_wait, "trainplan/test", tries=1).get(address))
+
+
+def _no_wait(seconds: float) -> None:
+    del seconds
 
 
 def _take_over(tables: Tables, target: Target, parsed: Parsed, random: Random, seed: str) -> int:
@@ -220,7 +269,9 @@ def _take_over(tables: Tables, target: Target, parsed: Parsed, random: Random, s
     planted = [_absurd(one, random) for one in random.sample(parsed.prices, min(3, len(parsed.prices)))]
     parsed = Parsed(prices=[*parsed.prices, *planted], types=parsed.types)
     offers = [
-        row for row in tables.offers if row.type.provider == provider and row.region in ("us-east-1", "eastus", "any")
+        row
+        for row in tables.offers
+        if row.type.provider == provider and row.region in ("us-east-1", "us-central1", "eastus", "any")
     ]
     known = KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
     part = PricePart(name="fuzz", markets=frozenset(Market), regions=None, parsed=parsed)

@@ -114,6 +114,8 @@ def command(
     asked_job = asked_job._replace(job=with_counted_images(asked_job.job))
     job = with_limits(asked_job.job, deadline, budget, objective)
     settings = options.settings()
+    if catalog is None:
+        options.refresh_daily(settings)
     form = _Form(limit, explain_row, every, check, notes, wide, document, plot)
     query = PlanQuery(
         providers=(*(provider or ()), *(free_providers() if free else ())),
@@ -183,7 +185,7 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
     if form.check:
         plan = _scored(plan, full_query, settings, now)
     judged = _judged(plan, settings) if form.check else None
-    regions = _regions_to_ask_about(plan, settings) if may_ask else {}
+    asks = may_ask and _is_to_ask(plan, settings)
     if form.document.is_wanted:
         from trainplan.planner.cli.estimate_document import answer_with_document
 
@@ -193,26 +195,26 @@ def _answered(asked_job: AskedJob, query: PlanQuery, settings: Settings, form: _
 
         answer_with_document(plan, judged, form.document, asked_job, plan_of)
     else:
-        page = _page(plan, form, judged, asked_job.page, regions)
+        page = _page(plan, form, judged, asked_job.page, asks=asks)
         show(page, wide=form.wide, as_markdown=form.document.as_markdown)
     if form.plot is not None and plan.ranking:
         from trainplan.planner.cli.plot import draw_front
 
         draw_front(plan, form.plot)
-    if regions:
+    if asks:
         from trainplan.planner.cli.first_refresh import refreshed_at_first
 
-        if refreshed_at_first(regions, settings.home):
+        if refreshed_at_first(settings.home):
             return _answered(asked_job, query, settings, form, may_ask=False)
     return plan
 
 
-def _regions_to_ask_about(plan: Plan, settings: Settings) -> Mapping[str, frozenset[str]]:
+def _is_to_ask(plan: Plan, settings: Settings) -> bool:
     if not sys.stdout.isatty():
-        return {}
-    from trainplan.planner.cli.first_refresh import regions_to_ask_about
+        return False
+    from trainplan.planner.cli.first_refresh import is_to_ask
 
-    return regions_to_ask_about(plan._replace(candidates=plan.candidates[:DEFAULT_ROWS]), settings.home)
+    return is_to_ask(plan._replace(candidates=plan.candidates[:DEFAULT_ROWS]), settings.home)
 
 
 def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> Plan:
@@ -239,10 +241,11 @@ def _page(
     form: _Form,
     judged: Mapping[int, Judged] | None,
     above: Page,
-    regions: Mapping[str, frozenset[str]],
+    *,
+    asks: bool,
 ) -> Page:
-    """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about
-    `regions`, unless more is asked for."""
+    """The answer below what stands `above` it; at a terminal no more than the screen holds, with the question about the
+    price lists where that `asks`, unless more is asked for."""
     from trainplan.planner.report.estimate_page import estimate_page
     from trainplan.planner.report.front import front_chart
     from trainplan.planner.report.machines import machines_page
@@ -261,7 +264,8 @@ def _page(
         def page_of(rows: int) -> Page:
             return joined([above, _brief(_first(plan, rows), judged, screen, has_chart=has_chart)])
 
-        fitting = rows_that_fit(page_of, len(plan.candidates), screen, _lines_of(regions, screen))
+        reserved = _lines_of_the_question(screen) if asks else 0
+        fitting = rows_that_fit(page_of, len(plan.candidates), screen, reserved)
         # The table of several machines speaks of rows: they are shown, however high the page becomes.
         rows = form.limit or max(fitting, *(group.rank for group in plan.groups), 1)
         if not form.notes:
@@ -294,10 +298,10 @@ def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen, *, h
     return joined([brief_page(plan, judged, left_out), machines_page(plan)])
 
 
-def _lines_of(regions: Mapping[str, frozenset[str]], screen: Screen) -> int:
-    """The lines of the screen that the question about these lists takes."""
-    if not regions or screen.terminal is None:
+def _lines_of_the_question(screen: Screen) -> int:
+    """The lines of the screen that the question about the price lists takes."""
+    if screen.terminal is None:
         return 0
-    from trainplan.planner.cli.first_refresh import question_text
+    from trainplan.planner.cli.first_refresh import QUESTION
 
-    return lines_on(wrapped(f"{question_text(regions)} [y/N]: ", screen.terminal.columns), screen.terminal.columns) - 1
+    return lines_on(wrapped(f"{QUESTION} [y/N]: ", screen.terminal.columns), screen.terminal.columns) - 1

@@ -73,7 +73,8 @@ def command(
     query = options.where(provider, region, device, market)._replace(
         include_retired=allow_retired, assume_available=assume_available
     )
-    around = build.surroundings(settings := options.settings(), calibrates=not dry_run)
+    options.refresh_daily(settings := options.settings())
+    around = build.surroundings(settings, calibrates=not dry_run)
     limits = Limits(None if max_cost is None else options.max_cost(max_cost), is_agreed=yes)
     if pilot is not None and not dry_run:
         try:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from trainplan.planner.cli import completion, options
-from trainplan.planner.cli.refreshing import errors_in_words, make_asking, refresh_lock, refresh_provider
+from trainplan.planner.cli.refreshing import CLOUDS, errors_in_words, refresh_lock, refreshed
 from trainplan.planner.cli.screen import show
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
@@ -39,7 +39,6 @@ from trainplan.pricing.own_prices import OwnPrices
 from trainplan.pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays
 from trainplan.pricing.sources import READERS
 from trainplan.pricing.sources.reading import SourceError
-from trainplan.providers.registry import is_estimated_only
 
 group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -138,9 +137,8 @@ def _refresh(
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
-    asking = make_asking(_say, frozenset(region or ()))
-    with errors_in_words(), refresh_lock(settings.home):
-        results = [refresh_provider(name, asking, settings.home, accept=accept_all) for name in names]
+    with refresh_lock(settings.home):
+        results = refreshed(names, settings.home, _say, regions=frozenset(region or ()), accept=accept_all)
     _report(results, as_json=as_json)
 
 
@@ -186,8 +184,7 @@ def _names(names: list[str] | None) -> tuple[str, ...]:
     for name in names or ():
         if name not in READERS:
             raise BadInputError(f"nothing here reads the price list of {name!r}", f"known: {', '.join(READERS)}")
-    # A vendor at which nothing is launched is read where it is named: most people have no key of its.
-    return tuple(dict.fromkeys(names or (name for name in READERS if not is_estimated_only(name))))
+    return tuple(dict.fromkeys(names or CLOUDS))
 
 
 def _check_known(names: Iterable[str], known: Collection[str]) -> None:

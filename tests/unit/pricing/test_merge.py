@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -14,9 +14,10 @@ from trainplan.pricing.grades import Market
 from trainplan.pricing.merge import KnownPrices, Merged, News, merge
 from trainplan.pricing.offers import ACTIVE, BY_LIFECYCLE, Availability
 from trainplan.pricing.refresh import price_sources
-from trainplan.pricing.sources.aws import ADVISOR_ID, LIST_ID, Advice
+from trainplan.pricing.sources.aws import ADVISOR_ID, LIST_ID, SPOT_ID, Advice
 from trainplan.pricing.sources.aws_account import HISTORY_ID
-from trainplan.pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
+from trainplan.pricing.sources.gcp_copy import COPY_ID
+from trainplan.pricing.sources.reading import Count, Offered, Parsed, PriceFound, PricePart, TypeSeen
 from trainplan.pricing.tables import DatedPrice, InstanceType, OfferRow, SpotHistory
 
 BEFORE, TODAY = date(2026, 7, 20), date(2026, 11, 21)
@@ -238,3 +239,48 @@ def test_an_older_list_with_the_same_price_leaves_the_later_date() -> None:
     result = merged([row("g4dn.xlarge")], part(price_found("g4dn.xlarge", "1", as_of=date(2026, 1, 1))))
     assert rows_of(result) == {("us-east-1", "g4dn.xlarge", "on_demand", ""): ("1", BEFORE)}
     assert result.held_prices == ()
+
+
+def test_a_price_of_zones_beats_one_of_their_region_as_long_as_it_counts() -> None:
+    region = price_found("g4dn.xlarge", "0.3", market=SPOT, source=SPOT_ID)
+    zones = (price_found("g4dn.xlarge", usd, market=SPOT, source=HISTORY_ID, zones=(zone,)) for zone, usd in _ZONES)
+    feed = part(region, market=SPOT, keeps_missing=True)
+    both = rows_of(merged([row("g4dn.xlarge")], feed, part(*zones, market=SPOT)))
+    expected = {("us-east-1", "g4dn.xlarge", "spot", zone): (usd, TODAY) for zone, usd in _ZONES}
+    assert {key: one for key, one in both.items() if key[2] == "spot"} == expected
+    for age, stays in ((30, True), (31, False)):
+        read = TODAY - timedelta(days=age)
+        known = [
+            row("g4dn.xlarge"),
+            replace(row("g4dn.xlarge"), on_demand=None, zones=("us-east-1a",), spot=price("0.25", HISTORY_ID, read)),
+        ]
+        result = merged(known, feed)
+        spot = {key[3]: one for key, one in rows_of(result).items() if key[2] == "spot"}
+        assert spot == ({"us-east-1a": ("0.25", read)} if stays else {"": ("0.3", TODAY)})
+        assert result.skipped[Count.BETTER_KNOWN] == stays
+
+
+_ZONES = (("us-east-1a", "0.25"), ("us-east-1b", "0.28"))
+
+
+def test_a_copy_replaces_what_is_older_than_it_and_not_the_vendors_own_list_of_the_day() -> None:
+    copy = price_found("g4dn.xlarge", "0.9", source=COPY_ID, as_of=date(2026, 11, 10))
+    for read, stays in ((date(2026, 11, 10), True), (date(2026, 11, 9), False)):
+        known = [replace(row("g4dn.xlarge"), on_demand=price("1", LIST_ID, read))]
+        result = merged(known, part(copy, keeps_missing=True))
+        ((usd, day),) = rows_of(result).values()
+        assert (usd, day) == (("1", read) if stays else ("0.9", date(2026, 11, 10)))
+        assert result.skipped[Count.BETTER_KNOWN] == stays
+
+
+def test_what_a_list_that_is_not_the_vendors_own_lacks_stays() -> None:
+    known = [
+        row("g4dn.xlarge", spot=price("0.4", HISTORY_ID)),
+        row("g4dn.xlarge", "us-west-2", spot=price("0.5", HISTORY_ID)),
+    ]
+    feed = PricePart(
+        name="spot", markets=frozenset({SPOT}), regions=frozenset({"us-east-1", "us-west-2"}), keeps_missing=True,
+        parsed=Parsed(prices=[price_found("g4dn.xlarge", "0.3", market=SPOT, source=SPOT_ID)]),
+    )  # fmt: skip
+    spot = {key[0]: one for key, one in rows_of(merged(known, feed)).items() if key[2] == "spot"}
+    assert spot == {"us-east-1": ("0.3", TODAY), "us-west-2": ("0.5", BEFORE)}

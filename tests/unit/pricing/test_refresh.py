@@ -25,9 +25,9 @@ from trainplan.pricing.grades import Market, PriceGrade
 from trainplan.pricing.merge import News
 from trainplan.pricing.offers import Offer, OfferQuery
 from trainplan.pricing.planning import PlannedAs
-from trainplan.pricing.refresh import accept, forget, held_of, known_of, parts_of, read_overlays, refresh
+from trainplan.pricing.refresh import Outcome, accept, forget, held_of, known_of, parts_of, read_overlays, refresh
 from trainplan.pricing.sources import azure
-from trainplan.pricing.sources.aws import LIST_ID, Advice
+from trainplan.pricing.sources.aws import LIST_ID, SPOT_ID, Advice
 from trainplan.pricing.sources.aws_account import HISTORY_ID
 from trainplan.pricing.sources.reading import Offered, Parsed, PriceFound, PricePart, TypeSeen
 from trainplan.pricing.tables import SpotHistory
@@ -431,3 +431,20 @@ def test_a_held_price_is_forgotten_when_its_region_is_read_again(tmp_path: Path)
     assert held_names(tmp_path) != [], "spot was read, the held price is on demand"
     refresh("aws", news(part(list_prices(tmp_path))), tmp_path)
     assert held_names(tmp_path) == []
+
+
+def test_a_list_of_the_hour_that_stays_the_same_for_two_days_is_not_used(tmp_path: Path) -> None:
+    """The list behind the page of spot prices has no date; its forerunner stood still for two years, unseen."""
+
+    def read(usd: str, digest: str, day: int) -> Outcome:
+        one = PriceFound(REGION, "g5.xlarge", SPOT, Decimal(usd), SPOT_ID, as_of=date(2026, 11, day))
+        spot = replace(part([one], SPOT), name="spot by region", keeps_missing=True, digest=digest)
+        return refresh("aws", news(spot, part(list_prices(tmp_path)), on=date(2026, 11, day)), tmp_path, accept=True)
+
+    assert [read("0.5", digest, day).failed for digest, day in (("a", 20), ("a", 21), ("b", 22), ("b", 23))] == [()] * 4
+    outcome = read("0.5", "b", 24)
+    assert outcome.failed == (
+        ("spot by region", "the list has been the same since 2026-11-22: it is no list of today"),
+    )
+    assert {offer.price_as_of for offer in offers(tmp_path, "g5.xlarge", SPOT)} == {date(2026, 11, 23)}
+    assert read("0.6", "c", 25).failed == ()

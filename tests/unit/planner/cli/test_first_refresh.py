@@ -28,8 +28,11 @@ ESTIMATE = (
     "eastus",
 )
 T4 = (*ESTIMATE, "--device", "T4", "--market", "on_demand", "--limit", "1")
-QUESTION = "Read the current lists of azure eastus now (asked once)?"
-NOBODY_THERE = {"CI": "", "PLAN_GCP_API_KEY": "", "GOOGLE_API_KEY": ""}
+QUESTION = "Read today's prices of AWS, Azure and Google Cloud now (about 12 MB; asked once)?"
+NOBODY_THERE = {
+    **{"CI": "", "PLAN_GCP_API_KEY": "", "GOOGLE_API_KEY": ""},
+    **{"NO_GCE_CHECK": "true", "AWS_EC2_METADATA_DISABLED": "true"},
+}
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def no_network() -> dict[str, str]:
     """An address on loopback at which nobody answers."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
-        return NOBODY_THERE | variables(f"http://127.0.0.1:{one.getsockname()[1]}")
+        return variables(f"http://127.0.0.1:{one.getsockname()[1]}") | NOBODY_THERE
 
 
 def test_the_answer_comes_first_an_empty_line_declines_and_nobody_is_asked_again(
@@ -65,14 +68,12 @@ def test_the_answer_and_the_question_fit_the_screen(tmp_path: Path, no_network: 
         assert person.wait_for_end()[0] == 0
     assert 20 < len(lines) <= 24, person.screen
     assert max(map(len, lines)) <= 80
-    assert [line.split()[0] for line in lines[-3:]] == ["not", "Some", "now"], "the question stands below the answer"
+    assert [line.split()[0] for line in lines[-3:]] == ["not", "Some", "Google"], "the question stands below the answer"
 
 
 def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> None:
-    world = World(
-        azure={"eastus": [retail("Standard_NC4as_T4_v3", 0.555, effectiveStartDate="2026-11-10T00:00:00Z")]}, page=100
-    )
-    with serving(world) as address, AllAtPty(tmp_path, *T4, **(NOBODY_THERE | variables(address))) as person:
+    world = World(azure={"eastus": [retail("Standard_NC4as_T4_v3", 0.555)]}, page=100)
+    with serving(world) as address, AllAtPty(tmp_path, *T4, **(variables(address) | NOBODY_THERE)) as person:
         person.wait_for(QUESTION)
         assert world.requests == [], "nothing is read before somebody agrees"
         person.type("y\n")
@@ -81,7 +82,7 @@ def test_the_table_has_the_prices_that_somebody_let_it_read(tmp_path: Path) -> N
     assert "Standard_NC4as_T4_v3" in before
     assert "0.555" not in before
     assert "0.555" in after, "the answer is given again with the prices that were read"
-    assert all("eastus" in path for path in world.requests)
+    assert {"/spot.json", "/spot-advisor-data.json", "/commits"} <= set(world.requests), "of all three clouds"
     assert (tmp_path / "home" / REFRESHED).is_file()
 
 
@@ -90,9 +91,10 @@ def test_without_a_network_a_line_says_so_and_the_estimate_stands(tmp_path: Path
         person.wait_for(QUESTION)
         person.type("y\n")
         assert person.wait_for_end()[0] == 0
-    (line,) = [line for line in person.screen.splitlines() if "cannot be reached" in line]
-    assert line.startswith("azure: its prices were not read: 127.0.0.1/api/retail/prices cannot be reached")
-    assert line.endswith("the known prices are used")
+    lines = [line for line in person.screen.splitlines() if "cannot be reached" in line]
+    assert [line.partition(":")[0] for line in lines] == ["aws", "gcp", "azure"]
+    assert lines[2].startswith("azure: its prices were not read: 127.0.0.1/api/retail/prices cannot be reached")
+    assert all(line.endswith("the known prices are used") for line in lines)
     assert "Standard_NC4as_T4_v3" in person.screen
 
 
@@ -116,24 +118,22 @@ def test_nobody_is_asked(
     assert not is_asked(tmp_path / "home", REFRESH)
 
 
-def test_a_list_that_needs_a_key_is_not_asked_about(tmp_path: Path) -> None:
-    command = (
-        "estimate",
-        "--wide",
-        "--model",
-        "vgg16",
-        "--dataset",
-        "cifar10",
-        "--provider",
-        "gcp",
-        "--limit",
-        "1",
-        "--notes",
-    )
-    with AllAtPty(tmp_path, *command, **NOBODY_THERE) as person:
-        assert person.wait_for_end()[0] == 0
-    assert QUESTION not in person.screen
-    assert "gcp: needs an API key or an account" in person.screen
+def test_the_settings_may_ask_for_it_once_a_day_and_never_in_ci(tmp_path: Path) -> None:
+    world = World(azure={"eastus": [retail("Standard_NC4as_T4_v3", 0.555)]}, page=100)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "settings.toml").write_text('[prices]\nrefresh = "daily"\n', encoding="utf-8")
+    with serving(world) as address:
+        counts = []
+        for environment in ({"CI": "true"}, {"CI": ""}, {"CI": ""}):
+            with AtPty(tmp_path, *T4, **(variables(address) | NOBODY_THERE | environment)) as person:
+                assert person.wait_for_end()[0] == 0
+            counts.append(len(world.requests))
+    assert counts[0] == 0
+    assert counts[1] == counts[2] > 50
+    (home / "settings.toml").write_text('[prices]\nrefresh = "hourly"\n', encoding="utf-8")
+    with AtPty(tmp_path, *T4) as person:
+        assert person.wait_for_end()[0] == 2
 
 
 def test_nobody_is_asked_where_prices_were_refreshed_before(tmp_path: Path, no_network: dict[str, str]) -> None:
@@ -141,7 +141,7 @@ def test_nobody_is_asked_where_prices_were_refreshed_before(tmp_path: Path, no_n
     with (
         serving(world) as address,
         AtPty(
-            tmp_path, "prices", "refresh", "azure", "--region", "westus", **(NOBODY_THERE | variables(address))
+            tmp_path, "prices", "refresh", "azure", "--region", "westus", **(variables(address) | NOBODY_THERE)
         ) as refresh,
     ):
         assert refresh.wait_for_end()[0] == 0

@@ -131,7 +131,7 @@ def test_observed_spot_is_told_apart_and_costs_what_the_week_cost(home: Path) ->
 
 def test_a_month_later_the_prices_are_marked(home: Path) -> None:
     now = SystemClock().now().date()
-    price = PriceFound("us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal("0.5"), "aws-price-list")
+    price = PriceFound("us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal("0.5"), "aws-on-demand-page")
     for days, old in ((32, True), (31, False)):
         one = price._replace(as_of=now - timedelta(days=days))
         part = PricePart(

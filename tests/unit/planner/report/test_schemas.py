@@ -154,14 +154,20 @@ def test_what_a_refresh_prints(monkeypatch: pytest.MonkeyPatch) -> None:
         said = plan("prices", "refresh", "azure", "--region", "eastus", "--json", "--accept")
     assert said.code == 0, said.err
     (azure,) = said.json["providers"]
-    assert (azure["provider"], azure["read"]) == ("azure", ["eastus"])
-    assert plan("prices", "show", "azure", "--json").json["providers"][0]["parts"]["eastus"]["prices"] == 2
+    assert (azure["provider"], azure["read"]) == ("azure", ["Standard_NC4as_T4_v3", "Standard_NC8as_T4_v3"])
+    parts = plan("prices", "show", "azure", "--json").json["providers"][0]["parts"]
+    assert parts["Standard_NC4as_T4_v3"]["prices"] == 1
 
 
 def test_a_price_that_is_accepted(home: Path) -> None:
     today = SystemClock().now().date()
     price = PriceFound(
-        "us-east-1", "g4dn.xlarge", Market.ON_DEMAND, Decimal(30), "aws-price-list", as_of=today - timedelta(days=900)
+        "us-east-1",
+        "g4dn.xlarge",
+        Market.ON_DEMAND,
+        Decimal(30),
+        "aws-on-demand-page",
+        as_of=today - timedelta(days=900),
     )
     part = PricePart(
         name="us-east-1",

@@ -1,185 +1,182 @@
-"""AWS' bulk files and the Spot Advisor, in their recorded shapes and in those that must not be believed."""
+"""AWS without an account: the lists behind its two price pages, and the Spot Advisor."""
 
 from __future__ import annotations
 
+import gzip
 import json
-import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from tests.doubles.price_lists import AWS_COLUMNS, NoHttp, advisor_file, aws_file, aws_index, aws_row
-from trainplan.pricing.sources.aws import Endpoints, lines, parse_advisor, parse_index, parse_offers, read
+from tests.doubles.price_lists import NoHttp, advisor_file, aws_list, aws_locations, aws_row, spot_columns, spot_list
+from trainplan.pricing.grades import Market
+from trainplan.pricing.sources.aws import (
+    LIST_ID,
+    SPOT_ID,
+    Endpoints,
+    parse_advisor,
+    parse_locations,
+    parse_on_demand,
+    parse_spot,
+    read_on_demand,
+    read_spot,
+)
 from trainplan.pricing.sources.reading import Count, Parsed, SourceError, TypeSeen
 
-
-def parse(*rows: dict[str, str]) -> Parsed:
-    """The rows beside one that is surely a price."""
-    return parse_offers(lines([aws_file([aws_row("g4dn.xlarge", "0.5260000000"), *rows])]), "us-east-1")
+TODAY = date(2026, 11, 21)
+REGION, LOCATION = "us-east-1", "US East (N. Virginia)"
 
 
-def prices(parsed: Parsed) -> dict[str, Decimal]:
-    return {one.instance_type: one.usd_per_hour for one in parsed.prices}
+def on_demand(*rows: Mapping[str, str], **manifest: Any) -> Parsed:
+    return parse_on_demand(gzip.decompress(aws_list(REGION, rows, **manifest)), REGION, LOCATION, TODAY)
 
 
-def test_a_machine_on_demand() -> None:
-    parsed = parse(aws_row("p5.48xlarge", "55.0400000000", vCPU="192", Memory="2,048 GiB", GPU="8"))
-    assert prices(parsed) == {"g4dn.xlarge": Decimal("0.526"), "p5.48xlarge": Decimal("55.04")}
-    assert parsed.types == [TypeSeen("g4dn.xlarge", 4, 16.0, 1), TypeSeen("p5.48xlarge", 192, 2048.0, 8)]
-    assert not parsed.skipped
-    assert {one.region for one in parsed.prices} == {"us-east-1"}
+def test_the_list_of_a_region_has_its_date_its_prices_and_its_machines() -> None:
+    parsed = on_demand(
+        aws_row("g4dn.xlarge", "0.526"),
+        aws_row("m5.24xlarge", "4.608", vCPU="96", Memory="1,952 GiB"),
+        aws_row("g5.xlarge", "1.006", Operating_System="Windows"),
+        aws_row("p5.48xlarge", "0"),
+        aws_row("", "1"),
+    )
+    assert [(one.instance_type, one.usd_per_hour, one.source, one.as_of) for one in parsed.prices] == [
+        ("g4dn.xlarge", Decimal("0.526"), LIST_ID, date(2026, 11, 18)),
+        ("m5.24xlarge", Decimal("4.608"), LIST_ID, date(2026, 11, 18)),
+    ]
+    # The list does not say how many accelerators a machine has.
+    assert parsed.types == [TypeSeen("g4dn.xlarge", 4, 16.0, None), TypeSeen("m5.24xlarge", 96, 1952.0, 0)]
+    assert +parsed.skipped == {Count.OTHER_PRODUCT: 1, Count.NO_PRICE: 1, Count.INCOMPLETE: 1}
+
+
+def test_of_two_prices_that_disagree_neither_is_taken() -> None:
+    parsed = on_demand(*(aws_row(name, usd) for name, usd in (("a.large", "1"), ("a.large", "2"), ("b.large", "3"))))
+    assert [(one.instance_type, parsed.skipped[Count.DISAGREE]) for one in parsed.prices] == [("b.large", 1)]
+    same = spot_list({REGION: {"g5.xlarge": "0.4"}}).replace(
+        b'"generalPreviousGen","sizes":[]',
+        b'"generalPreviousGen","sizes":[\
+{"size":"g5.xlarge","valueColumns":[{"name":"linux","prices":{"USD":"0.40"}}]}]',
+    )
+    assert [one.usd_per_hour for one in parse_spot(same, {REGION}, TODAY).prices] == [Decimal("0.40")]
 
 
 @pytest.mark.parametrize(
-    ("columns", "why"),
+    ("manifest", "message"),
     [
-        ({"TermType": "Reserved"}, Count.OTHER_PRODUCT),
-        ({"Operating_System": "Windows"}, None),
-        ({"Tenancy": "Dedicated"}, None),
-        ({"Tenancy": "Host"}, None),
-        ({"CapacityStatus": "AllocatedCapacityReservation"}, None),
-        ({"CapacityStatus": "UnusedCapacityReservation"}, None),
-        ({"Product_Family": "Compute Instance (bare metal)"}, Count.OTHER_PRODUCT),
-        ({"Pre_Installed_S/W": "SQL Web"}, Count.OTHER_PRODUCT),
-        ({"MarketOption": "CapacityBlock"}, Count.OTHER_PRODUCT),
-        ({"Location_Type": "AWS Local Zone"}, Count.OTHER_PRODUCT),
-        ({"Region_Code": "us-east-1-bos-1"}, Count.OTHER_PLACEMENT),
-        ({"Instance_Type": "../../etc"}, Count.OTHER_PLACEMENT),
-        ({"Instance_Type": ""}, Count.OTHER_PLACEMENT),
-        ({"Currency": "CNY"}, Count.OTHER_CURRENCY),
-        ({"Currency": ""}, Count.OTHER_CURRENCY),
-        ({"Unit": "Quantity"}, Count.OTHER_UNIT),
-        ({"Unit": "GB-Mo"}, Count.OTHER_UNIT),
-        ({"StartingRange": "100"}, Count.TIERS),
-        ({"EndingRange": "1000"}, Count.TIERS),
-        ({"PricePerUnit": "0.0000000000"}, Count.NO_PRICE),
-        ({"PricePerUnit": "-1"}, Count.NO_PRICE),
-        ({"PricePerUnit": "NaN"}, Count.NO_PRICE),
-        ({"PricePerUnit": "1e9"}, Count.NO_PRICE),
-        ({"PricePerUnit": ""}, Count.NO_PRICE),
-        ({"PricePerUnit": "1" * 60}, Count.NO_PRICE),
+        ({"hawkFilePublicationDate": None}, "no date that can be"),
+        ({"hawkFilePublicationDate": "2027-01-01T00:00:00Z"}, "no date that can be"),
+        ({"hawkFilePublicationDate": "2026-05-13T00:00:00Z"}, "published on 2026-05-13: it is no list of today"),
+        ({"currencyCode": "CNY"}, "in 'CNY', not in USD"),
     ],
 )
-def test_what_is_no_price_of_a_linux_machine(columns: dict[str, str], why: Count | None) -> None:
-    parsed = parse(aws_row("g5.xlarge", "1.006") | {key.replace("_", " "): value for key, value in columns.items()})
-    assert "g5.xlarge" not in prices(parsed)
-    assert dict(parsed.skipped) == ({} if why is None else {why: 1})
-
-
-@pytest.mark.parametrize(
-    ("unit", "usd", "per_hour"),
-    [("Hrs", "1.5", "1.5"), ("Hours", "1.5", "1.5"), ("Second", "0.0005", "1.8"), ("100 Hours", "150", "1.5")],
-)
-def test_odd_units(unit: str, usd: str, per_hour: str) -> None:
-    assert prices(parse(aws_row("g5.xlarge", usd, Unit=unit)))["g5.xlarge"] == Decimal(per_hour)
-
-
-def test_duplicates_count_once_and_of_two_prices_the_dearer() -> None:
-    parsed = parse(aws_row("g5.xlarge", "1.006"), aws_row("g5.xlarge", "1.006"), aws_row("g5.xlarge", "1.2"))
-    assert prices(parsed)["g5.xlarge"] == Decimal("1.2")
-    assert dict(parsed.skipped) == {Count.TWO_PRICES: 1}
-    assert len(parsed.prices) == 2
-
-
-@pytest.mark.parametrize("columns", [{"Memory": "NA"}, {"vCPU": ""}, {"GPU": "NA"}, {"Memory": "16 GB"}])
-def test_a_machine_that_is_not_described_still_has_a_price(columns: dict[str, str]) -> None:
-    parsed = parse(aws_row("g5.xlarge", "1.006") | columns)
-    assert "g5.xlarge" in prices(parsed)
-    assert [one.name for one in parsed.types] == ["g4dn.xlarge"]
-
-
-def test_pieces_of_a_stream_may_end_anywhere() -> None:
-    content = aws_file([aws_row("g4dn.xlarge", "0.526"), aws_row("g5.xlarge", "1.006")])
-    for size in (1, 7, 1000):
-        pieces = [content[start : start + size] for start in range(0, len(content), size)]
-        assert len(parse_offers(lines(pieces), "us-east-1").prices) == 2
-
-
-def test_windows_line_ends() -> None:
-    content = aws_file([aws_row("g4dn.xlarge", "0.526")]).replace(b"\n", b"\r\n")
-    assert len(parse_offers(lines([content]), "us-east-1").prices) == 1
+def test_a_manifest_that_surprises_is_refused(manifest: dict[str, Any], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        on_demand(aws_row("g4dn.xlarge", "0.526"), **manifest)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "it is empty"),
-        (b"<!DOCTYPE html><html><body>Sign in to the network</body></html>", "a web page came"),
-        (b"\n" * 30, "no header"),
-        (aws_file([]), "no prices of Linux machines"),
-        (aws_file([aws_row("g5.xlarge", "1", Tenancy="Dedicated")]), "no prices of Linux machines"),
-        (aws_file([aws_row("g5.xlarge", "1")]).replace(b'"CapacityStatus"', b'"State"'), "no column 'CapacityStatus'"),
-        (aws_file([aws_row("g5.xlarge", "1")]).replace(b"g5.xlarge", b"g5.xl\xffrge"), "cannot be read"),
-        (b"x" * (3 << 20), "a line without an end"),
+        (b"<!DOCTYPE html><title>Access denied</title>", "a web page came"),
+        (b"callback({});", "damaged"),
+        (b"", "is empty"),
+        (json.dumps({"manifest": {}}).encode(), "no date that can be"),
+        (gzip.decompress(aws_list("us-east-2", [aws_row("g4dn.xlarge", "0.526")])), "no rows of US East"),
+        (gzip.decompress(aws_list(REGION, [aws_row("g4dn.xlarge", "0")])), "no prices of Linux machines"),
     ],
 )
-def test_what_is_no_price_list(content: bytes, message: str) -> None:
-    pieces = [content[start : start + 65536] for start in range(0, len(content), 65536)]
+def test_another_shape_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        parse_offers(lines(pieces), "us-east-1")
+        parse_on_demand(content, REGION, LOCATION, TODAY)
 
 
-def test_a_file_that_is_cut_off_in_a_row_is_refused() -> None:
-    content = aws_file([aws_row("g4dn.xlarge", "0.526"), aws_row("g5.xlarge", "1.006", Operating_System="Windows")])
-    begin = content.rindex(b'"2223B6PCG6QAUYY6"')
-    # To the last comma every cut shows; behind it the row is whole.
-    for end in range(begin + 1, content.rindex(b",")):
-        with pytest.raises(SourceError, match="cut off"):
-            parse_offers(lines([content[:end]]), "us-east-1")
+def test_names_of_regions_that_everybody_may_use() -> None:
+    assert parse_locations(aws_locations([REGION, "eu-west-1", "cn-north-1"])) == {
+        REGION: LOCATION,
+        "eu-west-1": "EU (Ireland)",
+    }
+    for content in (b"{}", b"[]", b"<html>", json.dumps({"a": {"type": "AWS Region", "code": []}}).encode()):
+        with pytest.raises(SourceError):
+            parse_locations(content)
 
 
-def test_the_index() -> None:
-    assert parse_index(aws_index(["us-east-1", "eu-west-1"]))["eu-west-1"] == (
-        "/offers/v1.0/aws/AmazonEC2/20261118193211/eu-west-1/index.csv"
-    )
+class Lists(NoHttp):
+    """The lists of some regions, and the one of spot prices, last changed on `modified`."""
 
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"<html>",
-        b"[]",
-        b"{}",
-        b'{"regions": {}}',
-        b'{"regions": {"us-east-1": {}}}',
-        b'{"regions": {"us-east-1": {"currentVersionUrl": "https://elsewhere.example/index.json"}}}',
-        b'{"regions": {"us-east-1": {"currentVersionUrl": "/offers/v1.0/index.xml"}}}',
-        b'{"regions":' + b"[" * 100_000,
-    ],
-)
-def test_an_index_that_is_none(content: bytes) -> None:
-    with pytest.raises(SourceError):
-        parse_index(content)
-
-
-class Files(NoHttp):
-    """An index of these regions, and the same file for each."""
-
-    def __init__(self, *regions: str) -> None:
-        self.regions = regions
+    def __init__(self, *regions: str, modified: date | None = None) -> None:
+        self.regions, self.modified = regions, modified
+        self.requests: list[str] = []
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
-        return aws_index(list(self.regions))
+        self.requests.append(url)
+        if url.endswith("locations.json"):
+            return aws_locations(self.regions)
+        region = REGION if "Virginia" in url else url.split("/")[-3]
+        return gzip.decompress(aws_list(region, [aws_row("g4dn.xlarge", "0.526")]))
 
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        region = url.split("/")[-2]
-        yield aws_file([aws_row("g4dn.xlarge", "0.526", Region_Code=region)])
+    def get_dated(self, url: str) -> tuple[bytes, date | None]:
+        return spot_list({REGION: {"g4dn.xlarge": "0.2"}}), self.modified
+
+
+def test_each_region_is_a_part_and_one_that_aws_does_not_name_fails_alone() -> None:
+    lists = Lists(REGION, "ap-southeast-7", "us-gov-west-1")
+    parts = list(read_on_demand(lists, Endpoints(), [REGION, "ap-southeast-7", "mars"], TODAY))
+    assert {part.name: part.error for part in parts} == {
+        "ap-southeast-7": "", "mars": "AWS lists no region 'mars'", REGION: "",
+    }  # fmt: skip
+    assert any(url.endswith("/US%20East%20(N.%20Virginia)/Linux/index.json") for url in lists.requests)
+
+
+def test_spot_prices_by_region_as_the_list_writes_them() -> None:
+    content = spot_list(
+        {
+            REGION: {"g4dn.xlarge": "0.2265", "t3.nano": "9.0E-4", "p5.48xlarge": "N/A*", "p4d.24xlarge": "N/A"},
+            "us-east": {"g4dn.xlarge": "0.1"},
+            "us-west-2-lax-1": {"g4dn.xlarge": "0.1"},
+        }
+    )
+    parsed = parse_spot(content, {REGION, "me-central-1"}, TODAY)
+    assert {(one.region, one.instance_type): one.usd_per_hour for one in parsed.prices} == {
+        (REGION, "g4dn.xlarge"): Decimal("0.2265"),
+        (REGION, "t3.nano"): Decimal("0.0009"),
+    }
+    assert {(one.market, one.source, one.as_of, one.zones) for one in parsed.prices} == {
+        (Market.SPOT, SPOT_ID, TODAY, ())
+    }
+    assert +parsed.skipped == {Count.NO_PRICE: 2, Count.OTHER_PLACEMENT: 2}
 
 
 @pytest.mark.parametrize(
-    ("regions", "read_of"),
-    [
-        (None, {"us-east-1": "", "ap-southeast-7": ""}),
-        (["us-east-1"], {"us-east-1": ""}),
-        (["us-gov-west-1", "mars"], {"us-gov-west-1": "", "mars": "AWS lists no region 'mars'"}),
-    ],
+    "change",
+    [{"rate": "permonth"}, {"regions": None}, {"regions": []}, {"regions": [{"region": []}, 7]}],
 )
-def test_regions_that_are_read(regions: list[str] | None, read_of: dict[str, str]) -> None:
-    files = Files("us-east-1", "ap-southeast-7", "us-gov-west-1", "cn-north-1", "us-west-2-lax-1", "us-east-1-wl1-bos1")
-    parts = list(read(files, Endpoints(), regions))
-    assert {part.name: part.error for part in parts} == read_of
-    assert all(part.parsed.prices[0].region == part.name for part in parts if not part.error)
+def test_another_shape_of_the_spot_list_is_refused(change: dict[str, Any]) -> None:
+    whole = json.loads(spot_list({REGION: {"g4dn.xlarge": "0.2"}}))
+    whole["config"] |= change
+    with pytest.raises(SourceError, match="its format has changed"):
+        parse_spot(json.dumps(whole).encode(), {REGION}, TODAY)
+
+
+def test_a_size_without_a_price_of_linux_is_left_out() -> None:
+    whole = json.loads(spot_list({REGION: {"g4dn.xlarge": "0.2", "g5.xlarge": "0.4"}}))
+    sizes = whole["config"]["regions"][0]["instanceTypes"][0]["sizes"]
+    sizes[1]["valueColumns"] = spot_columns("0.4")[1:]
+    sizes.append({"size": None, "valueColumns": spot_columns("1")})
+    parsed = parse_spot(json.dumps(whole).encode(), {REGION}, TODAY)
+    assert ([one.instance_type for one in parsed.prices], +parsed.skipped) == (["g4dn.xlarge"], {Count.INCOMPLETE: 2})
+
+
+def test_the_spot_list_is_of_the_day_that_its_server_says_or_of_today() -> None:
+    for modified, as_of in ((None, TODAY), (date(2026, 11, 20), date(2026, 11, 20))):
+        part = read_spot(Lists(modified=modified), Endpoints(), [REGION], TODAY)
+        assert [one.as_of for one in part.parsed.prices] == [as_of]
+        assert (part.keeps_missing, len(part.digest)) == (True, 64)
+    frozen = read_spot(Lists(modified=date(2024, 5, 13)), Endpoints(), [REGION], TODAY)
+    assert (frozen.error, frozen.parsed.prices) == (
+        "the list of spot prices was last changed on 2024-05-13: it is no list of today", [],
+    )  # fmt: skip
 
 
 def test_spot_advisor() -> None:
@@ -210,27 +207,3 @@ def test_an_advisor_that_has_changed(change: dict[str, object], message: str) ->
     whole = json.loads(advisor_file({"us-east-1": {"g4dn.xlarge": (60, 3)}})) | change
     with pytest.raises(SourceError, match=message):
         parse_advisor(json.dumps(whole).encode())
-
-
-def test_the_double_has_the_columns_that_are_read() -> None:
-    assert len(set(AWS_COLUMNS)) == len(AWS_COLUMNS)
-
-
-def test_a_list_of_any_length_takes_the_same_memory() -> None:
-    """A region's file has hundreds of MB: what is no Linux machine passes through."""
-    begin, price = aws_file([]), aws_file([aws_row("g4dn.xlarge", "0.526")])[len(aws_file([])) :]
-    other = price.replace(b'"Linux"', b'"SUSE"') * 200
-
-    def pieces(count: int) -> Iterator[bytes]:
-        yield begin + price
-        for _ in range(count):
-            yield other
-
-    peaks = []
-    for count in (10, 200):
-        tracemalloc.start()
-        assert len(parse_offers(lines(pieces(count)), "us-east-1").prices) == 1
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < peaks[0] * 1.2
-    assert peaks[1] < 4 << 20

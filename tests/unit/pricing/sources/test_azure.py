@@ -32,17 +32,41 @@ class Pages(NoHttp):
 
 
 def read_one(*pages: bytes) -> Any:
-    (part,) = read(Pages(*pages), Endpoints(), ["eastus"], TODAY)
+    (part,) = read(Pages(*pages), Endpoints(), [NAME], ["eastus"], TODAY)
     return part
 
 
 def test_pages_are_followed_to_the_end() -> None:
     following = "https://prices.azure.com:443/api/retail/prices?$skip=100"
-    http = Pages(retail_page([retail(NAME, 0.526)], following), retail_page([retail("Standard_NC8as_T4_v3", 0.752)]))
-    (part,) = read(http, Endpoints(), ["eastus"], TODAY)
-    assert [one.usd_per_hour for one in part.parsed.prices] == [Decimal("0.526"), Decimal("0.752")]
-    assert "armRegionName%20eq%20%27eastus%27" in http.requests[0]
+    westus = retail(NAME, 0.752, armRegionName="westus")
+    http = Pages(retail_page([retail(NAME, 0.526)], following), retail_page([westus]))
+    (part,) = read(http, Endpoints(), [NAME], ["eastus", "westus"], TODAY)
+    assert {one.region: one.usd_per_hour for one in part.parsed.prices} == {
+        "eastus": Decimal("0.526"),
+        "westus": Decimal("0.752"),
+    }
+    assert f"armSkuName%20eq%20%27{NAME}%27" in http.requests[0]
     assert http.requests[1] == following
+
+
+def test_a_full_page_without_the_address_of_the_next_is_not_the_last() -> None:
+    """So it was on 2023-03-10 (question 1188465 of Microsoft Q&A)."""
+    full = retail_page([retail(NAME, 0.526, armRegionName=f"region-{number}") for number in range(100)])
+    http = Pages(full, retail_page([retail(NAME, 0.6)]))
+    (part,) = read(http, Endpoints(), [NAME], ["eastus", "region-7"], TODAY)
+    assert sorted(one.region for one in part.parsed.prices) == ["eastus", "region-7"]
+    assert http.requests[1] == f"{http.requests[0]}&$skip=100"
+
+
+def test_a_machine_type_is_a_part_and_fails_alone() -> None:
+    class Names(NoHttp):
+        def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+            return retail_page([retail(NAME, 0.5)]) if NAME in url else b"<html>"
+
+    parts = {part.name: part for part in read(Names(), Endpoints(), [NAME, "Standard_NC6"], ["eastus"], TODAY)}
+    assert (parts[NAME].error, "web page" in parts["Standard_NC6"].error) == ("", True)
+    assert parts[NAME].covers("eastus", NAME, Market.SPOT)
+    assert not parts[NAME].covers("eastus", "Standard_NC6", Market.SPOT)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +119,8 @@ def test_exactly_a_tenth_is_an_estimate_at_best() -> None:
         ({"effectiveStartDate": "2026-12-01T00:00:00Z"}, Count.NOT_NOW),
         ({"effectiveEndDate": "2026-10-01T00:00:00Z"}, Count.NOT_NOW),
         ({"armRegionName": "westus"}, Count.OTHER_PLACEMENT),
+        ({"armRegionName": ["eastus"]}, Count.OTHER_PLACEMENT),
+        ({"armSkuName": "Standard_NC6"}, Count.OTHER_PRODUCT),
         ({"armSkuName": ""}, Count.INCOMPLETE),
         ({"armSkuName": "Standard NC4"}, Count.INCOMPLETE),
         ({"meterName": None}, Count.INCOMPLETE),
@@ -102,7 +128,7 @@ def test_exactly_a_tenth_is_an_estimate_at_best() -> None:
     ],
 )
 def test_what_is_no_price_of_a_linux_machine(changes: dict[str, Any], why: Count) -> None:
-    page = parse_page(retail_page([retail(NAME, 0.526, **changes)]), "eastus", TODAY)
+    page = parse_page(retail_page([retail(NAME, 0.526, **changes)]), (NAME, {"eastus"}), TODAY)
     assert (page.rows, dict(page.parsed.skipped)) == ([], {why: 1})
 
 
@@ -142,7 +168,7 @@ def test_of_two_prices_the_primary_then_the_newest_then_the_dearer(
         (b"{}", "without items"),
         (b'{"Items": 7}', "without items"),
         (retail_page([], currency="EUR"), "'EUR', not in USD"),
-        (retail_page([]), "lists no prices"),
+        (retail_page([]), "lists no price"),
         (b"[" * 200_000, "ends in the middle"),
     ],
 )
@@ -152,7 +178,7 @@ def test_what_is_no_page_of_prices(content: bytes, message: str) -> None:
 
 def test_items_that_are_none_are_counted() -> None:
     content = json.dumps({"BillingCurrency": "USD", "Items": [None, 7, [], {}]}).encode()
-    assert parse_page(content, "eastus", TODAY).parsed.skipped == {Count.INCOMPLETE: 4}
+    assert parse_page(content, (NAME, {"eastus"}), TODAY).parsed.skipped == {Count.INCOMPLETE: 4}
 
 
 def test_an_endless_list_ends() -> None:
@@ -163,4 +189,4 @@ def test_an_endless_list_ends() -> None:
 
 def test_the_page_is_checked_before_it_is_believed() -> None:
     with pytest.raises(SourceError, match="not in USD"):
-        parse_page(json.dumps({"Items": []}).encode(), "eastus", TODAY)
+        parse_page(json.dumps({"Items": []}).encode(), (NAME, {"eastus"}), TODAY)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from datetime import date
 
 import pytest
 
-from tests.doubles.price_lists import World, aws_row, serving
+from tests.doubles.price_lists import World, aws_list, aws_row, serving
 from trainplan.pricing.sources import azure
-from trainplan.pricing.sources.http import TRIES, UrllibHttp
-from trainplan.pricing.sources.reading import SourceError
+from trainplan.pricing.sources.http import TRIES, Limits, UrllibHttp
+from trainplan.pricing.sources.reading import SourceError, UnreachableError
 
 AWS = {"us-east-1": [aws_row("g4dn.xlarge", "0.526")]}
-INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
-FILE = "/offers/v1.0/aws/AmazonEC2/20261118193211/us-east-1/index.csv"
+NAMES = "/locations/1.0/aws/current/locations.json"
+LIST = "/pricing/2.0/meteredUnitMaps/US%20East%20(N.%20Virginia)/Linux/index.json"
 
 
 @pytest.fixture
@@ -27,32 +29,63 @@ def http(waits: list[float], monkeypatch: pytest.MonkeyPatch) -> UrllibHttp:
     return UrllibHttp(waits.append, "trainplan/test")
 
 
-def test_whole_and_in_pieces(http: UrllibHttp) -> None:
+def test_a_list_that_is_packed_without_a_word_is_unpacked(http: UrllibHttp) -> None:
     with serving(World(aws=AWS)) as address:
-        assert http.get(address + FILE) == b"".join(http.stream(address + FILE))
+        content = http.get(address + LIST)
+    assert json.loads(content)["manifest"]["currencyCode"] == "USD"
+    assert 0 < http.limits.received < len(content), "what came over the line counts"
 
 
 def test_a_busy_server_is_asked_again_as_late_as_it_says(http: UrllibHttp, waits: list[float]) -> None:
     world = World(aws=AWS, busy=2)
     with serving(world) as address:
-        assert b"us-east-1" in http.get(address + INDEX)
+        assert b"us-east-1" in http.get(address + NAMES)
     assert waits == [3.0, 3.0]
     assert len(world.requests) == 3
 
 
-@pytest.mark.parametrize("method", ["get", "stream"])
-def test_a_server_that_stays_busy_is_given_up(http: UrllibHttp, waits: list[float], method: str) -> None:
+def test_a_server_that_stays_busy_is_given_up(http: UrllibHttp, waits: list[float]) -> None:
     with serving(World(aws=AWS, busy=99)) as address, pytest.raises(SourceError, match="answers 429"):
-        b"".join([getattr(http, method)(address + INDEX)] if method == "get" else http.stream(address + INDEX))
+        http.get(address + NAMES)
     assert len(waits) == TRIES - 1
 
 
 def test_a_response_that_is_cut_off_is_no_response(http: UrllibHttp) -> None:
-    with serving(World(aws=AWS, cut_off={"index.csv"})) as address:
-        with pytest.raises(SourceError, match="cut off after"):
-            b"".join(http.stream(address + FILE))
-        with pytest.raises(SourceError, match="cut off after"):
-            http.get(address + FILE)
+    with serving(World(aws=AWS, cut_off={"index.json"})) as address, pytest.raises(SourceError, match="cut off after"):
+        http.get(address + LIST)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (aws_list("us-east-1", AWS["us-east-1"])[:-9], "packed content has no end"),
+        (b"\x1f\x8b" + b"x" * 90, "cannot be unpacked"),
+        (gzip.compress(b"{}") + b"more", "cannot be unpacked"),
+        (gzip.compress(bytes(65 << 20)), "more than 64 MiB"),
+    ],
+    ids=["cut off", "damaged", "something behind it", "too much"],
+)
+def test_packed_content_that_is_none(http: UrllibHttp, content: bytes, message: str) -> None:
+    with serving(World(broken={"list": (200, content)})) as address, pytest.raises(SourceError, match=message):
+        http.get(f"{address}/list")
+
+
+def test_all_requests_together_have_a_limit_of_bytes_and_of_time(waits: list[float]) -> None:
+    seconds = 0.0
+    world = World(broken={"list": (200, b"x" * 600)}, busy=0)
+    with serving(world) as address:
+        http = UrllibHttp(waits.append, "trainplan/test", limits=Limits(1000, 60, lambda: seconds))
+        assert len(http.get(f"{address}/list")) == 600
+        with pytest.raises(UnreachableError, match="limit of 0 MB"):
+            http.get(f"{address}/list")
+        http = UrllibHttp(waits.append, "trainplan/test", limits=Limits(10_000, 60, lambda: seconds))
+        world.busy, seconds = 99, 59
+        with pytest.raises(SourceError, match="answers 429"):
+            http.get(f"{address}/list")
+        assert waits == [], "what a server asks to wait is longer than what is left"
+        seconds = 61
+        with pytest.raises(UnreachableError, match="limit of 60 s"):
+            http.get(f"{address}/list")
 
 
 @pytest.mark.parametrize(("status", "hint"), [(403, "key"), (404, "")])
@@ -78,12 +111,6 @@ def test_no_address(http: UrllibHttp, url: str) -> None:
         http.get(url)
 
 
-def test_more_than_fits_is_refused(http: UrllibHttp) -> None:
-    world = World(broken={"big": (200, b" " * (65 << 20))})
-    with serving(world) as address, pytest.raises(SourceError, match="more than 64 MiB"):
-        http.get(f"{address}/big")
-
-
 def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(broken={"http://prices.test/": (200, b"by the proxy")})
     with serving(world) as address:
@@ -92,12 +119,10 @@ def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> 
         assert UrllibHttp(lambda seconds: None, "trainplan/test").get("http://prices.test/list") == b"by the proxy"
 
 
-def test_once_nobody_can_be_reached_the_rest_is_not_tried(http: UrllibHttp, waits: list[float]) -> None:
+def test_once_nobody_can_be_reached_the_rest_is_not_tried(http: UrllibHttp) -> None:
     with serving(World()) as address:
         pass
-    regions = ["eastus", "westus", "northeurope"]
-    parts = list(azure.read(http, azure.Endpoints(address), regions, date(2026, 11, 21)))
-    assert [("cannot be reached" in part.error, part.name) for part in parts] == [
-        (True, name) for name in sorted(regions)
-    ]
-    assert len(waits) == TRIES - 1
+    names = [f"Standard_N{number}" for number in range(99)]
+    parts = list(azure.read(http, azure.Endpoints(address), names, ["eastus"], date(2026, 11, 21)))
+    assert [part.name for part in parts] == sorted(names)
+    assert all("cannot be reached" in part.error for part in parts)

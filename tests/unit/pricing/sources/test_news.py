@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.doubles.price_lists import advisor_file, aws_file, aws_index, aws_row, retail, retail_page, sku
+from tests.doubles.price_lists import (
+    advisor_file,
+    aws_list,
+    aws_locations,
+    aws_row,
+    copy_changes,
+    google_copy,
+    retail,
+    retail_page,
+    sku,
+    spot_list,
+)
 from tests.unit.pricing.sources.test_aws_account import ACCOUNT
 from trainplan.pricing.grades import Market
+from trainplan.pricing.merge import News
 from trainplan.pricing.refresh import known_of
-from trainplan.pricing.sources import aws_account
+from trainplan.pricing.sources import aws_account, gcp_copy
 from trainplan.pricing.sources.news import Accounts, Asking, news_of
 from trainplan.pricing.sources.offerings import BearerToken
-from trainplan.pricing.sources.reading import SourceError
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 REGION = "us-east-1"
@@ -35,8 +48,16 @@ class Lists:
         self.requests.append(url)
         if any(fragment in url for fragment in self.broken):
             return b"<html>"
-        if "region_index" in url:
-            return aws_index([REGION])
+        if "locations.json" in url:
+            return aws_locations([REGION])
+        if "meteredUnitMaps" in url:
+            return gzip.decompress(aws_list(REGION, [aws_row("g4dn.xlarge", "0.526")]))
+        if "spot.json" in url:
+            return spot_list({REGION: {"g4dn.xlarge": "0.2"}})
+        if "vms.csv" in url and "commits" in url:
+            return copy_changes()
+        if "vms.csv" in url:
+            return google_copy([("tpu-v3-8 1", "us-central1", "us-central1-a", "8.0", "2.04")])
         if "spot-advisor" in url:
             return advisor_file({REGION: {"g4dn.xlarge": (60, 1)}})
         if "cloudbilling" in url:
@@ -48,10 +69,6 @@ class Lists:
 
     def get_dated(self, url: str) -> tuple[bytes, date | None]:
         return self.get(url), date(2026, 11, 19)
-
-    def stream(self, url: str, headers: Mapping[str, str] | None = None) -> Iterator[bytes]:
-        self.requests.append(url)
-        yield aws_file([aws_row("g4dn.xlarge", "0.526")])
 
 
 def nobody(*requests: Any) -> None:
@@ -70,15 +87,14 @@ def asking(http: Lists, answers: list[str], environment: Mapping[str, str] | Non
     )
 
 
-def test_aws_without_an_account_reads_the_whole_list(tmp_path: Path) -> None:
+def test_aws_without_an_account_reads_the_lists_behind_its_pages(tmp_path: Path) -> None:
     http, said = Lists(), list[str]()
     news = news_of(known_of("aws", tmp_path), asking(http, said))
-    assert [part.name for part in news.parts] == [REGION, "Spot Advisor"]
+    assert [part.name for part in news.parts] == [REGION, "spot by region", "Spot Advisor"]
     assert news.offered is None
     assert news.advice is not None
     assert news.advice.as_of == date(2026, 11, 19), "the day on which the file was last modified"
-    assert any("hundreds of MB" in line for line in said)
-    assert f"{REGION}: 1 prices" in said
+    assert said == ["on demand: 1 prices", "spot by region: 1 prices"]
 
 
 def test_aws_with_an_account_asks_for_prices_spot_and_offerings(tmp_path: Path) -> None:
@@ -86,23 +102,44 @@ def test_aws_with_an_account_asks_for_prices_spot_and_offerings(tmp_path: Path) 
     news = news_of(known_of("aws", tmp_path), asking(http, said, aws=lambda: ACCOUNT))
     assert [(part.name, part.markets) for part in news.parts] == [
         (REGION, {Market.ON_DEMAND}),
+        ("spot by region", {Market.SPOT}),
         (f"{REGION} spot", {Market.SPOT}),
         ("Spot Advisor", set()),
-    ]
+    ], "prices of zones come behind those of their region, and take their place"
     assert news.offered is not None
     assert news.offered.regions == {REGION}
-    assert not any("/offers/" in url for url in http.requests), "the bulk files are for those without an account"
+    assert not any("meteredUnitMaps" in url for url in http.requests), "the account's own prices were read"
 
 
-def test_aws_without_its_advisor(tmp_path: Path) -> None:
-    news = news_of(known_of("aws", tmp_path), asking(Lists("spot-advisor"), []))
-    assert news.advice is None
-    assert "a web page came" in news.parts[-1].error
+def test_an_account_that_is_refused_reads_what_everybody_may(tmp_path: Path) -> None:
+    def client(service: str, region: str) -> Any:
+        raise ValueError("ExpiredToken")
+
+    refused = aws_account.AwsClients(client, (ValueError,))
+    news = news_of(known_of("aws", tmp_path), asking(Lists(), [], aws=lambda: refused))
+    assert {part.name: bool(part.error) for part in news.parts} == {
+        REGION: False, "spot by region": False, f"{REGION} spot": True, "Spot Advisor": False,
+    }  # fmt: skip
 
 
-def test_aws_without_its_index_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="a web page came"):
-        news_of(known_of("aws", tmp_path), asking(Lists("region_index"), []))
+@pytest.mark.parametrize(
+    ("broken", "failed"),
+    [
+        ("spot-advisor", "Spot Advisor"),
+        ("locations.json", "on demand"),
+        ("meteredUnitMaps", REGION),
+        ("spot.json", "spot by region"),
+    ],
+)
+def test_a_list_of_aws_that_is_none_leaves_the_others(tmp_path: Path, broken: str, failed: str) -> None:
+    news = news_of(known_of("aws", tmp_path), asking(Lists(broken), []))
+    assert {part.name: part.error for part in news.parts if part.error} == {failed: _error(news, failed)}
+    assert "a web page came" in _error(news, failed)
+    assert len(news.parts) == 3
+
+
+def _error(news: News, name: str) -> str:
+    return next(part.error for part in news.parts if part.name == name)
 
 
 @pytest.mark.parametrize(
@@ -125,34 +162,42 @@ def test_google_with_a_key_or_an_account(
     assert {one.instance_type for one in news.parts[0].parsed.prices} == {"tpu-v3-8"}
 
 
-def test_google_to_nobody(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="only to somebody it knows"):
-        news_of(known_of("gcp", tmp_path), asking(Lists(), []))
+def test_google_to_nobody_is_another_projects_copy(tmp_path: Path) -> None:
+    said = list[str]()
+    one = replace(asking(Lists(), said), regions=frozenset({"us-central1"}))
+    news = news_of(known_of("gcp", tmp_path), one)
+    assert [(price.usd_per_hour, price.source) for part in news.parts for price in part.parsed.prices] == [
+        (Decimal("8.0"), gcp_copy.COPY_ID), (Decimal("2.04"), gcp_copy.COPY_ID),
+    ]  # fmt: skip
+    assert said == ["copy of Google's list: 2 prices"]
 
 
 def test_azure_and_its_offerings(tmp_path: Path) -> None:
-    said: list[str] = []
     broken = Lists("Microsoft.Compute")
-    for http, names in ((Lists(), [REGION, "offerings"]), (broken, [REGION, "offerings"])):
-        one = asking(http, said, azure=lambda env: BearerToken("t", "mine"))
+    for http in (Lists(), broken):
+        one = replace(asking(http, [], azure=lambda env: BearerToken("t", "mine")), regions=frozenset({"eastus"}))
         news = news_of(known_of("azure", tmp_path), one)
-        assert [part.name for part in news.parts] == names
+        read = {part.name for part in news.parts if not part.error}
+        assert read == {"Standard_NC4as_T4_v3", *(() if http is broken else ("offerings",))}
         assert (news.offered is None) is (http is broken)
 
 
-def test_regions_that_fail_for_one_reason_are_told_in_one_line(tmp_path: Path) -> None:
-    said: list[str] = []
-    one = replace(asking(Lists("retail"), said), regions=frozenset(f"region-{number}" for number in range(61)))
+def test_lists_that_fail_for_one_reason_are_told_in_one_line_and_counted_as_they_come(tmp_path: Path) -> None:
+    said, counted = list[str](), list[tuple[int, int]]()
+    one = replace(asking(Lists("retail"), said), progress=lambda done, of: counted.append((done, of)))
     news = news_of(known_of("azure", tmp_path), one)
-    assert len([part for part in news.parts if part.error]) == 61
+    count = len(news.parts)
+    assert (len([part for part in news.parts if part.error]), counted[-1]) == (count, (count, count))
+    assert [done for done, _ in counted] == list(range(1, count + 1))
     (line,) = said
-    assert line.startswith("region-0 and 60 more: ")
+    assert f" and {count - 1} more: " in line
 
 
 def test_mirrors_of_the_environment_are_asked(tmp_path: Path) -> None:
     http = Lists()
     environment = {
         "PLAN_AWS_PRICES_URL": "https://mirror.test",
+        "PLAN_AWS_SPOT_URL": "https://mirror.test/spot.json",
         "PLAN_AWS_ADVISOR_URL": "https://mirror.test/spot-advisor",
     }
     news_of(known_of("aws", tmp_path), asking(http, [], environment))
