@@ -28,7 +28,7 @@ from tests.faults.points import Points
 from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, SimCloud
 from tests.faults.verdict import Trial, a_home
 from trainplan.planner.runs.journal.journal import Journal
-from trainplan.planner.runs.receipt.receipt import NEGLIGIBLE
+from trainplan.planner.runs.run import NEGLIGIBLE
 from trainplan.providers.sim.catalogue import INTERNET_USD_PER_GB
 from trainplan.providers.sim.ledger import ledger
 from trainplan.providers.sim.training import Simulated, model_bytes

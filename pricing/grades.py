@@ -54,8 +54,9 @@ def trusted_until(kind: PriceGrade, market: Market, as_of: date | None) -> date 
 
 
 def grade(kind: PriceGrade, market: Market, as_of: date | None, today: date) -> PriceGrade:
-    """The grade of a price on `today`; a price without a date is stale, whatever its source says."""
-    if as_of is None:
+    """The grade of a price on `today`; a price without a date, or of a day that is far ahead, is stale, whatever its
+    source says."""
+    if as_of is None or is_ahead(as_of, today):
         return PriceGrade.STALE
     if (kind, market) not in STALE_AFTER:
         return kind
@@ -64,8 +65,14 @@ def grade(kind: PriceGrade, market: Market, as_of: date | None, today: date) -> 
 
 
 def is_old(as_of: date | None, today: date) -> bool:
-    """Whether a price was read more than a month ago, or nobody knows when."""
-    return as_of is None or today - as_of > OLD_AFTER
+    """Whether a price was read more than a month ago, or nobody knows how long ago."""
+    return as_of is None or today - as_of > OLD_AFTER or is_ahead(as_of, today)
+
+
+def is_ahead(as_of: date, today: date) -> bool:
+    """Whether a price was read so long after `today` that this computer's clock must be behind: how old it is nobody
+    knows."""
+    return as_of - today > OLD_AFTER
 
 
 def percentile(values: Sequence[Decimal], quantile: Decimal) -> Decimal:

@@ -13,7 +13,7 @@ from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError, PlanError, from_provider
 from trainplan.planner.home.client import Client, own_client
 from trainplan.planner.runs.execution.nobody import Nobody
-from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.journal import BUSY_MILLISECONDS, Journal
 from trainplan.planner.runs.proposal.live_prices import Watchful
 from trainplan.planner.runs.proposal.make_proposal import Surroundings
 from trainplan.planner.runs.provider_clock import ProviderClock
@@ -85,10 +85,11 @@ def client(settings: Settings) -> Client:
     return ours
 
 
-def journal(settings: Settings) -> Journal:
-    """The journal of the home. Raises StateError for one that another version wrote."""
+def journal(settings: Settings, busy_seconds: float = BUSY_MILLISECONDS / 1000) -> Journal:
+    """The journal of the home. Raises StateError for one that another version wrote, or that another process writes
+    for `busy_seconds`."""
     client(settings)
-    return Journal.open(settings.journal)
+    return Journal.open(settings.journal, busy_seconds)
 
 
 def _tell(line: str) -> None:

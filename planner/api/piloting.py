@@ -151,10 +151,16 @@ def all_pilots_first(job: TrainingJob, query: PlanQuery, cap: Cap, desk: PilotDe
 
 
 def _tell(answer: PilotAnswer, desk: PilotDesk) -> None:
-    """What the pilots of a launch told. Raises DeclinedError where the person has stopped one."""
+    """What the pilots of a launch told. Raises DeclinedError where the person has stopped one, and TrainingFailedError
+    where each that got a machine has failed: the job would."""
     desk.show(result_page(answer) if answer.results else proposal_page(answer.proposal))
     if answer.was_stopped:
         raise DeclinedError("a pilot was stopped: nothing was launched")
+    runs = [result.run for result in answer.results if result.run is not None]
+    trained = [run for run in runs if run.outcome not in (Outcome.NO_CAPACITY, Outcome.REFUSED)]
+    if trained and all(run.outcome is Outcome.FAILED for run in trained):
+        error = ended_error(trained[0])
+        raise TrainingFailedError(f"every pilot that ran has failed, nothing was launched: {error.message}", error.hint)
 
 
 def _refuse_sweep(job: TrainingJob) -> None:

@@ -30,11 +30,13 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """A run as it stands, and why it could not be brought further (None: it could)."""
+    """A run as it stands, and why it could not be brought further (None: it could). `usd` is what it has cost, where
+    `is_at_most` no more than that: nobody told when something of it ended."""
 
     run: Run
     progress: Progress
     usd: float
+    is_at_most: bool
     error: PlanError | None
 
 
@@ -53,23 +55,26 @@ def standing_of(
             run = runner.settle(run)
         except PlanError as trouble:
             error, run = trouble, runner.with_end(journal.run(run.run_id))
-    usd = _usd(run, journal, build.clock_of(make_provider(run.provider)))
+    usd, is_at_most = _cost(run, journal, build.clock_of(make_provider(run.provider)))
     progress, blind = _progress(run, make_provider)
-    return Standing(run=run, progress=progress, usd=usd, error=error or blind)
+    return Standing(run=run, progress=progress, usd=usd, is_at_most=is_at_most, error=error or blind)
 
 
-def _usd(run: Run, journal: Journal, clock: Clock) -> float:
-    """What a run has cost: of one that is done, as its receipt says."""
+def _cost(run: Run, journal: Journal, clock: Clock) -> tuple[float, bool]:
+    """What a run has cost in USD, and whether that is the most it can have; of one that is done, as on its receipt."""
     if run.live:
-        return float(run.total_usd(clock.now()))
-    return float((journal.receipt(run.run_id) or {}).get("actual_usd", 0.0))
+        run, now = run.at_latest, clock.now()
+        return float(run.total_usd(now)), run.is_at_most(now)
+    receipt = journal.receipt(run.run_id) or {}
+    return float(receipt.get("actual_usd", 0.0)), bool(receipt.get("at_most"))
 
 
 def _unasked(run: Run, journal: Journal, missing: ProviderError) -> Standing:
     """A run whose provider cannot be asked at all: as the journal has it."""
     progress = _unread(run)
     error = _blind(run, missing) if run.bills else None
-    return Standing(run=run, progress=progress, usd=_usd(run, journal, build.clock()), error=error)
+    usd, is_at_most = _cost(run, journal, build.clock())
+    return Standing(run=run, progress=progress, usd=usd, is_at_most=is_at_most, error=error)
 
 
 def _blind(run: Run, error: ProviderError) -> TeardownUnverifiedError:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from trainplan.planner.throughput.values import Basis
-from trainplan.pricing.grades import is_old
+from trainplan.pricing.grades import is_ahead, is_old
 from trainplan.pricing.offers import Market
 
 if TYPE_CHECKING:
@@ -57,6 +57,12 @@ def _prices(plan: Plan) -> list[str]:
     old = sum(is_old(stamp.price_as_of, today) for stamp in stamps)
     if not old:
         return []
+    ahead = [stamp.price_as_of for stamp in stamps if stamp.price_as_of and is_ahead(stamp.price_as_of, today)]
+    if ahead:
+        return [
+            f"how old the prices of {len(ahead):,} of {len(stamps):,} offers are: this computer's clock says {today}, "
+            f"and they were read by {max(ahead)}; set the clock"
+        ]
     return [
         f"today's price of {old:,} of {len(stamps):,} offers: theirs was read more than a month ago (plan prices "
         "refresh reads the current ones)"

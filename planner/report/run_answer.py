@@ -24,7 +24,10 @@ def answer(document: RunDocument) -> str:
     if actual["seconds"] is not None:
         on = f" on {machines} machines" if machines > 1 else ""
         parts.append(f"{seconds_text(actual['seconds'])}{on}{_beside(document, 'seconds', 'than estimated')}")
-    parts.append(f"{usd_text(actual['usd'])}{' so far' if not run['outcome'] else ''}{_beside(document, 'usd', '')}")
+    at_most = "at most " if (document["receipt"] or {}).get("at_most") else ""
+    parts.append(
+        f"{at_most}{usd_text(actual['usd'])}{' so far' if not run['outcome'] else ''}{_beside(document, 'usd', '')}"
+    )
     if run["simulated"]:
         parts[-1] += ", simulated"
     accuracy = (document["held_out"] or {}).get("accuracy")

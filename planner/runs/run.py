@@ -13,6 +13,8 @@ from trainplan.pricing.offers import Market
 from trainplan.providers.base import EndKind, InstanceRef, RunId
 from trainplan.workloads.job import OnSlow
 
+NEGLIGIBLE = Decimal("0.01")
+"""A cost of which no more than this share may not have been billed counts as known."""
 _HOUR = timedelta(hours=1)
 
 
@@ -345,6 +347,10 @@ class Run:
     def total_usd(self, now: datetime) -> Decimal:
         """The sum of what is billed until now."""
         return sum(self.billed_usd(now), Decimal(0))
+
+    def is_at_most(self, now: datetime) -> bool:
+        """Whether more than a hundredth of what is counted may not have been billed: nobody told when it ended."""
+        return sum(self.uncertain_usd, Decimal(0)) > self.total_usd(now) * NEGLIGIBLE
 
     def list_usd(self, now: datetime) -> Decimal:
         """The same at list prices, without own rates."""

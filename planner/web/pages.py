@@ -225,11 +225,16 @@ def _ended(runs: Sequence[RunSummary]) -> Markup:
                 f"{run.provider} (simulated)" if is_simulated(run.provider) else run.provider,
                 _local(run.created_at),
                 outcome if run.outcome is Outcome.SUCCEEDED else Cell(outcome, Tone.WARNING),
-                format_usd(Decimal(str(usd))) if isinstance(usd, int | float) else "-",
+                _cost(usd, is_at_most=bool(run.receipt.get("at_most"))),
                 f"{accuracy:.1%}" if isinstance(accuracy, int | float) else "-",
             ]
         )
     return section("Runs that have ended", table(Table(_ENDED, rows), "Runs that have ended")) if rows else Markup()
+
+
+def _cost(usd: object, *, is_at_most: bool) -> str:
+    at_most = "at most " if is_at_most else ""
+    return f"{at_most}{format_usd(Decimal(str(usd)))}" if isinstance(usd, int | float) else "-"
 
 
 def _until(run: Run) -> datetime:

@@ -283,8 +283,9 @@ class _Schedule:
             )  # fmt: skip
 
     def heartbeat(self, until: datetime) -> Iterator[Write]:
-        """The newest status by then: of what is replaced, only the last is ever seen. None after the last step."""
-        seconds = (min(until, self.trained_at(self.last_step)) - self.first_step_at).total_seconds()
+        """The newest status by then: of what is replaced, only the last is ever seen. As from an agent, it comes while
+        the trainer tests its model too."""
+        seconds = (until - self.first_step_at).total_seconds()
         if seconds >= _HEARTBEAT_SECONDS:
             at = self.first_step_at + timedelta(seconds=seconds // _HEARTBEAT_SECONDS * _HEARTBEAT_SECONDS)
             step = self.step_at(at)

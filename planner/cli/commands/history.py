@@ -48,7 +48,7 @@ NEWEST = 5
 Record = Mapping[str, object]
 
 
-_CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second", "accuracy", "actual_usd")
+_CSV_FIELDS = ("estimated_seconds", "actual_seconds", "actual_images_per_second", "accuracy", "actual_usd", "at_most")
 
 
 def command(
@@ -175,7 +175,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         "-" if simulated else _percent(_off(receipt)),
         _number(receipt.get("actual_images_per_second"), ",.0f"),
         _number(receipt.get("accuracy"), ".2%"),
-        _number(receipt.get("actual_usd"), ".2f", "$"),
+        _number(receipt.get("actual_usd"), ".2f", "at most $" if receipt.get("at_most") else "$"),
         _billed(receipt),
     )
 

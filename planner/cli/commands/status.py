@@ -135,7 +135,7 @@ def _row(standing: Standing) -> tuple[str, ...]:
     if is_simulated(run.provider):
         where += " (simulated)"
     costs = format_usd_per_hour(run.bills_usd_per_hour) if run.bills else "-"
-    so_far = format_usd(Decimal(str(standing.usd)))
+    so_far = ("at most " if standing.is_at_most else "") + format_usd(Decimal(str(standing.usd)))
     return (run.run_id, run.job_name, where, run.phase, standing.progress.text, so_far, costs, ends)
 
 
@@ -152,6 +152,7 @@ def _json(standing: Standing) -> dict[str, object]:
         "deadline": run.deadline.isoformat(),
         "attempts": len(run.attempts),
         "usd_so_far": standing.usd,
+        "usd_is_at_most": standing.is_at_most,
         "bills_usd_per_hour": float(run.bills_usd_per_hour),
         "unverified": run.unverified,
     }

@@ -21,6 +21,9 @@ from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import Settings
 
+BUSY_SECONDS = 5.0
+"""So long a journal that another process writes is waited for; then machines are ended by their label."""
+
 
 def command(
     name: options.RunName,
@@ -64,7 +67,7 @@ def command(
 
 
 def _stop(name: str, settings: Settings, *, anyone: bool, gives_up: bool, as_json: bool) -> None:
-    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings) as journal:
+    with LiveView(sys.stderr, build.clock().now) as view, build.journal(settings, BUSY_SECONDS) as journal:
         run = journal.run(name)
         if run.phase is Phase.DONE:
             print_ended(run, as_json, f"run {run.run_id} has ended already: {run.outcome}")

@@ -54,13 +54,16 @@ class Journal:
         self._path = path
 
     @classmethod
-    def open(cls, path: Path) -> Journal:
-        """Open the journal, made on first use. Raises StateError for one that another version wrote."""
+    def open(cls, path: Path, busy_seconds: float = BUSY_MILLISECONDS / 1000) -> Journal:
+        """Open the journal, made on first use. Raises StateError for one that another version wrote.
+
+        Where another process writes, it is waited for `busy_seconds` (StateError then).
+        """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with ExitStack() as on_failure:
                 # No isolation level: Python would begin transactions of its own beside those of `_write`.
-                db = sqlite3.connect(path, timeout=BUSY_MILLISECONDS / 1000, isolation_level=None)
+                db = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
                 on_failure.callback(db.close)
                 db.row_factory = sqlite3.Row
                 # A create is sent right after a commit: the record has to survive a power cut too.

@@ -16,7 +16,7 @@ from trainplan.planner.planning.this_machine import shape_of, trained_job
 from trainplan.planner.report.run_answer import rate_text, seconds_text, usd_text
 from trainplan.planner.runs.directory.progress import Story, framework_text
 from trainplan.planner.runs.receipt.legs import estimate_of, legs_of
-from trainplan.planner.runs.run import INTERRUPTIONS, Run
+from trainplan.planner.runs.run import INTERRUPTIONS, NEGLIGIBLE, Run
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.money import Usd
 from trainplan.providers.registry import is_simulated
@@ -170,8 +170,6 @@ def _or_none(check: Callable[[object], bool]) -> Callable[[object], bool]:
 
 _TRY_COUNTS = ("number", "accumulate", "micro_batch_size")
 _TRY_FIGURES = ("seconds", "images_per_second", "half_width", "peak_memory_bytes")
-NEGLIGIBLE = Decimal("0.01")
-"""A cost of which no more than this share may not have been billed counts as known."""
 _GIB, _MB = 1024**3, 1e6
 _LARGEST = 1e12
 """Of any figure of a receipt: seconds beyond it are no duration that Python knows."""
@@ -263,7 +261,7 @@ def write_receipt(
         own_rate="; ".join(run.own_rates) or None,
         credit_usd=None if ending.credit_usd is None else float(ending.credit_usd),
         usd_by_resource={name: round(float(usd), 6) for name, usd in billed_usd._asdict().items()},
-        at_most=sum(uncertain_usd, Decimal(0)) > sum(billed_usd, Decimal(0)) * NEGLIGIBLE,
+        at_most=run.is_at_most(ending.ended_at),
         parts_at_most=[
             name for name, usd in uncertain_usd._asdict().items() if usd > getattr(billed_usd, name) * NEGLIGIBLE
         ],

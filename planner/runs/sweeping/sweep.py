@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
-from trainplan.providers.base import OwnedResource, Provider
+from trainplan.providers.base import InstanceState, OwnedResource, Provider
 from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
 if TYPE_CHECKING:
@@ -84,20 +84,27 @@ def look(
         owned, unanswered = list(error.resources), error.unanswered
     # A run is recorded before its create is sent: a journal read after the listing knows each run that is listed.
     runs_by_id, now = runs(), time()
+    machineless = _machineless(provider, owned, runs_by_id, now)
     client_of_run = {resource.run_id: resource.client for resource in owned if resource.client is not None}
     owned = [replace(resource, client=resource.client or client_of_run.get(resource.run_id)) for resource in owned]
     resources = tuple(
-        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now)) for resource in owned
+        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now, machineless))
+        for resource in owned
     )
     return Sweep(resources=resources, unanswered=unanswered)
 
 
 def fate_of(
-    resource: OwnedResource, runs: Mapping[str, Run] | None, clients: Collection[str], now: datetime | None
+    resource: OwnedResource,
+    runs: Mapping[str, Run] | None,
+    clients: Collection[str],
+    now: datetime | None,
+    machineless: Collection[str] = (),
 ) -> Fate:
     """What becomes of one thing; pure. The label says whose it is, since a journal can be a copy of another home's.
 
-    `now` is the provider's time; without it, nothing is past its deadline.
+    `now` is the provider's time; without it, nothing is past its deadline. `machineless` are runs whose newest machine
+    the provider says has ended: what came with it serves nothing any more, though nobody has looked at the run.
     """
     if resource.deadline is not None and now is not None and now > resource.deadline + TIMER_GRACE:
         return Fate.EXPIRED
@@ -108,7 +115,9 @@ def fate_of(
     if not _ours(resource, run, clients):
         return Fate.FOREIGN
     if run is not None:
-        return Fate.LIVE if _in_use(resource, run) else Fate.ORPHAN
+        # What bears no attempt's number may belong to the next one.
+        is_left_over = resource.run_id in machineless and not resource.instance and resource.attempt is not None
+        return Fate.LIVE if _in_use(resource, run) and not is_left_over else Fate.ORPHAN
     if resource.created_at is not None and now is not None and now - resource.created_at < NEWBORN:
         return Fate.NEWBORN
     return Fate.ORPHAN
@@ -131,6 +140,33 @@ def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) ->
             return [f"{kind} {name} in {region}{why}" for region, kind, name in owned_resources]
         clock.sleep(_PAUSE_SECONDS)
     return []
+
+
+def _machineless(
+    provider: Provider, owned: Iterable[OwnedResource], runs: Mapping[str, Run] | None, now: datetime | None
+) -> set[str]:
+    """Runs that count as live, and whose newest machine has ended by the provider's own word. What is young, or what
+    nobody can tell, has one."""
+    machineless: set[str] = set()
+    for run_id in {resource.run_id for resource in owned if not resource.instance}:
+        try:
+            run = runs.get(run_id) if runs is not None else None
+        except ThisMachineError:
+            continue
+        attempt = run.attempt if run is not None and run.live else None
+        asked_at = None if attempt is None else attempt.sent_at or attempt.asked_at
+        if attempt is None or attempt.ref is None or asked_at is None or now is None or now - asked_at < NEWBORN:
+            continue
+        if attempt.ref.provider != provider.name:
+            continue
+        try:
+            if provider.get(attempt.ref).state is InstanceState.ENDED:
+                machineless.add(run_id)
+        except InstanceNotFoundError:
+            machineless.add(run_id)
+        except ProviderError:
+            continue
+    return machineless
 
 
 def _ours(resource: OwnedResource, run: Run | None, clients: Collection[str]) -> bool:

@@ -117,7 +117,8 @@ class Notifications:
         if run.again_at is None and run.outcome is Outcome.SUCCEEDED and took < low:
             text = f"{name} took {_duration(took)}, shorter than the fast end of its estimate, {_duration(low)}"
             yield Notice.OUTSIDE_ESTIMATE, text
-        usd = format_usd(run.total_usd(self._clock.now()))
+        now, run = self._clock.now(), run.at_latest
+        usd = ("at most " if run.is_at_most(now) else "") + format_usd(run.total_usd(now))
         why = f": {run.message}" if run.message else ""
         yield Notice.ENDED, f"{name} ended ({run.outcome}) after {_duration(took)}, {usd}{why}"
 

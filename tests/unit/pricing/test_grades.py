@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from trainplan.pricing.grades import Market, PriceGrade, grade, percentile, trusted_until
+from trainplan.pricing.grades import Market, PriceGrade, grade, is_old, percentile, trusted_until
 
 TODAY = date(2026, 11, 21)
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
@@ -27,6 +27,8 @@ ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
         (LISTED_GRADE, ON_DEMAND, 366, STALE),
         (DERIVED, ON_DEMAND, 4000, DERIVED),
         (ESTIMATED, SPOT, 4000, ESTIMATED),
+        (LISTED_GRADE, ON_DEMAND, -31, LISTED_GRADE),
+        (LISTED_GRADE, ON_DEMAND, -32, STALE),  # this computer's clock is behind
         (OBSERVED, SPOT, None, STALE),
         (LISTED_GRADE, ON_DEMAND, None, STALE),
         (DERIVED, ON_DEMAND, None, STALE),
@@ -36,6 +38,12 @@ ESTIMATED, STALE = PriceGrade.ESTIMATED, PriceGrade.STALE
 def test_grade(kind: PriceGrade, market: Market, age_days: int | None, expected: PriceGrade) -> None:
     as_of = None if age_days is None else TODAY - timedelta(days=age_days)
     assert grade(kind, market, as_of, TODAY) is expected
+
+
+@pytest.mark.parametrize(("age_days", "expected"), [(31, False), (32, True), (-31, False), (-32, True), (None, True)])
+def test_a_price_is_old_where_it_was_read_long_ago_or_nobody_knows_when(age_days: int | None, expected: bool) -> None:
+    as_of = None if age_days is None else TODAY - timedelta(days=age_days)
+    assert is_old(as_of, TODAY) is expected
 
 
 @pytest.mark.parametrize("kind", [DERIVED, ESTIMATED])

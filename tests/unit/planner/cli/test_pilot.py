@@ -464,6 +464,18 @@ def test_a_job_that_fails_in_its_pilot_ends_the_command_as_it_ends_a_launch(
     assert (row["outcome"], row["images_per_second"]) == ("failed", None)
 
 
+def test_a_job_that_fails_in_all_its_pilots_is_not_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job.yaml").write_text(TINY)
+    machine = FakeProvider(FakeClock(), [ended_at_once(EndKind.FAILED)], tidy=True)
+    with fake_provider.as_this_machine(machine, monkeypatch):
+        said = plan("launch", "job.yaml", "--provider", "local", "--pilot", "6", "--yes", "--detach")
+    (piloted,) = runs(tmp_path)
+    assert said.code == 6
+    assert piloted.max_steps is not None
+    assert said.error.startswith(f"every pilot that ran has failed, nothing was launched: run {piloted.run_id}: ")
+    assert said.hint == f"plan logs {piloted.run_id} shows what it said"
+
+
 def tells_no_rate(machine: FakeMachine) -> Iterator[Sighting]:
     machine.start()
     yield SIGHTING_OF_END[EndKind.DONE]

@@ -102,17 +102,17 @@ def test_the_page_says_what_the_document_says() -> None:
 def test_the_sentence_tells_the_outcome_first() -> None:
     document = a_document()
     assert answer(document) == (
-        "cats is trained, 2h 00m on 2 machines (20% more than estimated), $1.50 (20% more), accuracy 75.0% on held-out "
-        "images"
+        "cats is trained, 2h 00m on 2 machines (20% more than estimated), at most $1.50 (20% more), accuracy 75.0% on "
+        "held-out images"
     )
     failed = document["run"] | {"outcome": "no_capacity"}
     assert answer(document | {"run": failed, "held_out": None}) == (
-        "cats ended (no capacity) at step 400 of 400, 2h 00m on 2 machines, $1.50"
+        "cats ended (no capacity) at step 400 of 400, 2h 00m on 2 machines, at most $1.50"
     )
     lives = document["run"] | {"outcome": None, "phase": "tearing_down", "simulated": True}
     bills = {"bills": True, "usd_per_hour": 0.5, "until": ENDED}
     told = document | {"run": lives, "bills": bills, "held_out": None}
-    assert answer(told).startswith("cats is tearing down, step 400 of 400, 2h 00m on 2 machines, $1.50 so far")
+    assert answer(told).startswith("cats is tearing down, step 400 of 400, 2h 00m on 2 machines, at most $1.50 so far")
     assert re.fullmatch(
         r"would bill \$0\.500/h until 2026-11-2. ..:.. at the latest, were it not simulated", bills_text(told)
     )

@@ -16,8 +16,8 @@ from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from trainplan.planner.runs.execution.executor import Detached, Executor
 from trainplan.planner.runs.execution.nobody import Nobody
-from trainplan.planner.runs.receipt.receipt import NEGLIGIBLE, Receipt
-from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.receipt.receipt import Receipt
+from trainplan.planner.runs.run import NEGLIGIBLE, Run
 from trainplan.planner.runs.runner import Runner, request_for
 from trainplan.planner.runs.targets import Target
 from trainplan.providers.base import Instance, LaunchRequest

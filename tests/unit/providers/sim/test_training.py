@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.contract.sim import DirectApi
+from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB, Practice
 from trainplan.planner.runs.directory.progress import story_of
@@ -20,7 +21,8 @@ from trainplan.providers.base import RunId
 from trainplan.providers.sim.catalogue import TYPES
 from trainplan.providers.sim.scenario import Scenario
 from trainplan.providers.sim.store import SimStore
-from trainplan.providers.sim.training import images_per_second
+from trainplan.providers.sim.training import Simulated, images_per_second
+from trainplan.providers.sim.values import Course
 from trainplan.workloads.jobfile import read_job
 
 STEPS = 390 * 90
@@ -149,3 +151,17 @@ def test_what_is_practised_is_not_slower_than_its_estimate(
     for row in said.json["candidates"]:
         assert images_per_second(job_json, TYPES[row["instance_type"]]) > row["images_per_second_low"], row
     assert said.json["candidates"]
+
+
+def test_it_gives_signs_of_life_while_it_tests_its_model() -> None:
+    """The real agent writes its status every 20 s, whatever its trainer does."""
+    seconds = 50 * 60.0
+    course = Course(
+        run="r1", attempt=1, job_json=JOB.to_json(), device="T4", device_count=1, images_per_second=1e6, began_at=NOON,
+        evaluate_seconds=seconds,
+    )  # fmt: skip
+    ending = Simulated().ends(course)
+    assert ending is not None
+    looks = [ending.at - timedelta(seconds=back) for back in range(int(seconds), 0, -600)]
+    newest = [[write.at for write in Simulated().writes(course, NOON, look)][-1] for look in looks]
+    assert all(look - at <= timedelta(seconds=20) for look, at in zip(looks, newest, strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta, timezone
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pytest
 from tests.builders import RUN_ID, a_job, a_run, a_target, an_attempt
 from tests.doubles.clock import NOON
 from tests.unit.planner.runs.journal.entries import LATER, a_numbered_run, add, attempted
-from trainplan.planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError, StateError
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.planner.runs.targets import no_capacity, refusal_of
@@ -244,3 +245,11 @@ def test_the_newest_run_of_a_job_at_a_provider(journal: Journal) -> None:
 
 def test_a_run_that_was_never_recorded_is_in_no_list(journal: Journal) -> None:
     assert (journal.runs(), journal.live()) == ([], [])
+
+
+def test_whoever_cannot_wait_gives_up_on_a_journal_that_another_process_writes(journal: Journal, path: Path) -> None:
+    add(journal, a_run())
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Journal.open(path, busy_seconds=0) as hurried:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StateError, match="locked"):
+            hurried.save(a_run(), LATER)

@@ -25,7 +25,7 @@ from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.runs.sweeping.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
 from trainplan.planner.runs.targets import no_capacity
 from trainplan.providers.base import OwnedResource, RunId
-from trainplan.providers.errors import IncompleteListingError, TransientError
+from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, TransientError
 
 ME, FORMER, SOMEBODY = "me", "formerly me", "somebody"
 
@@ -100,6 +100,29 @@ def test_a_run_that_the_journal_has_and_cannot_read_keeps_what_it_made(
         db.execute("UPDATE runs SET run_json = json_set(run_json, '$.phase', 'flying')")
     runs = readable_runs(desk.settings.journal)
     assert fate_of(a_thing(run_id=run.run_id, client=client), runs, {ME, FORMER}, NOON) is fate
+
+
+DISK = a_thing(kind="disk", instance=False, id="d-1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "age", "thing", "fate"),
+    [
+        (InstanceNotFoundError("gone"), NEWBORN, DISK, Fate.ORPHAN),
+        (InstanceNotFoundError("gone"), NEWBORN - timedelta(seconds=1), DISK, Fate.LIVE),
+        (InstanceNotFoundError("gone"), NEWBORN, replace(DISK, attempt=None), Fate.LIVE),
+        (InstanceNotFoundError("gone"), NEWBORN, a_thing(), Fate.LIVE),
+        (TransientError("away"), NEWBORN, DISK, Fate.LIVE),
+    ],
+)
+def test_what_came_with_a_machine_that_has_ended_is_no_longer_in_use_though_its_run_is_live(
+    desk: Desk, answer: Exception, age: timedelta, thing: OwnedResource, fate: Fate
+) -> None:
+    run = a_run(Phase.RUNNING, made=(an_attempt(1, asked_at=NOON - age, sent_at=NOON - age, client=ME),))
+    desk.provider.refuse[("get", 1)] = answer
+    desk.provider.refuse[("list_owned", 1)] = IncompleteListingError("half", resources=(thing,), unanswered=("b",))
+    (found,) = look(desk.provider, lambda: runs(run), {ME}, lambda: NOON).resources
+    assert found.fate is fate
 
 
 def test_only_what_nobody_uses_and_what_is_past_its_time_ends() -> None:
