@@ -31,12 +31,13 @@ _SAY_SECONDS = 20.0
 _WHY = {
     "deadline": Ending("deadline", "DEADLINE", "the machine's deadline was reached"),
     "boot": failed("BOOT_DEADLINE", "training had not begun by the boot deadline"),
+    "crashes": failed("MACHINE_CRASHES", "four times in a row the machine went down before the next checkpoint"),
     "after": failed("AGENT_DIED", "the machine's own program ended without a word"),
 }
 
 
 def main(arguments: list[str]) -> int:
-    """`run`, `end [deadline|boot|after]` or `say REASON MESSAGE`; exit code 0 for what was done, 2 for bad input."""
+    """`run`, `end [deadline|boot|crashes|after]` or `say REASON MESSAGE`; exit code 0 for what was done, else 2."""
     try:
         return act(arguments, machine(BOOT, SPEC, Paths(), Clock(), MachineProcesses()))
     except (SpecError, OSError) as error:

@@ -1,5 +1,5 @@
 #!/bin/sh
-# end.sh deadline|boot|after: ends this machine. The agent knows how where a power-off is not enough; then the power goes.
+# end.sh deadline|boot|crashes|after: ends this machine. The agent knows how where a power-off is not enough; then the power goes.
 here=/usr/local/lib/trainplan
 # A restart of the machine is not its end.
 if [ "$1" = after ] && [ "$(systemctl is-system-running)" = stopping ]; then

@@ -230,8 +230,13 @@ def test_a_machine_that_goes_down_without_a_word_is_counted_and_ends(machine: Ma
     machine.run(parts["arm.sh"])
     assert len(machine.file("/var/lib/trainplan/crashes").read_text().splitlines()) == 3, "an ordered restart is none"
     assert "systemctl poweroff -ff" not in machine.calls()
+    machine.file(f"{HERE}/end.sh").write_text(f'echo "end.sh $*" >>"{machine.root}/calls"\n')
     machine.run(parts["arm.sh"])
-    assert "systemctl poweroff -ff" in machine.calls()
+    ended = [call for call in machine.calls() if call.startswith(("end.sh", "systemctl poweroff"))]
+    assert ended == ["end.sh crashes", "systemctl poweroff -ff"], "what is only off may bill on"
+    machine.run(parts["arm.sh"])
+    assert machine.calls().count("end.sh crashes") == 1, "a crash while it ends is the last one"
+    assert machine.calls().count("systemctl poweroff -ff") == 2
 
 
 KERNEL = {
