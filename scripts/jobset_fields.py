@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.planner.export.engine_files import Accelerators, Engine, Place, engine_files
 from trainplan.workloads.job import TrainingJob
 
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
@@ -62,7 +62,8 @@ def main(folder: str, commit: str, date: str) -> None:
     (version,) = (one for one in yaml.safe_load(text)["spec"]["versions"] if one["name"] == "v1alpha2")
     schema = version["schema"]["openAPIV3Schema"]
     job = TrainingJob.model_validate(JOB)
-    exported = engine_files(job, Engine.JOBSET, "/f", Accelerators(device="V100", count=1), "me/it:1")
+    place = Place(folder="/f", image="me/it:1")
+    exported = engine_files(job, Engine.JOBSET, place, Accelerators(device="V100", count=1))
     *_, jobset = yaml.safe_load_all(exported.files["jobset.yaml"])
     fields = {path: stated(schema, path) for path in sorted(paths(jobset["spec"], "spec"))}
     document = {"source": f"https://github.com/kubernetes-sigs/jobset/blob/{commit}/{CRD}", "read_on": date}

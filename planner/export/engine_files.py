@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
 import re
 import shlex
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,15 +17,21 @@ import yaml
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.planning.own_networks import check_exported
-from trainplan.providers.cloud.trainer_wheel import pinned, wheel_bytes
+from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
 from trainplan.workloads.job import Framework, TrainingJob
 from trainplan.workloads.pretrained import weights_address, weights_file
 
-JOB, WHEEL, REQUIREMENTS = "job.json", "trainer.whl", "requirements.txt"
+JOB, REQUIREMENTS = "job.json", "requirements.txt"
 PORT = 29_400
-"""Where rank 0 listens for the others. Any free port below Linux' usual ephemeral ports (32768 on) does."""
+"""Where rank 0 listens for the others, on machines that train nothing else. Any free port below Linux' usual ephemeral
+ports (32768 on) does."""
 STOP_SECONDS = 120
 """Between TERM and the end: time to write a checkpoint."""
+
+_MOST_CONFIG_MAP_BYTES = 1024 * 1024
+"""What the data of a ConfigMap may be in all (kubernetes.io/docs/concepts/configuration/configmap, 2026-11-28)."""
+_LONGEST_LABEL = 63
+"""Of a DNS label: what Kubernetes names a service or a pod's host, and the longest name of a bucket."""
 
 # SkyPilot's names where they differ from the catalog's (sky show-gpus of SkyPilot 0.14, 2026-11-23).
 _SKYPILOT_NAMES = {"A100-40GB": "A100", "V100-16GB": "V100"}
@@ -53,17 +62,26 @@ class EngineFiles:
     notes: tuple[str, ...] = ()
 
 
-def engine_files(
-    job: TrainingJob, engine: Engine, folder: str, accelerators: Accelerators | None, image: str | None
-) -> EngineFiles:
-    """The files of a job for an engine, in `folder` (absolute). `image` is a container image for JobSet and SkyPilot.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a job is exported to: `folder` (absolute) of the computer `host`; `image` is a container image for JobSet
+    and SkyPilot; `minutes` is what the job takes at the most, as Slurm is to know it (None: not known)."""
+
+    folder: str
+    host: str = ""
+    image: str | None = None
+    minutes: int | None = None
+
+
+def engine_files(job: TrainingJob, engine: Engine, place: Place, accelerators: Accelerators | None) -> EngineFiles:
+    """The files of a job for an engine.
 
     Raises BadInputError for a job that the engine's machines could not read or train.
     """
     _check(job, engine)
-    if image is not None and not _IMAGE.fullmatch(image):
+    if place.image is not None and not _IMAGE.fullmatch(place.image):
         hint = "registry/name:tag, or registry/name@sha256: and its 64 digits"
-        raise BadInputError(f"--image: {image} is not the name of an image", hint)
+        raise BadInputError(f"--image: {place.image} is not the name of an image", hint)
     if job.framework is Framework.TORCH and accelerators is not None and accelerators.count > 1:
         raise BadInputError(
             f"torch trains on one GPU of each machine, not on {accelerators.count}",
@@ -71,13 +89,13 @@ def engine_files(
         )
     _check_split(job, accelerators)
     made = {Engine.SBATCH: _sbatch, Engine.SKYPILOT: _skypilot, Engine.JOBSET: _jobset}[engine]
-    name, text, command = made(job, folder, accelerators, job.container or image)
-    kind = "nvidia" if accelerators else "cpu"
+    packages = pinned(f"{job.framework}-{'nvidia' if accelerators else 'cpu'}")
+    name, text, command = made(job, place, accelerators, packages)
     files = {
         name: text.encode(),
         JOB: job.to_json().encode(),
         WHEEL: wheel_bytes(),
-        REQUIREMENTS: pinned(f"{job.framework}-{kind}").encode(),
+        REQUIREMENTS: packages.encode(),
     }
     notes = tuple(
         f"{variable} is not in the files: give it to {engine} as {reference}"
@@ -88,6 +106,16 @@ def engine_files(
 
 _IMAGE = re.compile(r"[a-zA-Z0-9][\w.-]*(?::[0-9]+)?(?:/[\w.-]+)*(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?", re.ASCII)
 """Registry with its port, name, tag, digest. A digest that was copied with points in the place of its end is none."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a text of several lines as its lines."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+)
 
 
 def _check_split(job: TrainingJob, accelerators: Accelerators | None) -> None:
@@ -117,20 +145,53 @@ def _check(job: TrainingJob, engine: Engine) -> None:
         )
 
 
-def _trainer(job: TrainingJob, here: str, run_dir: str) -> str:
+_ENVIRONMENT_PAIR = re.compile(r"Python (\d\.\d+) on (\w+)")
+_PYTHONS = ("python3", "python3.12", "python3.13", "python3.11")
+"""Where a Python is looked for, in this order: what `module load` or an environment has put in front counts first."""
+
+
+def _pinned_for(packages: str) -> list[tuple[str, str]]:
+    """The versions of Python, each with a processor as uname has it, that the first line of a pinned list names."""
+    return _ENVIRONMENT_PAIR.findall(packages.partition("\n")[0])
+
+
+def _find_python(packages: str) -> list[str]:
+    """Lines of a shell that set `python` to one for which the packages are pinned, and `version`; `version` is empty
+    where there is none."""
+    pairs = " | ".join(f'"{python} {machine}"' for python, machine in _pinned_for(packages))
+    return [
+        f"for python in ${{TRAINPLAN_PYTHON:-{' '.join(_PYTHONS)}}}; do",
+        '    version=$("$python" -c \'import sys; print("%d.%d" % sys.version_info[:2])\' 2>/dev/null) || version=',
+        f'    case "$version $(uname -m)" in {pairs}) break ;; esac',
+        "    version=",
+        "done",
+    ]
+
+
+def _no_python(packages: str) -> str:
+    """What a person reads where no Python of `_find_python` is there."""
+    pythons = sorted({python for python, _ in _pinned_for(packages)})
+    return (
+        f"no Python {' or '.join(pythons)} is here, and the packages of this job are pinned for these alone; load one "
+        f"(module load python/{pythons[0]}, conda activate), or set TRAINPLAN_PYTHON to its path"
+    )
+
+
+def _trainer(job: TrainingJob, here: str, run_dir: str, python: str = "python") -> str:
     """The command of one machine. A run that begins again goes on from its newest checkpoint."""
-    words = ("python", "-P", "-m", "trainplan.workloads.trainer", "--job", f"{here}/{JOB}", "--run-dir", run_dir)
-    command = shlex.join((*words, "--attempt", "1", "--data-dir", f"{run_dir}/data"))
+    words = ("-P", "-m", "trainplan.workloads.trainer", "--job", f"{here}/{JOB}", "--run-dir", run_dir)
+    command = f"{python} {shlex.join((*words, '--attempt', '1', '--data-dir', f'{run_dir}/data'))}"
     if job.constraints.deadline is None:
         return command
     return f"timeout -k {STOP_SECONDS} -s TERM {job.constraints.deadline.total_seconds():.0f} {command}"
 
 
-def _sbatch(
-    job: TrainingJob, folder: str, accelerators: Accelerators | None, image: str | None
-) -> tuple[str, str, str]:
-    del image
-    minutes = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
+def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
+    folder = place.folder
+    deadline = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
+    minutes = min((limit for limit in (deadline, place.minutes) if limit is not None), default=None)
+    # Slurm replaces what follows a per cent sign, also in a folder's name.
+    log = shlex.quote(f"{folder.replace('%', '%%')}/log.txt")
     options = (
         f"--job-name={job.name}",
         f"--nodes={job.nodes}",
@@ -140,82 +201,171 @@ def _sbatch(
         f"--signal=TERM@{STOP_SECONDS}",
         "--requeue",
         "--open-mode=append",
-        f"--output={shlex.quote(f'{folder}/log.txt')}",
+        f"--output={log}",
     )
-    quoted = shlex.quote(folder)
+    # One environment for each set of packages and Python: a job exported anew does not find the former one's.
+    name = hashlib.sha256(packages.encode() + wheel_bytes()).hexdigest()[:8]
     lines = [
         "#!/bin/sh",
         *(f"#SBATCH {option}" for option in options),
         "# The folder must be on the file system that the nodes share.",
-        f"here={quoted}",
-        '[ -d "$here/venv" ] || { python3 -m venv "$here/venv" &&',
-        f'    "$here/venv/bin/pip" install --quiet --require-hashes -r "$here/{REQUIREMENTS}" &&',
-        f'    "$here/venv/bin/pip" install --quiet --no-deps "$here/{WHEEL}"; }} || exit 70',
-        'PATH="$here/venv/bin:$PATH"',
+        f"here={shlex.quote(folder)}",
+        'say() { printf "%s %s\\n" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"; }',
+        "",
+        "# One job at a time trains in this folder; one that Slurm no longer has in its queue has left it.",
+        'while ! (set -C; echo "$SLURM_JOB_ID" >"$here/job-number") 2>/dev/null; do',
+        '    owner=$(cat "$here/job-number") || exit 70',
+        '    [ "$owner" != "$SLURM_JOB_ID" ] || break',
+        f'    if shown=$(squeue --noheader --format=%T --jobs="$owner" --states={_LIVING} 2>&1); then',
+        '        [ -z "$shown" ] || { say "job $owner trains in $here; this one ends"; exit 75; }',
+        "    else",
+        '        case $shown in *"Invalid job id"*) ;; *) say "squeue: $shown"; sleep 20; continue ;; esac',
+        "    fi",
+        '    rm -f "$here/job-number"',
+        "done",
+        "",
+        *_find_python(packages),
+        f'[ -n "$version" ] || {{ say {shlex.quote(_no_python(packages))}; exit 70; }}',
+        f'environment="$here/python-$version-{name}"',
+        'if [ ! -d "$environment" ]; then',
+        "    # It gets its name when it is whole.",
+        '    new="$here/.python.$SLURM_JOB_ID"',
+        '    rm -rf "$new"',
+        '    say "installing the packages with $python ($version), once"',
+        '    "$python" -m venv "$new" &&',
+        f'        "$new/bin/python" -m pip install --quiet --require-hashes -r "$here/{REQUIREMENTS}" &&',
+        f'        "$new/bin/python" -m pip install --quiet --no-deps "$here/{WHEEL}" &&',
+        '        mv -T "$new" "$environment" || { rm -rf "$new"; exit 70; }',
+        "fi",
+        "",
         'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)',
         "address=$(scontrol -o show node \"$first\" | tr ' ' '\\n' | sed -n 's/^NodeAddr=//p')",
-        f'export PATH TRAINPLAN_COORDINATOR="${{address:-$first}}:{PORT}"',
-        f"exec srun --kill-on-bad-exit=1 {_trainer(job, folder, f'{folder}/run')}",
+        "# Jobs that share a node have a port each.",
+        'export TRAINPLAN_COORDINATOR="${address:-$first}:$((20000 + SLURM_JOB_ID * 7 % 10000))"',
+        f"srun --kill-on-bad-exit=1 {_trainer(job, folder, f'{folder}/run', _IN_ENVIRONMENT)}",
+        "code=$?",
+        *_AT_THE_LIMIT,
+        'exit "$code"',
     ]
     return "job.sbatch", "\n".join(lines) + "\n", f"sbatch {shlex.quote(f'{folder}/job.sbatch')}"
 
 
-def _skypilot(
-    job: TrainingJob, folder: str, accelerators: Accelerators | None, image: str | None
-) -> tuple[str, str, str]:
+_LIVING = "PENDING,RUNNING,SUSPENDED,COMPLETING"
+_IN_ENVIRONMENT = '"$environment/bin/python"'
+_AT_THE_LIMIT = (
+    f"# Slurm sends TERM {STOP_SECONDS} s before the time limit: the trainer has written a checkpoint.",
+    'ends=$(squeue --noheader --format=%e --jobs="$SLURM_JOB_ID")',
+    f'if [ "$code" = 75 ] && [ "$(date -d "$ends" +%s)" -le $(($(date +%s) + {STOP_SECONDS + 30})) ]; then',
+    '    say "the time limit is reached; requeued"',
+    '    scontrol requeue "$SLURM_JOB_ID" && sleep 60',
+    "fi",
+)
+
+
+def _skypilot(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
     resources: dict[str, Any] = {"use_spot": "on_demand" not in job.constraints.markets}
     if accelerators:
         name = _SKYPILOT_NAMES.get(accelerators.device, accelerators.device)
         resources["accelerators"] = f"{name}:{accelerators.count}"
-    if image:
+    if image := job.container or place.image:
         resources["image_id"] = f"docker:{image}"
     if len(job.constraints.providers) == 1:
         regions = job.constraints.regions
         resources["infra"] = "/".join((job.constraints.providers[0], *(regions if len(regions) == 1 else ())))
+    # The names of buckets are one space for everybody: what the folder is, and where, makes this one.
+    mark = hashlib.sha256(f"{place.host}:{place.folder}".encode()).hexdigest()[:8]
+    bucket = f"trainplan-{_label(job.name, _LONGEST_LABEL - len('trainplan--') - len(mark))}-{mark}"
     task = {
-        "name": job.name,
+        "name": _label(job.name, _LONGEST_LABEL),
         "num_nodes": job.nodes,
         "resources": resources,
-        "file_mounts": {"/trainplan": folder, "/run-dir": {"name": f"trainplan-{job.name}", "mode": "MOUNT"}},
-        "setup": (
-            f"pip install --quiet --require-hashes -r /trainplan/{REQUIREMENTS}\n"
-            f"pip install --quiet --no-deps /trainplan/{WHEEL}\n"
-        ),
+        "file_mounts": {"/trainplan": place.folder, "/run-dir": {"name": bucket, "mode": "MOUNT"}},
+        "setup": "\n".join(_sky_setup(packages)) + "\n",
         "run": (
             "export TRAINPLAN_RANK=$SKYPILOT_NODE_RANK TRAINPLAN_PROCESSES=$SKYPILOT_NUM_NODES\n"
             f'export TRAINPLAN_COORDINATOR="$(echo "$SKYPILOT_NODE_IPS" | head -n 1):{PORT}"\n'
-            f"{_trainer(job, '/trainplan', '/run-dir')}\n"
+            f"{_trainer(job, '/trainplan', '/run-dir', f'{_SKY_ENVIRONMENT}/bin/python')}\n"
         ),
     }
-    command = f"sky launch --down {shlex.quote(f'{folder}/task.yaml')}"
-    return "task.yaml", yaml.safe_dump(task, sort_keys=False, width=120), command
+    command = f"sky launch --down {shlex.quote(f'{place.folder}/task.yaml')}"
+    return "task.yaml", yaml.dump(task, Dumper=_Dumper, sort_keys=False, width=120), command
 
 
-def _jobset(
-    job: TrainingJob, folder: str, accelerators: Accelerators | None, image: str | None
-) -> tuple[str, str, str]:
+_SKY_ENVIRONMENT = "~/trainplan-python"
+
+
+def _sky_setup(packages: str) -> list[str]:
+    """SkyPilot's images have a Python of their own choice, and uv."""
+    newest = max(python for python, _ in _pinned_for(packages))
+    return [
+        "set -e",
+        *_find_python(packages),
+        'if [ -n "$version" ]; then',
+        f'    "$python" -m venv {_SKY_ENVIRONMENT}',
+        "else",
+        f"    uv venv --quiet --seed --python {newest} {_SKY_ENVIRONMENT}",
+        "fi",
+        f"{_SKY_ENVIRONMENT}/bin/python -m pip install --quiet --require-hashes -r /trainplan/{REQUIREMENTS}",
+        f"{_SKY_ENVIRONMENT}/bin/python -m pip install --quiet --no-deps /trainplan/{WHEEL}",
+    ]
+
+
+def _label(name: str, longest: int) -> str:
+    """The name as a DNS label (RFC 1035: begins with a letter), which is a bucket's name too. One that cannot
+    stay as it is ends with a mark of the whole: two jobs never share a volume or a bucket."""
+    label = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
+    label = label if label[:1].isalpha() else f"job-{label}"
+    if label == name and len(label) <= longest:
+        return label
+    mark = hashlib.sha256(name.encode()).hexdigest()[:4]
+    return f"{label[: longest - 1 - len(mark)].rstrip('-')}-{mark}"
+
+
+def _jobset(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
+    del packages
+    image = job.container or place.image
     if not image:
         raise BadInputError(
             "a pod needs an image, and the job names none",
             f"give --image: one with Python and what {REQUIREMENTS} lists",
         )
-    name = job.name.replace("_", "-").replace(".", "-")
+    # The longest name that is made of it is a pod's, with five random letters at its end.
+    name = _label(job.name, _LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345"))
+    data, wheel = job.to_json(), _deflated(wheel_bytes())
+    if (size := len(data.encode()) + len(wheel)) > _MOST_CONFIG_MAP_BYTES:
+        raise BadInputError(
+            f"job and trainer are {size:,} bytes, and a ConfigMap takes {_MOST_CONFIG_MAP_BYTES:,}",
+            "its network makes the job large; name a preset, or put the files into an image of your own",
+        )
     configuration = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": name},
-        "data": {JOB: job.to_json()},
-        "binaryData": {WHEEL: base64.b64encode(wheel_bytes()).decode()},
+        "data": {JOB: data},
+        "binaryData": {WHEEL: base64.b64encode(wheel).decode()},
     }
+    # Many clusters have no volume that several nodes share: it is asked for where several train.
+    mode = "ReadWriteMany" if job.nodes > 1 else "ReadWriteOnce"
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": f"{name}-run"},
-        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "100Gi"}}},
+        "spec": {"accessModes": [mode], "resources": {"requests": {"storage": "100Gi"}}},
     }
     documents = (configuration, claim, _jobset_document(job, name, accelerators, image))
-    text = yaml.safe_dump_all(documents, sort_keys=False, width=120)
-    return "jobset.yaml", text, f"kubectl apply -f {shlex.quote(f'{folder}/jobset.yaml')}"
+    text = yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120)
+    # Without --server-side kubectl writes the whole text into an annotation, which takes 256 KiB.
+    return "jobset.yaml", text, f"kubectl apply --server-side -f {shlex.quote(f'{place.folder}/jobset.yaml')}"
+
+
+def _deflated(wheel: bytes) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(wheel)) as source, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as target:
+        for entry in source.infolist():
+            data = source.read(entry)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            target.writestr(entry, data)
+    return packed.getvalue()
 
 
 def _jobset_document(job: TrainingJob, name: str, accelerators: Accelerators | None, image: str) -> dict[str, Any]:

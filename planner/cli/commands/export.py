@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -13,8 +15,10 @@ import typer
 from trainplan.planner.api.job_files import read_job_file
 from trainplan.planner.cli import completion, options
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.export.engine_files import Accelerators, Engine, engine_files
+from trainplan.planner.export.engine_files import Accelerators, Engine, Place, engine_files
 from trainplan.planner.export.export_files import ExportFiles, write_export
+from trainplan.planner.export.time_limit import most_minutes
+from trainplan.planner.settings import load_settings
 from trainplan.pricing.catalog import find_device
 from trainplan.pricing.devices import Architecture, UnknownDeviceError
 
@@ -90,7 +94,9 @@ def _for_engine(
     job: TrainingJob, engine: Engine, folder: Path, device: str | None, count: int, image: str | None
 ) -> ExportFiles:
     accelerators = None if device is None else Accelerators(device=_device(device), count=count)
-    made = engine_files(job, engine, folder.as_posix(), accelerators, image)
+    minutes = most_minutes(job, accelerators, load_settings(os.environ)) if engine is Engine.SBATCH else None
+    place = Place(folder=folder.as_posix(), host=platform.node(), image=image, minutes=minutes)
+    made = engine_files(job, engine, place, accelerators)
     promises = f"deadline, teardown and bill are those of {engine}, not of plan (docs/several-machines.md)"
     return ExportFiles(files=made.files, commands=(made.command,), notes=(*made.notes, promises))
 

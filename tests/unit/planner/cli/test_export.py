@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.unit.planner.cli.command import plan
+from trainplan.providers.cloud.trainer_wheel import WHEEL
 
 JOB = """\
 name: two
@@ -32,7 +33,7 @@ def test_the_folder_has_what_the_printed_command_needs(job: Path, tmp_path: Path
     assert (made.code, made.out) == (0, f"sky launch --down {tmp_path}/out/task.yaml\n")
     assert "deadline, teardown and bill are those of skypilot, not of plan" in made.err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "job.json", "requirements.txt", "task.yaml", "trainer.whl",
+        "job.json", "requirements.txt", "task.yaml", WHEEL,
     }  # fmt: skip
     task = yaml.safe_load((tmp_path / "out" / "task.yaml").read_text(encoding="utf-8"))
     assert (task["num_nodes"], task["resources"]["accelerators"]) == (2, "V100:2")
