@@ -65,6 +65,7 @@ _BY_CODE = {
 
 
 _LIMITS = (
+    (("no space left on device", "disk quota exceeded"), failed("DISK_FULL", "the disk was full (see the log)")),
     (
         ("too many open files",),
         failed(
@@ -76,8 +77,8 @@ _LIMITS = (
         failed("PROCESS_LIMIT", f"the limit of {MOST_PROCESSES:,} processes and threads was reached (see the log)"),
     ),
 )
-"""What a program prints that has met a limit of its container (strerror(3) of EMFILE and EAGAIN; CPython, dash, bash),
-and how that is told."""
+"""What a program prints that has met a limit of its container or its disk (strerror(3) of ENOSPC, EDQUOT, EMFILE and
+EAGAIN; CPython, dash, bash), and how that is told."""
 _OTHER_FAULTS = frozenset({0, 69, 75, 76, 77, 86, 124, 125, 126, 127, 135, 137, 143})
 FOR_WANT_OF_MEMORY = frozenset({1, 70, 137})
 """It was killed itself, or fails since the kernel killed a process that it had started."""

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from tests.conftest import ROOT
 from tests.contract.local import DOCKER_HOST, DOCKER_PROGRAM
@@ -33,6 +34,7 @@ if [ -n "$closed" ]; then
     mount -t tmpfs -o mode=755 tmpfs "$closed"
     for folder in $beside; do mkdir -p "$folder"; mount --rbind "$TRAINPLAN_STAGE/$folder" "$folder"; done
 fi
+while IFS='	' read -r file replaced; do mount --bind "$file" "$replaced"; done <"$TRAINPLAN_STAGE.replaced"
 exec "$@"
 """
 
@@ -87,7 +89,8 @@ class Person:
         path = self.home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        os.chown(path, self.uid, self.gid)
+        for made in (path, *(folder for folder in path.parents if folder.is_relative_to(self.home))):
+            os.chown(made, self.uid, self.gid)
         path.chmod(0o600)
         return path
 
@@ -100,6 +103,21 @@ class Person:
             "PATH": f"{self.home}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin", "DOCKER_HOST": DOCKER_HOST,
             "TRAINPLAN_STAGE": str(self.stage), **self.environment, **more,
         }  # fmt: skip
+
+    def check(self, *words: str, stdin: IO[bytes] | None = None) -> str:
+        """What a command of theirs prints. Raises CalledProcessError."""
+        source = stdin or subprocess.DEVNULL
+        command, variables = self.command(*words), self._variables({})
+        return subprocess.run(
+            command, env=variables, stdin=source, stdout=subprocess.PIPE, check=True, text=True
+        ).stdout
+
+    def replace(self, path: Path, text: str) -> None:
+        """Their commands find this text in the place of a file of this checkout."""
+        file = self.stage.with_name(path.name)
+        file.write_text(text, encoding="utf-8")
+        with self.stage.with_suffix(".replaced").open("a", encoding="utf-8") as table:
+            table.write(f"{file}\t{path}\n")
 
     def wrongly_owned(self) -> list[str]:
         """What lies in their home and is not theirs; what Podman keeps of images apart."""
@@ -127,6 +145,7 @@ def ordinary_person(account: str = _ACCOUNT) -> Iterator[Person]:
     top.chmod(0o711)
     home, stage = top / "home", top / "stage"
     stage.mkdir()
+    stage.with_suffix(".replaced").touch()
     _run("useradd", "--create-home", "--home-dir", str(home), "--shell", "/bin/sh", account)
     entry = pwd.getpwnam(account)
     try:
@@ -136,7 +155,10 @@ def ordinary_person(account: str = _ACCOUNT) -> Iterator[Person]:
             os.chown(folder, entry.pw_uid, entry.pw_gid)
         (home / "bin" / "docker").symlink_to(DOCKER_PROGRAM)
         os.chown(home / "bin" / "docker", entry.pw_uid, entry.pw_gid, follow_symlinks=False)
-        yield Person(account=account, home=home, uid=entry.pw_uid, gid=entry.pw_gid, stage=stage)
+        person = Person(account=account, home=home, uid=entry.pw_uid, gid=entry.pw_gid, stage=stage)
+        # Podman would take the slow driver where /dev/fuse is closed, as it is without udev.
+        person.put(".config/containers/storage.conf", '[storage]\ndriver = "overlay"\n')
+        yield person
     finally:
         _end_all_of(entry.pw_uid)
         _run("userdel", account)

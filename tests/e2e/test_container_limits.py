@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -20,6 +21,7 @@ from trainplan.providers.agent.container import Exit
 from trainplan.providers.agent.endings import judge_ending
 from trainplan.providers.base import EndKind, InstanceState, RunId
 from trainplan.providers.local.api import ContainerSpec, ContainerStatus
+from trainplan.providers.local.containers import ContainerHost
 from trainplan.providers.local.engine import CliEngine
 from trainplan.providers.local.provider import LocalProvider
 
@@ -41,6 +43,49 @@ def test_a_kill_by_the_memory_limit_is_told_from_others(provider: LocalProvider)
     run = replace(request(provider, Ask(behaviour="greedy", run_id=RUN)), memory_gib=0.1)
     ended = wait_for(provider, provider.launch(run).ref, InstanceState.ENDED)
     assert ended.end is EndKind.OUT_OF_MEMORY
+
+
+STARTS_ANOTHER = """\
+import subprocess, sys
+greedy = subprocess.run([sys.executable, "-c", "x = b'x' * 2**28"])
+sys.exit(70 if greedy.returncode == -9 else 1)
+"""
+FILLS = """\
+import mmap
+with open("/dev/shm/x", "wb+") as file:
+    file.truncate(2**30 + 2**22)
+    space = mmap.mmap(file.fileno(), 0)
+    for _ in range(1028): space.write(bytes(2**20))
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "memory_gib", "shm_gib", "kind", "reason"),
+    [
+        # The kernel takes the largest process: a script of the trainer's, and not the trainer.
+        (STARTS_ANOTHER, 0.1, None, EndKind.OUT_OF_MEMORY, "the memory limit was reached"),
+        ("import sys; sys.exit(70)", 0.1, None, EndKind.FAILED, "training failed"),
+        (FILLS, 4.0, 1, EndKind.FAILED, "shared memory"),
+    ],
+    ids=["child", "no want", "shared memory"],
+)
+def test_what_ended_a_container_is_named(
+    provider: LocalProvider,
+    engine: CliEngine,
+    code: str,
+    memory_gib: float,
+    shm_gib: int | None,
+    kind: EndKind,
+    reason: str,
+) -> None:
+    run = replace(request(provider, Ask(run_id=RUN)), memory_gib=memory_gib)
+    provider.here.make_room(run, run.job)
+    spec = cast("ContainerHost", provider._hosts()[0])._spec(run)
+    at = spec.command.index("python")
+    engine.create(replace(spec, command=(*spec.command[: at + 1], "-c", code), shm_gib=shm_gib or spec.shm_gib))
+    ended = wait_for(provider, provider.launch(run).ref, InstanceState.ENDED)
+    assert ended.end is kind
+    assert reason in (ended.reason or "")
 
 
 @pytest.mark.parametrize(

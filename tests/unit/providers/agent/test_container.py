@@ -76,6 +76,7 @@ def test_what_the_engine_says_of_a_container_that_did_not_start_is_told(error: s
     [
         ("OSError: [Errno 24] Too many open files: '/data/7.png'", 1, "OPEN_FILE_LIMIT"),
         ("the data cannot be read: Too many open files", 65, "OPEN_FILE_LIMIT"),
+        ("OSError: [Errno 28] No space left on device", 1, "DISK_FULL"),
         ("RuntimeError: can't start new thread", 70, "PROCESS_LIMIT"),
         ("BlockingIOError: [Errno 11] Resource temporarily unavailable", 1, "PROCESS_LIMIT"),
         ("sh: 1: Cannot fork", 2, "PROCESS_LIMIT"),

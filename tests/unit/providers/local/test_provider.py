@@ -467,6 +467,7 @@ def test_a_container_that_fetches_gets_what_leads_to_an_index(harness: EngineDou
         ),
         (1, "sh: 1: Cannot fork", EndKind.FAILED, "processes and threads"),
         (135, "", EndKind.FAILED, "shared memory"),
+        (70, "OSError: [Errno 28] No space left on device", EndKind.FAILED, "the disk was full"),
         (70, "it diverged", EndKind.FAILED, "training failed"),
         (137, "Cannot fork", EndKind.KILLED, "signal 9"),
     ],
