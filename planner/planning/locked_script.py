@@ -20,6 +20,7 @@ from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.providers.cloud.images import table
 from trainplan.providers.cloud.trainer_wheel import pinned
 from trainplan.providers.registry import is_here
+from trainplan.workloads.pip_faults import PipFault, pip_fault
 
 if TYPE_CHECKING:
     from trainplan.planner.settings import Settings
@@ -83,10 +84,11 @@ def with_lock(
         raise ThisMachineError("this Python has no pip, which locks what a script needs", "python -m ensurepip")
     where = environments(job, provider, settings)
     say(f"locking what {Path(str(job.script)).name} needs ({', '.join(read.dependencies)})")
-    if own := () if where == [_THIS_PYTHON] else own_indexes(run):
+    # A container of this computer gets pip's settings (providers/local/outside.py).
+    if own := () if is_here(provider) else own_indexes(run):
         say(
-            f"pip has {' and '.join(own)} set here; a container and a rented machine ask the public index alone: what "
-            "only yours has fails there, once it is paid for"
+            f"pip has {' and '.join(own)} set here; a rented machine asks the public index alone: what only yours has "
+            "fails there, once it is paid for"
         )
     text = lock_text({one: resolved(read.dependencies, one, run) for one in where})
     return job.model_copy(update={"read_script": read.model_copy(update={"locked": text})})
@@ -114,7 +116,7 @@ def own_indexes(run: Run) -> tuple[str, ...]:
 
 
 def resolved(dependencies: Sequence[str], environment: Environment, run: Run) -> list[Locked]:
-    """What is to be installed in one Python. Raises BadInputError."""
+    """What is to be installed in one Python. Raises BadInputError, ThisMachineError where the index is not reached."""
     for dependency in dependencies:
         check_requirement(dependency)
     with tempfile.TemporaryDirectory() as folder:
@@ -130,6 +132,11 @@ def resolved(dependencies: Sequence[str], environment: Environment, run: Run) ->
             words += ["--python-version", environment.python, "--implementation", "cp", *platforms]
         process = run([*_PIP, *words])
         if process.returncode:
+            if pip_fault(process.stderr) in (PipFault.UNREACHABLE, PipFault.NOT_TRUSTED):
+                raise ThisMachineError(
+                    f"the package index is not reached from here, so nothing can be locked: {_why(process.stderr)}",
+                    "try again later; pip config list shows where pip looks, PIP_CERT and HTTPS_PROXY lead there",
+                )
             raise BadInputError(
                 f"what the script needs cannot be locked for Python {environment.python}: {_why(process.stderr)}",
                 "name packages that have wheels, by versions that go together; what comes with the framework is there",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainplan.workloads.pip_faults import PipFault, pip_fault
 from trainplan.workloads.trainer.errors import BadInputError, TrainerError, UnreachableError
 from trainplan.workloads.trainer.progress import complain
 
@@ -15,13 +16,6 @@ _PAUSES_SECONDS = (10.0, 30.0, 60.0)
 """Between tries, while the index is not reached; pip itself tries each file six times within some seconds."""
 _PIP = ("-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off")
 _EXACT = ("--require-hashes", "--no-deps", "--only-binary", ":all:", "--no-warn-conflicts")
-_FULL = "no space left on device"
-_NOT_TRUSTED = ("certificate_verify_failed", "certificate verify failed")
-# As pip 23 to 25 write it into their log, in small letters: with its urllib3, and its own NetworkConnectionError.
-_UNREACHABLE = (
-    *("connection broken by", "connection error", "connectionerror", "read timed out", "incompleteread"),
-    *("max retries exceeded", "http error 5", "429 client error", "server error:"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,15 +62,19 @@ def installed(installing: Installing) -> Path:
 def _error(code: int, log: Path) -> tuple[TrainerError, bool]:
     """The error, and whether another try may do."""
     try:
-        said = log.read_text(encoding="utf-8", errors="replace").lower()
+        said = log.read_text(encoding="utf-8", errors="replace")
     except OSError:
         said = ""
-    if _FULL in said:
-        return TrainerError("the disk is full: pip could not install what the script needs; free some space"), False
-    if any(sign in said for sign in _NOT_TRUSTED):
-        why = "the certificate of the package index is not trusted here: name your firm's (PIP_CERT), and launch again"
-        return UnreachableError(why), False
-    if "do not match the hashes" not in said and any(sign in said for sign in _UNREACHABLE):
-        why = "the package index is not reached, so pip could not install what the script needs"
-        return UnreachableError(why), True
-    return BadInputError(f"pip could not install what the script needs (exit code {code}); the log says why"), False
+    match pip_fault(said):
+        case PipFault.DISK_FULL:
+            why = "the disk is full: pip could not install what the script needs; free some space"
+            return TrainerError(why), False
+        case PipFault.NOT_TRUSTED:
+            why = "the certificate of the package index is not trusted here: name your firm's (PIP_CERT), launch again"
+            return UnreachableError(why), False
+        case PipFault.UNREACHABLE:
+            why = "the package index is not reached, so pip could not install what the script needs"
+            return UnreachableError(why), True
+        case PipFault.PACKAGES:
+            why = f"pip could not install what the script needs (exit code {code}); the log says why"
+            return BadInputError(why), False

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import a_script
-from trainplan.planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.planning.locked_script import (
     Environment,
     Locked,
@@ -116,7 +116,9 @@ def test_a_job_without_requirements_asks_nobody(tmp_path: Path) -> None:
     assert with_lock(job, "local", settings, print, never) is job
 
 
-@pytest.mark.parametrize(("provider", "engine", "is_told"), [("aws", "", True), ("local", "process", False)])
+@pytest.mark.parametrize(
+    ("provider", "engine", "is_told"), [("aws", "", True), ("local", "process", False), ("local", "", False)]
+)
 def test_an_index_of_ones_own_is_told_before_anything_is_rented(
     tmp_path: Path, provider: str, engine: str, is_told: bool
 ) -> None:
@@ -134,6 +136,20 @@ def test_an_index_of_ones_own_is_told_before_anything_is_rented(
         with_lock(job, provider, load_settings(environment), said.append, refuses)
     assert [line for line in said if line.startswith("pip has index-url set here; ")] == said[1:]
     assert (len(said) == 2, "password" in str(said)) == (is_told, False)
+
+
+def test_an_index_that_is_not_reached_is_no_fault_of_the_packages() -> None:
+    """pip ends with `No matching distribution found` then too."""
+
+    def unreached(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        said = (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)': /simple/a/\n"
+            "ERROR: No matching distribution found for a\n"
+        )
+        return subprocess.CompletedProcess(command, 1, "", said)
+
+    with pytest.raises(ThisMachineError, match="the package index is not reached"):
+        resolved(["a"], Environment(HERE), unreached)
 
 
 @pytest.mark.slow
