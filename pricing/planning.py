@@ -1,8 +1,9 @@
 """The price that cost and rank count with, and how far the real one may lie from it (docs/adr/0024). Pure.
 
-On demand it is the listed price. On spot it begins with a ground: a dated price, or a share of the on-demand price
-where none is admitted. A price far below the other regions' is raised to their lower quartile; one that is older than
-30 days has drifted as spot prices do. The compiled catalog holds grounds and drifts, and its query says the same.
+On demand it is the listed price. On spot it begins with a ground: the placement's own price, or a share of the
+on-demand price where it has none. A listed price far below the other regions' is raised to their lower quartile; one
+that is older than 30 days has drifted as spot prices do. The compiled catalog holds grounds and drifts, and its query
+says the same.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ MOST_AGE_DAYS = 365
 SPREAD_DAYS = 90
 _MOST_SPREAD_DAYS = 3 * MOST_AGE_DAYS
 OTHER_VENDORS_WIDER = 2.0
-"""The dated series are Google's: the ends of other vendors' prices are taken twice as far out (judgement)."""
+"""Of vendors whose prices were not followed the ends are taken twice as far out (judgement)."""
 MILLION = 1_000_000
 TABLE = Path(__file__).parent / "data" / "spot_drift.csv"
 
@@ -53,7 +54,8 @@ class PlannedAs(StrEnum):
     DRIFTED = "drifted"
     """The price as its source said it, and what spot prices change by in the time since."""
     SHARE = "share"
-    """A share of the on-demand price, as such machines' spot prices were: savings, lists without a day, old lists."""
+    """A share of the on-demand price, as such machines' spot prices were: where the placement has no price of its own
+    but savings in steps, a list that names no year, or one of more than a year ago."""
     OUTLIER = "outlier"
     """The lower quartile of the regions: the listed price is far below them, and nobody had a machine there lately."""
 
@@ -98,6 +100,16 @@ class PriceSpread(NamedTuple):
 
 
 AS_LISTED = PriceSpread()
+SHARE_SPREAD = PriceSpread(0.38, 1.23)
+"""Where a placement's own price lay, 8 times of 10, as a share of what its family's share in the other regions says
+(python -m scripts.price_error: EC2's zones, 2026). It is as wide as that however young the share is."""
+
+
+class Share(NamedTuple):
+    """A share of the on-demand price, in millionths, and the day in the middle of the prices that it is of."""
+
+    ppm: int
+    read_day: int
 
 
 @cache
@@ -115,65 +127,91 @@ def drifts() -> Mapping[tuple[str, str], Drift]:
 
 
 def drift_of(provider: str, family: str, *, accelerated: bool) -> Drift:
-    """The drift of a family's spot prices; without a series of its own, that of all with or without an accelerator."""
-    rows = drifts()
-    own = rows.get((provider, family))
+    """The drift of a family's spot prices; without one of its own, that of the vendor's machines with or without an
+    accelerator, else that of all vendors'."""
+    table, kind = drifts(), "accelerator" if accelerated else "cpu"
+    own = table.get((provider, family)) or table.get((provider, kind))
     if own is not None:
         return own
-    pooled = rows["*", "accelerator" if accelerated else "cpu"]
+    pooled = table["*", kind]
     if provider == "gcp":
         return pooled
     wider = (end**OTHER_VENDORS_WIDER for end in (pooled.low_90_days, pooled.high_90_days))
     return Drift(pooled.ppm_per_day, *wider)
 
 
-def ground(
-    usd_micro: int,
-    market: Market,
-    kind: PriceGrade,
-    read: tuple[date | None, str],
-    on_demand_micro: int | None,
-    share_ppm: int | None,
-) -> Ground:
-    """What a price is planned from. `read` is its day and the source's own text; `share_ppm` the family's share of on
-    demand, in millionths.
+class PriceDate(NamedTuple):
+    """When a price was read: the day, the source's own text where that is less than a day, how it was obtained, and
+    the day of the newest price beside it, which stands in the place of today in a table that is compiled."""
 
-    A spot price with a day that was observed, listed or computed from such a one is its own ground; savings in steps
-    and lists without a day are not: the family's share of on demand is, no less than the price itself, and all of it
-    where no share is known.
+    day: date | None
+    text: str
+    kind: PriceGrade
+    newest: date | None
+
+    @property
+    def since(self) -> date | None:
+        """The earliest day on which it can have been read; None where the source names not even a year."""
+        return self.day or first_day(self.text)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether its placement is planned by it alone."""
+        since = self.since
+        if since is None or self.kind is PriceGrade.ESTIMATED:
+            return False
+        return self.newest is None or (self.newest - since).days <= MOST_AGE_DAYS
+
+
+def ground(
+    usd_micro: int, market: Market, price: PriceDate, on_demand_micro: int | None, share: Share | None
+) -> Ground:
+    """What a price is planned from.
+
+    A spot price that was observed, listed or computed from such a one is its own ground where its source names a day
+    or a year that is no older than a year beside the newest price. Savings in steps, undated and older prices are
+    not: the family's share of on demand is, no less than the price itself, and all of it where no share is known.
     """
     if market is Market.ON_DEMAND:
         return Ground(usd_micro, ALWAYS, NEVER)
-    day, text = read
-    share = None
+    since = price.since
+    of_share = None
     if on_demand_micro is not None:
-        share = max(usd_micro, on_demand_micro * (MILLION if share_ppm is None else share_ppm) // MILLION)
-    if day is not None and kind is not PriceGrade.ESTIMATED:
-        until = trusted_until(PriceGrade.LISTED, market, day)
-        return Ground(usd_micro, NEVER if until is None else until.toordinal(), day.toordinal(), share)
-    since = day or year_of(text)
-    return Ground(share, NEVER, NEVER if since is None else since.toordinal(), share, is_share=True)
+        of_share = max(usd_micro, on_demand_micro * (MILLION if share is None else share.ppm) // MILLION)
+    if price.is_own:
+        assert since is not None
+        until = trusted_until(PriceGrade.LISTED, market, price.day)
+        return Ground(usd_micro, NEVER if until is None else until.toordinal(), since.toordinal(), of_share)
+    day = share.read_day if share is not None else NEVER if since is None else since.toordinal()
+    return Ground(of_share, NEVER, day, of_share, is_share=True)
 
 
-def year_of(text: str) -> date | None:
-    """The first day of the year that a source's own date names (`2026-H1`, `~2024`); None where it names none."""
-    match = re.search(r"\b(20\d\d)\b", text)
-    return None if match is None else date(int(match.group()), 1, 1)
+def first_day(text: str) -> date | None:
+    """The earliest day that a source's own date can mean: of `2026-H1 (2026-01-25..07-21)` the first day in it, of
+    `~2024` the first of that year; None where it names none."""
+    whole = re.search(r"\b20\d\d-\d\d-\d\d\b", text)
+    year = re.search(r"\b20\d\d\b", text)
+    if whole is not None:
+        return date.fromisoformat(whole.group())
+    return None if year is None else date(int(year.group()), 1, 1)
 
 
-def is_admitted(share: Decimal, read: tuple[date | None, str], newest: date | None) -> bool:
+def is_admitted(share: Decimal, price: PriceDate) -> bool:
     """Whether a price may say which share of on demand spot is: one that can be true, of a day or year that is named
-    (`read`: the day, and the source's own text) and lies within two years of the newest price.
+    and lies within two years of the newest price.
 
     The list of Azure's prices of about 2024 does not: nearly all of it lies at the tenth that was the least then.
     """
-    since = read[0] or year_of(read[1])
+    since, newest = price.since, price.newest
     return share >= LEAST_SHARE and since is not None and newest is not None and newest - since <= ADMITTED_FOR
 
 
-def share_ppm(shares: Sequence[Decimal]) -> int:
-    """The share of the on-demand price that is planned with, in millionths. Raises ValueError on none."""
-    return to_micro(min(Decimal(1), percentile(shares, SHARE_QUANTILE)))
+def share_of(known: Sequence[tuple[Decimal, date]]) -> Share:
+    """The share of the on-demand price that is planned with, of the shares of prices and the days that they are of.
+    Raises ValueError on none."""
+    days = sorted(day for _, day in known)
+    ppm = to_micro(min(Decimal(1), percentile([share for share, _ in known], SHARE_QUANTILE)))
+    return Share(ppm, days[len(days) // 2].toordinal())
 
 
 def outlier_floors(by_region: Mapping[str, int]) -> dict[str, int]:
@@ -211,18 +249,25 @@ def aged_days(read_day: int, day: int) -> int:
 
 
 def spread(grounded: Ground, drift: Drift, today: date, bounds: PriceSpread) -> PriceSpread:
-    """Where the price lies 8 times of 10, as shares of the planning price: wider with the root of its age.
+    """Where the price lies 8 times of 10, as shares of the planning price: wider with the root of its age, from the day
+    on which it was read.
 
     `bounds` are the source's own price and the on-demand price as such shares: it may well be as low as the one that is
     not taken at its word, and nobody pays more than the other.
     """
     day = today.toordinal()
-    if grounded.until_day >= day and bounds.low >= 1:
+    if grounded.until_day == ALWAYS:
         return AS_LISTED
-    age = 0 if grounded.until_day >= day else min(max(day - grounded.read_day, 0), _MOST_SPREAD_DAYS)
-    times = math.sqrt(age / SPREAD_DAYS)
-    low, high = min(drift.low_90_days**times, bounds.low), drift.high_90_days**times
-    return PriceSpread(low, max(1.0, min(high, bounds.high)))
+    times = math.sqrt(min(max(day - grounded.read_day, 0), _MOST_SPREAD_DAYS) / SPREAD_DAYS)
+    low, high = drift.low_90_days**times, drift.high_90_days**times
+    if grounded.is_share or grounded.is_old(day):
+        low, high = _both(low, SHARE_SPREAD.low), _both(high, SHARE_SPREAD.high)
+    return PriceSpread(min(low, bounds.low), max(1.0, min(high, bounds.high)))
+
+
+def _both(one: float, other: float) -> float:
+    """The end of what is as far off as two causes that know nothing of each other make it; both on one side of 1."""
+    return math.exp(math.copysign(math.hypot(math.log(one), math.log(other)), math.log(other)))
 
 
 def planned_as(grounded: Ground, today: date, *, as_listed: bool) -> PlannedAs:

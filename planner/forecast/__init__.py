@@ -28,7 +28,7 @@ provider.
    `pricing/money.py` `Billing` turns the billed time into billed seconds; boot time of this TPU is free, so that 710
    s at 0.312214 USD/h cost 0.0616 USD. `forecast/side_costs.py` `SideCosts` adds disk (0.0044), address (0.0016),
    transfer (0.0072) and traffic between regions (0.00): 0.0748 USD. The ends of the throughput's interval and of the
-   price's give 0.0553 and 0.13 USD.
+   price's give 0.0552 and 0.13 USD.
 9. Obtainability: where something is known of a placement (a vendor's score, own refusals, a dated note),
    `forecast/at_placement.py` adds what asking there takes (`forecast/obtainability.py` `expected_search`). Of this
    row nothing is known, which adds nothing. `planning/scores.py` `with_scores` asks vendors, with `--check` alone.

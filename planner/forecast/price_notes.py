@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.pricing.grades import PriceGrade, is_old
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.pricing.own_rates import hours_text
-from trainplan.pricing.planning import PlannedAs
+from trainplan.pricing.planning import AS_LISTED, PlannedAs, first_day
 from trainplan.pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def price_text(offer: Offer, today: date) -> str:
-    """How the price was obtained and when: `listed 2026-07-20, old`, `own rate, listed 2026-11-20`."""
-    own = "own rate, " if offer.own_rate else ""
+    """How the price was obtained and when: `listed 2026-07-20, old`, `own rate; list price: listed 2026-11-20`."""
+    own = "own rate; list price: " if offer.own_rate else ""
     dated = offer.price_as_of or offer.price_as_of_text or "undated"
     return f"{own}{offer.price_grade} {dated}{', old' if is_old(offer.price_as_of, today) else ''}"
 
@@ -33,21 +33,22 @@ def is_computed(offer: Offer | PriceStamp) -> bool:
 
 
 def price_word(offer: Offer) -> str:
-    """What the planning price is, in a word, and of which day: `listed 2026-07-20`, `computed`, `own rate 2026-11-20`.
+    """What the planning price is, in a word, and of which day: `listed 2026-07-20`, `computed`, `own rate`.
 
-    `adjusted`: listed on that day, and changed by how such prices have moved since.
+    `adjusted`: listed on that day, and changed by how such prices have moved since. The day is the list's: an own rate
+    has none.
     """
     if is_computed(offer):
         return "computed"
     if offer.own_rate:
-        word = "own rate"
-    elif offer.planned_as is PlannedAs.DRIFTED:
+        return "own rate"
+    if offer.planned_as is PlannedAs.DRIFTED:
         word = "adjusted"
     elif offer.price_grade is PriceGrade.STALE:
         word = "listed"
     else:
         word = str(offer.price_grade)
-    return f"{word} {offer.price_as_of or 'undated'}"
+    return f"{word} {offer.price_as_of or offer.price_as_of_text.partition(' ')[0] or 'undated'}"
 
 
 def is_trusted(offer: Offer) -> bool:
@@ -59,7 +60,7 @@ def is_trusted(offer: Offer) -> bool:
 
 _RULES = {
     PlannedAs.DRIFTED: "adjusted: a spot price older than 30 days, changed by how much spot prices change in that time",
-    PlannedAs.SHARE: "computed: a spot price without a listed price of a known date, a share of the on-demand price",
+    PlannedAs.SHARE: "computed: a share of the on-demand price, where no spot price of a known day was read",
     PlannedAs.OUTLIER: "computed: a spot price below 0.6 of the median of its regions, replaced by their lower "
     "quartile; --assume-available uses it as listed",
 }
@@ -87,7 +88,24 @@ def price_notes(plan: Plan) -> list[str]:
     if plan.credit_usd:
         left = ", ".join(f"{format_usd(usd)} at {provider}" for provider, usd in sorted(plan.credit_usd.items()))
         lines.append(f"credit left: {left}; what it covers up to the high end of its time is ranked before the rest")
-    return [*lines, *_what_a_refresh_settles(offers, today), _availability(offers)]
+    return [*lines, *age_note(offers, today), *_what_a_refresh_settles(offers, today), _availability(offers)]
+
+
+def age_note(offers: Sequence[Offer], today: date) -> list[str]:
+    """How old the prices are where all of them are old; after a year, what else is as old as they are. One line."""
+    read = [offer.price_as_of or first_day(offer.price_as_of_text) for offer in offers if not offer.own_rate]
+    days = sorted(day for day in read if day is not None)
+    if not days or not is_old(days[-1], today):
+        return []
+    since, newest, age = days[0], days[-1], (today - days[-1]).days
+    of = f"{newest}" if since == newest else f"{since} to {newest}"
+    if age > _LONG_AGO:
+        return [
+            f"prices of {of}: {age / _YEAR:.1f} years old; machine types, images and drivers of that time may be gone, "
+            "and free places may have other limits: install a newer version"
+        ]
+    months = round(age / (_YEAR / 12))
+    return [f"prices of {of}: {months} {'month' if months == 1 else 'months'} old or more"]
 
 
 def _beyond_hours(plan: Plan) -> list[str]:
@@ -105,6 +123,9 @@ def _beyond_hours(plan: Plan) -> list[str]:
 
 
 _COMPUTED = (PriceGrade.DERIVED, PriceGrade.ESTIMATED)
+_YEAR = 365.25
+_LONG_AGO = 365
+"""Days after which the tables of machine types, images and drivers are out of date too: they are read with prices."""
 
 
 def unsettled_prices(offers: Sequence[Offer], today: date) -> list[Offer]:
@@ -150,13 +171,14 @@ def _availability(offers: Sequence[Offer]) -> str:
 def _planned(offer: Offer) -> list[str]:
     """How the planning price comes about, and how far the real one may lie from it."""
     planning = offer.planning_usd_per_hour
-    if planning is None or offer.own_rate or offer.planned_as is PlannedAs.LISTED:
+    if planning is None or offer.own_rate or offer.price_spread == AS_LISTED:
         return []
     low, high = (format_usd_per_hour(planning * Decimal(end)) for end in offer.price_spread)
+    rule = _RULES.get(offer.planned_as)
     return [
-        f"planned at {format_usd_per_hour(planning)}, {_RULES[offer.planned_as]}",
+        *([f"planned at {format_usd_per_hour(planning)}, {rule}"] if rule else []),
         f"8 times of 10 between {low} and {high}: how spot prices of this age moved in dated lists of 2023 to 2026, "
-        f"never above on demand (docs/adr/0024)",
+        f"never above on demand (docs/prices.md has how far off they were)",
     ]
 
 

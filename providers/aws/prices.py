@@ -15,6 +15,7 @@ from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
 from trainplan.pricing.offers import Market, Offer, PriceGrade
+from trainplan.pricing.planning import AS_LISTED, PlannedAs
 from trainplan.providers.aws.account import AwsAccount
 from trainplan.providers.aws.settings import PROVIDER
 from trainplan.providers.errors import CredentialsError, ProviderError
@@ -88,6 +89,8 @@ class Live:
                 price_as_of=self.now().date(),
                 price_as_of_text="",
                 price_source=_SOURCE,
+                planned_as=PlannedAs.LISTED,
+                price_spread=AS_LISTED,
             )
             for price, zones in sorted(zones_at.items())
         ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from trainplan.pricing.catalog import Catalog, CatalogError
 from trainplan.pricing.current import current_catalog
 from trainplan.pricing.offers import Market, Offer, PriceGrade
+from trainplan.pricing.planning import AS_LISTED, PlannedAs
 from trainplan.pricing.sources.azure import LIST_ID, Endpoints, of_machine
 from trainplan.pricing.sources.reading import SourceError
 from trainplan.providers.azure.account import AzureAccount
@@ -66,6 +67,8 @@ class Live:
             price_grade=PriceGrade.OBSERVED,
             price_as_of=today,
             price_as_of_text="",
+            planned_as=PlannedAs.LISTED,
+            price_spread=AS_LISTED,
             price_source=_SOURCE,
         )
 

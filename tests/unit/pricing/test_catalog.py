@@ -42,10 +42,11 @@ def test_a_falsely_cheap_stale_spot_price_does_not_come_first(text_dir: TextDir,
     text_dir.add_offer("us-east-2", "g4dn.xlarge", **on_demand("0.526"), **spot("0.001", as_of="2024-01-01"))
     catalog = opened(text_dir.compile())
     ((_, placements),) = catalog.rentals(SPOT, TODAY)
-    assert [placement.region for placement in placements] == ["us-east-1", "us-west-2", "us-east-2"]
-    planted = catalog.offers([placements[2].row_id], TODAY)[0]
-    # 0.75 quantile of 0.210/0.526 and 0.263/0.526, of the on-demand price, and a year's drift (336 ppm a day)
-    assert planted.planning_usd_per_hour == Decimal("0.280379")
+    # It is planned at the share of the two that have a price of their own, not at a two hundredth of them.
+    assert [placement.region for placement in placements] == ["us-east-1", "us-east-2", "us-west-2"]
+    planted = catalog.offers([placements[1].row_id], TODAY)[0]
+    # 0.75 quantile of 0.210/0.526 and 0.263/0.526, of the on-demand price, and the drift since these were read
+    assert planted.planning_usd_per_hour == Decimal("0.259290")
     assert planted.usd_per_hour == Decimal("0.001")
     assert planted.price_grade is PriceGrade.STALE
 
@@ -90,7 +91,9 @@ def test_a_spot_price_goes_stale_on_its_day(text_dir: TextDir, opened: Opened, s
     last_day = date(2026, 11, 1) + timedelta(days=30)
     on_the_last, on_the_next = (catalog.offers(SPOT, last_day + timedelta(days=n))[0] for n in (0, 1))
     assert (on_the_last.price_grade, on_the_last.planning_usd_per_hour) == (grade, Decimal("0.3"))
-    assert (on_the_next.price_grade, on_the_next.planning_usd_per_hour) == (PriceGrade.STALE, Decimal("0.303125"))
+    assert (on_the_next.price_grade, on_the_next.planning_usd_per_hour) == (PriceGrade.STALE, Decimal("0.317763")), (
+        "1910 ppm a day"
+    )
 
 
 def test_an_untrusted_spot_price_is_held_against_on_demand_elsewhere(text_dir: TextDir, opened: Opened) -> None:

@@ -224,7 +224,7 @@ def test_a_refresh_becomes_text_that_can_be_reviewed(tmp_path: Path) -> None:
     """The same offers then come out of the shipped text alone."""
     size = TypeSeen("g5.xyzlarge", 12, 48.0, 3)
     new = PriceFound(REGION, size.name, OD, Decimal(3), LIST_ID, as_of=TODAY)
-    refresh("aws", news(part([*list_prices(tmp_path, "0.9"), new], types=[size])), tmp_path)
+    refresh("aws", news(part([*list_prices(tmp_path, "1.1"), new], types=[size])), tmp_path)
     text = tmp_path / "text"
     shutil.copytree(TEXT_DIR, text)
     written = adopt(list(read_overlays(tmp_path / REFRESHED).values()), text)

@@ -34,7 +34,7 @@ FIGURES = {
     "address (0.0016)": "address $0.0016",
     "transfer (0.0072)": "transfer $0.0072",
     "regions (0.00)": "between regions $0.00",
-    "0.0553 and 0.13 USD": "total $0.0748 ($0.0553 to $0.13",
+    "0.0552 and 0.13 USD": "total $0.0748 ($0.0552 to $0.13",
 }
 """Words of the page, and the line of `plan estimate --explain` that they rest on."""
 

@@ -84,7 +84,7 @@ def test_a_row_explained(catalog: Catalog, golden: Golden, rank: int) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        "planned at $0.236/h",
+        "planned at $0.244/h",
         "on demand, host $0.190/h + accelerator $0.350/h",
         "retired 2025-03-30; instead: g4dn.xlarge",
         "legacy, no date known; instead: nothing named",

@@ -15,6 +15,7 @@ from tests.unit.providers.aws.account_side import HOME
 from tests.unit.providers.aws.ec2.placements import another, offer, states, the
 from trainplan.pricing.obtainability import MachinePlacement
 from trainplan.pricing.offers import PriceGrade
+from trainplan.pricing.planning import AS_LISTED, PlannedAs
 from trainplan.providers.aws.preflight import quota
 from trainplan.providers.aws.request import create_security_group
 from trainplan.providers.base import PreflightState
@@ -156,6 +157,7 @@ def test_spot_is_several_offers_where_zones_differ_in_price(double: remote.Doubl
     ]
     assert {(row.price_grade, row.price_as_of) for row in found} == {(PriceGrade.OBSERVED, double.now().date())}
     assert all(row.planning_usd_per_hour == row.usd_per_hour for row in found)
+    assert {(row.planned_as, row.price_spread) for row in found} == {(PlannedAs.LISTED, AS_LISTED)}, "not the list's"
 
 
 def test_on_demand_gets_its_zones_and_keeps_its_price(provider: TimedAws) -> None:
