@@ -22,6 +22,7 @@ from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Person
 from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.reader import readable_runs
 from trainplan.planner.runs.proposal.consent import brought_lines, foreign_parts, readers
 from trainplan.planner.runs.proposal.live_prices import Watchful
 from trainplan.planner.runs.proposal.make_proposal import (
@@ -38,6 +39,7 @@ from trainplan.workloads.job import TrainingJob
 if TYPE_CHECKING:
     from trainplan.planner.planning.build_plan import PlanQuery
     from trainplan.planner.runs.proposal.agreed import Agreed
+    from trainplan.planner.settings import Settings
 
 
 class Limits(NamedTuple):
@@ -75,7 +77,8 @@ class Limits(NamedTuple):
 class Offered:
     """What a launch proposes: where, within which limits, what the data takes to get there, and the job's parts that
     others made. `job` is as it is trained: a folder that is sent to our own storage has an address there. `most_usd` is
-    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each)."""
+    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each). `lived` are the
+    runs of this home that lived when the command began."""
 
     job: TrainingJob
     proposal: Proposal
@@ -83,6 +86,7 @@ class Offered:
     limits: Limits
     most_usd: Decimal | None
     foreign: tuple[str, ...]
+    lived: frozenset[str] = frozenset()
 
     @property
     def providers(self) -> list[str]:
@@ -130,14 +134,21 @@ class Begun:
 
 def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Limits) -> Offered:
     """What would be launched; nothing is asked, sent or recorded. Raises PlanError."""
+    lived = _living_ids(around.settings)  # the proposal may take a while
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, around.settings))
     limits = limits.of(proposal)
     proposal = within(proposal, most := limits.most_usd(proposal))
     # Of the job as it was written.
     foreign = (*foreign_parts(job), *readers(job, proposal.offers))
     return Offered(
-        job=transfer.job, proposal=proposal, transfer=transfer, limits=limits, most_usd=most, foreign=foreign
-    )
+        job=transfer.job, proposal=proposal, transfer=transfer, limits=limits, most_usd=most, foreign=foreign,
+        lived=lived,
+    )  # fmt: skip
+
+
+def _living_ids(settings: Settings) -> frozenset[str]:
+    runs = readable_runs(settings.journal)
+    return frozenset() if runs is None else frozenset(runs.only(lambda run: run.live))
 
 
 def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
@@ -146,7 +157,9 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     Raises DeclinedError where somebody says no, BadInputError where nobody can be asked, PlanError.
     """
     runner = desk.runner(offer.proposal.targets[0].offer.provider)
-    beside = Beside(runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another)
+    beside = Beside(
+        runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another, lived=offer.lived
+    )
     try:
         beside.look()
         if not choices.fresh:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
 from trainplan.planner.clock import Clock, SystemClock
-from trainplan.planner.errors import BadInputError
+from trainplan.planner.errors import BadInputError, RefusedError
 from trainplan.planner.runs.events import Message
-from trainplan.planner.runs.run import Phase, Run
+from trainplan.planner.runs.run import Outcome, Phase, Run
 
 if TYPE_CHECKING:
     from trainplan.planner.api.view import View
@@ -32,17 +32,28 @@ class Joined(Exception):
 
 
 class Beside:
-    """Whether a launch rents a machine although a run of its job lives.
+    """Whether a launch rents a machine although a run of its job lives, or lived when this command began.
 
-    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked.
+    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked. `lived` are the runs that lived
+    when the command began: one that another command has finished since is not trained once more.
     """
 
-    def __init__(self, runner: Runner, job: TrainingJob, view: View, *, assume_yes: bool, another: bool) -> None:
+    def __init__(
+        self,
+        runner: Runner,
+        job: TrainingJob,
+        view: View,
+        *,
+        assume_yes: bool,
+        another: bool,
+        lived: Collection[str] = (),
+    ) -> None:
         self._runner = runner
         self._job = job
         self._view = view
         self._assume_yes = assume_yes
         self._another = another
+        self._lived = lived
         self._agreed: set[RunId] = set()
 
     def look(self) -> None:
@@ -64,11 +75,24 @@ class Beside:
             self._decide(living)
 
     def _living(self) -> Run | None:
-        return None if self._another else self._runner.living(self._job, self._agreed)
+        if self._another:
+            return None
+        return self._runner.living(self._job, self._agreed) or self._finished_meanwhile()
+
+    def _finished_meanwhile(self) -> Run | None:
+        run = self._runner.journal.ended_of(self._job.digest())
+        is_finished = run is not None and run.run_id in self._lived and run.outcome is Outcome.SUCCEEDED
+        return run if is_finished else None
 
     def _decide(self, living: Run) -> None:
         """Look at a run that has a machine before speaking of it. A run that has ended by itself is not launched once
         more, unless it can go on from its checkpoint."""
+        if not self._runner.owns(living):
+            raise RefusedError(
+                f"{living_text(living)}; it is left to {self._runner.whose(living)}: {_LEFT_ALONE}",
+                "--another launches another run of the job beside it; "
+                f"plan attach {living.run_id} --client any takes it over",
+            )
         if living.phase in _ON_A_MACHINE:
             living = self._runner.settle(living)
         if living.phase is Phase.DONE:

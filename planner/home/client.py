@@ -1,7 +1,7 @@
 """Which client of the cloud accounts this home is: a random id, kept in the home beside the computer it is used on.
 
 Machines carry the id as a label. A home that was copied takes a new one, so that a copy never takes the original's
-machines for its own.
+machines for its own. A home that several computers share has one for each, and all act on the runs in its journal.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainplan.planner.settings import Settings
 
 FILE = "client.json"
+JOURNAL = "journal.sqlite"
 _FORMAT = 1
 _LOCK_SECONDS = 10.0
 _UNKEPT: dict[Path, Client] = {}
@@ -32,17 +33,19 @@ _UNKEPT: dict[Path, Client] = {}
 class Client:
     """`id` labels what this home makes.
 
-    `others` are ids of other homes that are known here (those this one was copied from), with the names of their
-    computers. `notice` is for the person; only the call that made the id has one, or could not keep it.
+    `others` are further ids that are known here, with the names of their computers; those of `same_home` are of other
+    computers that use this very home, the rest of homes that this one was copied from. `notice` is for the person; only
+    the call that made the id has one, or could not keep it.
     """
 
     id: str
     others: Mapping[str, str] = field(default_factory=dict)
+    same_home: frozenset[str] = frozenset()
     notice: str = ""
 
     def owns(self, run: Run) -> bool:
         """Whether a run of the journal is this home's to act on: a copied journal has others' runs too."""
-        return run.taken_over or run.client is None or run.client == self.id
+        return run.taken_over or run.client in (None, self.id) or run.client in self.same_home
 
     def whose(self, client: str | None) -> str:
         """Another client in words."""
@@ -52,10 +55,11 @@ class Client:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
-    """One home on one computer."""
+    """One home on one computer. `copied`: it is of the home that this one was copied from."""
 
     id: str
     computer: Computer
+    copied: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,22 +135,60 @@ def _added(path: Path, computer: Computer, *, first: bool = False) -> Client:
         if client_file.home == str(path.parent):  # another process was faster
             return _client(client_file, entry)
         notice, others = "", tuple(other for other in others if other != entry)  # the home was moved
+        entry = replace(entry, copied=False)
     else:
         entry = _Entry(id=secrets.token_hex(8), computer=computer)
-        notice = _notice(entry, client_file, path, damaged)
+        is_shared = client_file is not None and _is_shared(client_file, path, computer)
+        if client_file is None:  # what the other files of the home know
+            others = tuple(_Entry(id=one, computer=_UNKNOWN) for one in _recorded_clients(path.parent))
+        elif not is_shared:
+            others = tuple(replace(other, copied=True) for other in others)
+        notice = _notice(entry, client_file, path, damaged, is_shared=is_shared)
     client_file = _write(path, (entry, *others), first=first)
     return replace(_client(client_file, entry), notice=notice)
 
 
-def _notice(entry: _Entry, before: _ClientFile | None, path: Path, damaged: str) -> str:
+_UNKNOWN = Computer(host_name="an unknown computer", override="unknown")
+"""Where an id comes from the journal alone."""
+
+
+def _recorded_clients(home: Path) -> list[str]:
+    """The clients that launched the runs in the home's journal; none where there is no journal that can be read."""
+    import sqlite3
+    from contextlib import closing
+
+    path = home / JOURNAL
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            rows = db.execute("SELECT DISTINCT client FROM attempts WHERE client IS NOT NULL").fetchall()
+    except sqlite3.Error:
+        return []
+    return [str(client) for (client,) in rows]
+
+
+def _is_shared(client_file: _ClientFile, path: Path, computer: Computer) -> bool:
+    """Whether another computer uses this very home, and no copy of it: the file is where it was written, and which
+    computers these are is known by more than their names. Containers of one image have equal files too."""
+    is_same_file = client_file.home == str(path.parent) and client_file.inode == path.stat().st_ino
+    known = [one.computer for one in client_file.entries] + [computer]
+    return is_same_file and all(one.machine_id is not None or one.override is not None for one in known)
+
+
+def _notice(entry: _Entry, before: _ClientFile | None, path: Path, damaged: str, *, is_shared: bool) -> str:
     if damaged:
         return (
-            f"{damaged}: this home has the new client id {entry.id} and does not touch what it launched before; "
-            "plan attach RUN --client any takes a run over"
+            f"{damaged}: this home has the new client id {entry.id}; the runs in its journal stay its own, and what is "
+            "in no journal is left to the client that its label names"
         )
     if before is None:
         return ""
     old = before.entries[0]
+    if is_shared:
+        names = ", ".join(dict.fromkeys(one.computer.host_name for one in before.entries))
+        return (
+            f"{path.parent} is used on {names} too: this computer has the client id {entry.id}; the runs in its "
+            "journal are shown and followed on each of them"
+        )
     where = f"{before.home} on {old.computer.host_name}"
     return (
         f"{path.parent} is a copy of {where}: it has the new client id {entry.id}; runs of client {old.id} in its "
@@ -194,7 +236,8 @@ def _unkept(home: Path, error: OSError) -> Client:
 
 def _client(client_file: _ClientFile, entry: _Entry) -> Client:
     others = {one.id: one.computer.host_name for one in reversed(client_file.entries) if one.id != entry.id}
-    return Client(id=entry.id, others=others)
+    same_home = frozenset(one.id for one in client_file.entries if one.id != entry.id and not one.copied)
+    return Client(id=entry.id, others=others, same_home=same_home)
 
 
 def _path_text(path: Path) -> tuple[int, str | None]:
@@ -230,7 +273,7 @@ def _read(path: Path) -> _ClientFile | None:
 
 
 def _entry(row: dict[str, Any]) -> _Entry:
-    return _Entry(id=str(row["id"]), computer=Computer(**row["computer"]))
+    return _Entry(id=str(row["id"]), computer=Computer(**row["computer"]), copied=row.get("copied") is True)
 
 
 def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFile:
@@ -254,7 +297,9 @@ def _write(path: Path, entries: tuple[_Entry, ...], *, first: bool) -> _ClientFi
 
 
 def _text(client_file: _ClientFile) -> str:
-    rows = [{"id": entry.id, "computer": entry.computer.to_json()} for entry in client_file.entries]
+    rows = [
+        {"id": entry.id, "computer": entry.computer.to_json(), "copied": entry.copied} for entry in client_file.entries
+    ]
     reply = {
         "format": _FORMAT,
         "home": client_file.home,

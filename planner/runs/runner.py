@@ -161,12 +161,9 @@ class Runner:
         return ""
 
     def living(self, job: TrainingJob, beside: Collection[RunId] = ()) -> Run | None:
-        """The newest run of this very job that is not done, at any provider; `beside` are those to be passed over.
-
-        A run of another client is that client's to follow, and is none.
-        """
-        runs = self.journal.live_of(job.digest())
-        return next((run for run in runs if run.run_id not in beside and self.owns(run)), None)
+        """The newest run of this very job that is not done, at any provider and whoever launched it; `beside` are those
+        to be passed over."""
+        return next((run for run in self.journal.live_of(job.digest()) if run.run_id not in beside), None)
 
     def deciding(self, job: TrainingJob) -> AbstractContextManager[None]:
         """Keeps other launches of this job waiting, between the look for a living run and the record of a new one."""
@@ -363,6 +360,10 @@ class Runner:
         """The run as this home's own from now on, as a person wants it; its client is to let go of it."""
         self.journal.take_over(run.run_id, self._clock.now())
         return self.journal.run(run.run_id)
+
+    def whose(self, run: Run) -> str:
+        """The client that launched the run, in words."""
+        return own_client(self.settings).whose(run.client)
 
     def _must_own(self, run: Run) -> None:
         if self.owns(run):

@@ -126,8 +126,8 @@ class SimCloud:
                 keeper.save(world.state)
         except (OSError, sqlite3.Error) as error:
             self.close()
-            hint = "removing that folder begins a new simulated cloud"
-            raise MachineError(f"the simulated cloud in {self._folder} cannot be used: {error}", hint=hint) from error
+            text = f"the simulated cloud in {self._folder} cannot be used: {error}"
+            raise MachineError(text, hint=_hint_of(error)) from error
         except Exception:
             raise
         except BaseException:
@@ -169,3 +169,10 @@ class SimCloud:
             until_last = (_LAST_INSTANT - world.now).total_seconds()
             world.advance(world.now + timedelta(seconds=max(0.0, min(seconds, until_last))))
         notes[_AS_OF] = repr(real)
+
+
+def _hint_of(error: OSError | sqlite3.Error) -> str:
+    """What to do about a file that cannot be used: one that is damaged is of no use any more, a full disk is."""
+    if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return "removing that folder begins a new simulated cloud"
+    return "make room on its disk, or give the folder to your user: what is in it stays"

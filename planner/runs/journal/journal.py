@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -40,6 +41,7 @@ BUSY_MILLISECONDS = 60_000
 REFUSALS_KEPT = timedelta(days=7)
 """After a refusal is over: by then it weighs nothing in an estimate (trainplan.pricing.obtainability.HALF_LIFE)."""
 
+_RUN_ID = re.compile(r"[0-9]{6}-[0-9a-f]{8}")
 _NOTHING_SHOWN = "[null,null,null,null,null,null]"
 
 
@@ -61,6 +63,7 @@ class Journal:
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            lost = _lost_runs(path)
             with ExitStack() as on_failure:
                 # No isolation level: Python would begin transactions of its own beside those of `_write`.
                 db = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
@@ -68,7 +71,7 @@ class Journal:
                 db.row_factory = sqlite3.Row
                 # A create is sent right after a commit: the record has to survive a power cut too.
                 db.execute("PRAGMA synchronous = FULL")
-                make_tables(db, path)
+                make_tables(db, path, lost)
                 db.execute("PRAGMA foreign_keys = ON")
                 on_failure.pop_all()
         except (sqlite3.Error, OSError) as error:
@@ -438,6 +441,13 @@ class Journal:
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             raise _unusable(self._path, error) from None
+
+
+def _lost_runs(path: Path) -> Sequence[str]:
+    """The runs of which this home has locks, where its journal is there and empty: a file system lost its content."""
+    if not path.exists() or path.stat().st_size:
+        return ()
+    return sorted(lock.stem for lock in (path.parent / "locks").glob("*.lock") if _RUN_ID.fullmatch(lock.stem))
 
 
 @contextmanager

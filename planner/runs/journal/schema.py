@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,13 +75,19 @@ _TABLES = (
 )
 
 
-def make_tables(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new journal at `path`. Raises StateError for a journal of another version."""
+def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) -> None:
+    """Make the tables of a new journal at `path`. Raises StateError for a journal of another version, and for an empty
+    one where `lost` names runs of this home: they may be live."""
     if check_version(db, path):
         return
     # Another process may be creating it at this moment: look again once the lock is held.
     db.execute("BEGIN IMMEDIATE")
     if not check_version(db, path):
+        if lost:
+            raise StateError(
+                f"the journal {path} is empty, and this home has launched {len(lost)} runs, the newest {lost[-1]}",
+                "put a copy of it back, or look what exists with plan sweep --dry-run and remove the empty file",
+            )
         for statement in _TABLES:
             db.execute(statement)
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

@@ -188,11 +188,17 @@ def test_stop_and_attach_in_a_copy_say_how_to_take_a_run_over(copied: Person, co
     assert plan(command, run.run_id, "--client", "all").code == ExitCode.BAD_INPUT
 
 
-def test_the_same_launch_in_a_copy_is_a_run_of_its_own_and_says_so(copied: Person) -> None:
+def test_the_same_launch_in_a_copy_needs_another_and_is_a_run_of_its_own(copied: Person) -> None:
     run, before = copied.run(), copied.machines
-    said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    words = ("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    refused = plan(*words)
+    assert refused.code == ExitCode.REFUSED
+    assert refused.error.startswith(f"run {run.run_id} of this job is booting at ")
+    assert f"it is left to client {run.client} on " in refused.error
+    assert "--another launches another run" in refused.hint
+    assert copied.machines == before
+    said = plan(*words, "--another")
     assert said.code == 0, said.err
-    assert f"run {run.run_id} of this job is of client {run.client} on " in said.err
     assert set(before) < set(copied.machines)
     runs = readable_runs(copied.settings.journal)
     assert runs is not None
@@ -267,3 +273,55 @@ def test_a_copy_does_not_go_on_from_the_originals_checkpoint(person: Person) -> 
     said = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
     assert f"run {name} of this job is of client " in said.err
     assert len(readable_runs(person.settings.journal) or {}) == 2
+
+
+@pytest.fixture
+def shared(person: Person) -> Person:
+    """A home on which a run was launched from one login node; the person sits at another one now."""
+    person.sits_at("alpha", "home")
+    person.launches()
+    person.passes(minutes=5)
+    person._set("PLAN_COMPUTER", "beta")
+    return person
+
+
+def test_another_computer_of_one_home_attaches_to_the_run_and_follows_it(shared: Person) -> None:
+    """It rented a second machine for the job, and status said that nothing is live."""
+    run, before = shared.run(), shared.machines
+    again = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    assert (again.code, shared.machines) == (0, before), again.err
+    assert "is used on " in again.err
+    assert "is a copy of" not in again.err
+    shown = plan("status")
+    assert run.run_id in shown.out
+    assert "left to" not in shown.err
+    assert plan("attach", run.run_id, "--json").code == 0
+    assert shared.run().outcome is Outcome.SUCCEEDED
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+def test_a_home_with_a_damaged_client_file_keeps_its_runs(shared: Person, text: str) -> None:
+    """It disowned them: status did not show them, stop refused, a launch rented a second machine."""
+    shared.sits_at("alpha", "home")
+    run, before = shared.run(), shared.machines
+    (shared.folder / "home" / "client.json").write_text(text)
+    again = plan("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")
+    assert (again.code, shared.machines) == (0, before), again.err
+    assert "the runs in its journal stay its own" in again.err
+    assert run.run_id in plan("status").out
+    stopped = plan("stop", run.run_id)
+    assert (stopped.code, shared.machines) == (0, []), stopped.err
+
+
+def test_an_empty_journal_beside_the_locks_of_runs_is_said_and_nothing_is_launched(shared: Person) -> None:
+    shared.sits_at("alpha", "home")
+    run, before = shared.run(), shared.machines
+    journal = shared.folder / "home" / "journal.sqlite"
+    journal.write_bytes(b"")
+    for command in (("status",), ("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")):
+        said = plan(*command)
+        assert said.code == ExitCode.THIS_MACHINE
+        assert f"is empty, and this home has launched 1 runs, the newest {run.run_id}" in said.error
+    assert (shared.machines, journal.stat().st_size) == (before, 0)
+    assert plan("stop", run.run_id).code == 0
+    assert shared.machines == []
