@@ -1,10 +1,9 @@
 """What `plan prices refresh` without any account takes: seconds, bytes over the line and memory, over 20 Mbit/s.
 
 The lists are doubles of the real ones' size and shape on loopback (tests/doubles/whole_price_lists.py); a reply begins
-after 0.15 s, and all connections share the line. `--mutated N` refreshes N homes more, each from lists of which nearly
-a third are damaged, and counts tracebacks and prices in use that fail a check of lists.
+after 0.15 s, and all connections share the line.
 
-    python -m benchmarks.refresh [--mbit 20] [--mutated 200]
+    python -m benchmarks.refresh [--mbit 20]
 """
 
 from __future__ import annotations
@@ -17,16 +16,11 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
-from tests.doubles.price_lists import World, handler_of, variables
+from tests.doubles.price_lists import Handler, World, handler_of, serving, variables
 from tests.doubles.whole_price_lists import whole_world
-from tests.fuzz.mutations import changed_bytes
 from trainplan.pricing.catalog import REFRESHED
 from trainplan.pricing.compile import TEXT_DIR, read_checked_tables
 from trainplan.pricing.list_checks import failures_against, listed_prices
@@ -34,7 +28,6 @@ from trainplan.pricing.overlay import overlaid
 from trainplan.pricing.refresh import read_overlays
 
 PLAN = Path(sys.executable).parent / "plan"
-CLOUDS = ("aws", "azure", "gcp")
 LATENCY_SECONDS = 0.15
 _PIECE = 1 << 14
 
@@ -57,39 +50,31 @@ class Line:
         threading.Event().wait(max(0.0, free_at - time.monotonic()))
 
 
-@contextmanager
-def serving(world: World, line: Line) -> Iterator[str]:
-    """The lists at an address on loopback, behind the line."""
-    base = handler_of(world)
-
+def slowly(line: Line) -> Callable[[World], type[Handler]]:
+    """What answers requests over the line; each list is made once."""
     made: dict[str, bytes | None] = {}
 
-    class Slow(base):  # type: ignore[misc,valid-type]
-        def content_of(self, path: str, request: dict[str, str]) -> bytes | None:
-            if self.path not in made:
-                made[self.path] = super().content_of(path, request)
-            return made[self.path]
+    def handler(world: World) -> type[Handler]:
+        class Slow(handler_of(world)):  # type: ignore[misc]  # a class made for this world
+            def do_GET(self) -> None:
+                line.requests += 1
+                threading.Event().wait(LATENCY_SECONDS)
+                super().do_GET()
 
-        def do_GET(self) -> None:
-            line.requests += 1
-            threading.Event().wait(LATENCY_SECONDS)
-            super().do_GET()
+            def content_of(self, path: str, request: dict[str, str]) -> bytes | None:
+                if self.path not in made:
+                    made[self.path] = super().content_of(path, request)
+                return made[self.path]
 
-        def send_content(self, content: bytes) -> None:
-            for begin in range(0, len(content), _PIECE):
-                piece = content[begin : begin + _PIECE]
-                line.pass_on(len(piece))
-                self.wfile.write(piece)
+            def send_content(self, content: bytes) -> None:
+                for begin in range(0, len(content), _PIECE):
+                    piece = content[begin : begin + _PIECE]
+                    line.pass_on(len(piece))
+                    self.wfile.write(piece)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        return Slow
+
+    return handler
 
 
 def environment(address: str, home: Path) -> dict[str, str]:
@@ -124,43 +109,13 @@ def failed_prices(home: Path) -> list[str]:
     return [f"{one.price.name}: {one.reason}" for one in failures_against(new, known)]
 
 
-def mutated(world: World, count: int, seed: int) -> Counter[str]:
-    """Refresh `count` homes, each from lists of which some are damaged."""
-    base = handler_of(world)
-    outcomes: Counter[str] = Counter()
-    random = Random(seed)
-
-    class Damaged(base):  # type: ignore[misc,valid-type]
-        def send_content(self, content: bytes) -> None:
-            if random.random() < 0.3:
-                content = changed_bytes(content, random)[: len(content)].ljust(len(content), b" ")
-            self.wfile.write(content)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Damaged)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    for number in range(count):
-        with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
-            done, _ = refresh(f"http://127.0.0.1:{server.server_address[1]}", home)
-            outcomes[f"exit code {done.returncode}"] += 1
-            outcomes["tracebacks"] += "Traceback" in done.stderr
-            failed = failed_prices(home)
-            outcomes["prices that fail a check"] += len(failed)
-            for line in failed:
-                print(f"{number}: {line}")
-    server.shutdown()
-    return outcomes
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mbit", type=float, default=20.0)
-    parser.add_argument("--mutated", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=51)
     given = parser.parse_args()
     world, line = whole_world(), Line(given.mbit)
-    with serving(world, line) as address, tempfile.TemporaryDirectory() as folder:
+    with serving(world, slowly(line)) as address, tempfile.TemporaryDirectory() as folder:
         with tempfile.TemporaryDirectory() as other:
             refresh(address, Path(other))  # from now on the server need not make its lists first
         before, line.sent, line.requests = resource.getrusage(resource.RUSAGE_CHILDREN), 0, 0
@@ -171,9 +126,6 @@ def main() -> None:
         line_text = f"{line.sent / 1e6:.1f} MB, {line.requests} requests"
         print(f"exit code {done.returncode}; {seconds:.1f} s, processor {cpu:.1f} s, {line_text}, {memory:.0f} MiB")
         print(f"prices in use that fail a check: {len(failed_prices(Path(folder)))}")
-    if given.mutated:
-        for name, count in sorted(mutated(world, given.mutated, given.seed).items()):
-            print(f"{count:5}  {name}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import io
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -230,7 +230,9 @@ class NoHttp:
         raise AssertionError(f"{url} is not asked for its date")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
+    """Answers with the lists of its world."""
+
     world: World
 
     def do_GET(self) -> None:
@@ -310,15 +312,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def handler_of(world: World) -> type[_Handler]:
+def handler_of(world: World) -> type[Handler]:
     """What answers requests with the lists of a world."""
-    return type("Handler", (_Handler,), {"world": world})
+    return type("Handler", (Handler,), {"world": world})
 
 
 @contextmanager
-def serving(world: World) -> Iterator[str]:
+def serving(world: World, handler: Callable[[World], type[Handler]] = handler_of) -> Iterator[str]:
     """The lists at an address on loopback."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(world))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(world))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:

@@ -8,7 +8,7 @@ import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
@@ -16,21 +16,28 @@ from typing import Any
 
 from tests.doubles.price_lists import (
     AWS_NAMES,
+    Handler,
+    World,
     advisor_file,
     aws_list,
     aws_locations,
     aws_row,
     copy_changes,
     google_copy,
+    handler_of,
     retail,
     retail_page,
+    serving,
     sku,
     spot_list,
+    variables,
 )
 from tests.fuzz.mutations import Crash, as_a_program, changed_bytes, changed_value
 from trainplan.pricing.compile import TEXT_DIR
+from trainplan.pricing.devices import CPU_DEVICE
 from trainplan.pricing.entries import entries_of, prices_of
 from trainplan.pricing.grades import Market
+from trainplan.pricing.list_checks import failures_against, listed_prices
 from trainplan.pricing.merge import KnownPrices, News, merge
 from trainplan.pricing.money import to_micro
 from trainplan.pricing.overlay import Overlay, overlaid, overlay_text
@@ -38,6 +45,7 @@ from trainplan.pricing.refresh import price_sources
 from trainplan.pricing.sources import aws, aws_account, azure, gcp, gcp_copy
 from trainplan.pricing.sources.http import UrllibHttp
 from trainplan.pricing.sources.ibm import parse_plan, parse_profiles
+from trainplan.pricing.sources.news import Accounts, Asking, news_of
 from trainplan.pricing.sources.offerings import parse_azure, parse_google
 from trainplan.pricing.sources.reading import Parsed, PriceFound, PricePart, SourceError, json_object
 from trainplan.pricing.sources.small_vendors import parse_huggingface, parse_lambda, parse_runpod
@@ -83,6 +91,108 @@ def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
             outcomes["planted"] += _take_over(tables, target, parsed, random, f"seed {seed}/{number}")
             outcomes["taken over"] += 1
     return outcomes
+
+
+def refreshes(inputs: int, seed: int) -> Counter[str]:
+    """Read every list of the three clouds as a refresh without an account does, nearly a third of the replies damaged,
+    and put what came over what was known; what came of it, counted.
+
+    Raises Crash for an unexpected error, and for a price that would be used although it fails a check of lists.
+    """
+    shipped = read_tables(TEXT_DIR)
+    regions = frozenset({REGION, "us-west-2", "us-central1", "europe-west4", "eastus", "westeurope"})
+    tables = replace(shipped, offers=tuple(row for row in shipped.offers if row.region in regions))
+    outcomes: Counter[str] = Counter()
+    damage = _Damage()
+    with serving(_small_world(tables), damage.handler_of) as address:
+        for number in range(inputs):
+            damage.random = Random(f"{seed}/{number}")
+            for provider in ("aws", "gcp", "azure"):
+                outcomes += _refresh(tables, provider, address, f"{provider}, seed {seed}/{number}")
+    return outcomes
+
+
+class _Damage:
+    """Damages replies on their way, as many bytes as there were."""
+
+    random = Random(0)
+
+    def handler_of(self, world: World) -> type[Handler]:
+        """What answers requests, damaged now and then."""
+        damage = self
+
+        class Damaged(handler_of(world)):  # type: ignore[misc]  # a class made for this world
+            def send_content(self, content: bytes) -> None:
+                if damage.random.random() < 0.3:
+                    content = changed_bytes(content, damage.random)[: len(content)].ljust(len(content))
+                self.wfile.write(content)
+
+        return Damaged
+
+
+def _small_world(tables: Tables) -> World:
+    """The known prices, and spot at four tenths of them."""
+    rows = [row for row in tables.offers if row.on_demand is not None]
+    prices = {name: [row for row in rows if row.type.provider == name] for name in ("aws", "gcp", "azure")}
+    world = World(day=str(TODAY), page=100, advice={REGION: {"g4dn.xlarge": (60, 3)}})
+    for row in prices["aws"]:
+        world.aws.setdefault(row.region, []).append(aws_row(row.type.name, str(_usd(row))))
+        world.spot.setdefault(row.region, {})[row.type.name] = f"{_usd(row) * 2 / 5:.4f}"
+    for row in prices["azure"]:
+        spot = {"skuName": "x Spot", "armRegionName": row.region}
+        world.azure.setdefault(row.region, []).extend(
+            [
+                retail(row.type.name, float(_usd(row)), armRegionName=row.region),
+                retail(row.type.name, float(_usd(row)) * 0.4, **spot),
+            ]
+        )
+    world.copy += [
+        (
+            f"{row.type.name} 1" if row.type.name.startswith("tpu-") else row.type.name,
+            row.region,
+            f"{row.region}-a",
+            str(_usd(row)),
+            f"{_usd(row) * 2 / 5:.5f}",
+        )
+        for row in prices["gcp"]
+        if row.type.name.startswith("tpu-") or row.type.device == CPU_DEVICE
+    ]
+    return world
+
+
+def _usd(row: OfferRow) -> Decimal:
+    assert row.on_demand is not None
+    return row.on_demand.usd_per_hour
+
+
+def _refresh(tables: Tables, provider: str, address: str, seed: str) -> Counter[str]:
+    offers = [row for row in tables.offers if row.type.provider == provider]
+    known = KnownPrices(provider=provider, offers=offers, types=tables.types, sources=price_sources())
+    environment = {name: value for name, value in variables(address).items() if name != "PLAN_GCP_API_KEY"}
+    asking = Asking(
+        http=UrllibHttp(_no_wait, "trainplan/test", tries=1), environment=environment, now=NOW, say=_silent,
+        accounts=Accounts(aws=_nobody, google=_nobody, azure=_nobody),
+    )  # fmt: skip
+    try:
+        news = news_of(known, asking)
+        merged = merge(known, news)
+    except Exception as error:
+        raise Crash(f"{seed}: {type(error).__name__}: {error}") from error
+    before = list(listed_prices(offers))
+    same = {(price.name, price.usd_per_hour) for price in before}
+    used = [price for price in listed_prices(merged.offers) if (price.name, price.usd_per_hour) not in same]
+    for failure in failures_against(used, before):
+        raise Crash(f"{seed}: {failure.price.name} is used: {failure.reason}")
+    failed = sum(bool(part.error) for part in news.parts)
+    return Counter(refreshes=1, lists=len(news.parts), refused=failed, used=len(used), held=len(merged.held_prices))
+
+
+def _nobody(*environment: object) -> None:
+    del environment
+
+
+def _silent(line: str) -> None:
+    del line
 
 
 def make_targets(tables: Tables) -> list[Target]:
