@@ -149,7 +149,9 @@ def runner(
 ) -> Runner:
     """Acts on runs at the provider `where`, in its time. `make_provider` returns the providers that the command has."""
     make_provider = make_provider or providers(settings)
-    return Runner(make_provider, journal, settings, clock_of(make_provider(where)), listen, person or Nobody())
+    runner = Runner(make_provider, journal, settings, clock_of(make_provider(where)), listen, person or Nobody())
+    runner.wall = clock()
+    return runner
 
 
 def store_of(run: Run, settings: Settings) -> tuple[RunStore | None, str]:

@@ -111,7 +111,7 @@ def living_text(run: Run) -> str:
     """What a person needs to know of the run: its id, where it is, since when, and where its model goes."""
     attempt = run.attempt
     where = attempt.target.where if attempt and attempt.target else run.provider
-    since = f"{run.created_at.astimezone():%Y-%m-%d %H:%M}"
+    since = f"{run.dated_at.astimezone():%Y-%m-%d %H:%M}"
     phase = run.phase.replace("_", " ")
     return f"run {run.run_id} of this job is {phase} at {where}, launched {since}, its model goes to {run.model_folder}"
 

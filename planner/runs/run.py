@@ -250,6 +250,8 @@ class Run:
     only where nothing else is cheaper by what was measured.
     `taken_over`: a person has said that this home acts on it, whichever client launched it.
     `again_at` is when the run was launched again after it had ended (None: never).
+    `launched_at` is when it was launched by this computer's clock, where that of its provider is another (None: the
+    same): a simulated cloud lives ahead of us. It dates the run in lists; all else is in the provider's time.
     `has_results_settled`: the store has answered whether a complete output is there, and what was there has been
     brought home or was refused. `results_given_up`: a person does not want the store waited for any more.
     """
@@ -282,8 +284,14 @@ class Run:
     unverified: str | None = None
     taken_over: bool = False
     again_at: datetime | None = None
+    launched_at: datetime | None = None
     has_results_settled: bool = False
     results_given_up: bool = False
+
+    @property
+    def dated_at(self) -> datetime:
+        """When it was launched, for whoever reads a list of runs."""
+        return self.launched_at or self.created_at
 
     @property
     def attempt(self) -> Attempt | None:

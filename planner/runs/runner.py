@@ -39,7 +39,7 @@ from trainplan.planner.runs.telling.notifications import Notifications
 from trainplan.providers.abilities import Preparer
 from trainplan.providers.base import LaunchRequest, PreflightState, RunId
 from trainplan.providers.errors import ProviderError
-from trainplan.providers.registry import is_here
+from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.job_changes import differences, differences_text
 
 if TYPE_CHECKING:
@@ -92,6 +92,8 @@ class Runner:
         self.journal = journal
         self.settings = settings
         self._clock = clock
+        self.wall = clock
+        """This computer's clock, where `clock` is that of a simulated cloud."""
         self._listen = listen
         self._person = person
         self._locks = RunLocks(settings.home / "locks")
@@ -177,15 +179,17 @@ class Runner:
         `slow_end` is the slow end of its estimate, None where there is none. Raises BadInputError where the model
         could not be put into `output`.
         """
-        now = self._clock.now()
-        run_id = RunId(f"{now:%y%m%d}-{secrets.token_hex(4)}")
+        now, provider = self._clock.now(), targets[0].offer.provider
+        launched_at = self.wall.now() if is_simulated(provider) else None
+        run_id = RunId(f"{launched_at or now:%y%m%d}-{secrets.token_hex(4)}")
         return Run(
             run_id=run_id,
             job_name=job.name,
             job_digest=job.digest(),
-            provider=targets[0].offer.provider,
+            provider=provider,
             phase=Phase.PLANNED,
             created_at=now,
+            launched_at=launched_at,
             deadline=deadline_of(job, slow_end, now),
             model_folder=str(output_folder(output, job.name, run_id)),
             targets=tuple(targets),

@@ -166,8 +166,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         run.run_id,
         run.job_name,
         f"{run.provider} (simulated)" if simulated else run.provider,
-        # The clock of a simulated cloud is ahead of ours by all that its runs have taken.
-        f"{run.created_at.astimezone():%Y-%m-%d %H:%M}{', simulated' if simulated else ''}",
+        f"{run.created_at.astimezone():%Y-%m-%d %H:%M}",
         "measured" if _only_measured(receipt) else run.outcome or run.phase,
         _seconds(None if _only_measured(receipt) else receipt.get("estimated_seconds")),
         _seconds(receipt.get("actual_seconds")),

@@ -42,7 +42,7 @@ REFUSALS_KEPT = timedelta(days=7)
 """After a refusal is over: by then it weighs nothing in an estimate (trainplan.pricing.obtainability.HALF_LIFE)."""
 
 _RUN_ID = re.compile(r"[0-9]{6}-[0-9a-f]{8}")
-_NOTHING_SHOWN = "[null,null,null,null,null,null]"
+_NOTHING_SHOWN = "[null,null,null,null,null,null,null]"
 
 
 class Journal:
@@ -302,8 +302,8 @@ class Journal:
         told and left out."""
         rows = self._rows(
             "SELECT run_id, CASE WHEN json_valid(run_json) THEN json_extract(run_json, '$.job_name', '$.provider',"
-            " '$.created_at', '$.phase', '$.outcome', '$.project') END AS shown, receipt_json FROM runs"
-            f" WHERE {LAUNCHED} ORDER BY created_at DESC, rowid DESC LIMIT ?",
+            " '$.created_at', '$.phase', '$.outcome', '$.project', '$.launched_at') END AS shown, receipt_json"
+            f" FROM runs WHERE {LAUNCHED} ORDER BY created_at DESC, rowid DESC LIMIT ?",
             -1 if limit is None else limit,
         )
         return [summary for row in rows if (summary := self._summary(row, unreadable)) is not None]
@@ -311,12 +311,14 @@ class Journal:
     def _summary(self, row: sqlite3.Row, unreadable: Callable[[str], None]) -> RunSummary | None:
         run_id = RunId(row["run_id"])
         try:
-            name, provider, created_at, phase, outcome, project = json.loads(row["shown"] or _NOTHING_SHOWN)
+            name, provider, created_at, phase, outcome, project, launched_at = json.loads(
+                row["shown"] or _NOTHING_SHOWN
+            )
             if not (isinstance(name, str) and isinstance(provider, str)):
                 raise ValueError(f"run {run_id} has no job_name or no provider")
             run = RunSummary(
-                run_id, name, provider, aware(created_at), Phase(phase), Outcome(outcome) if outcome else None,
-                project=project if isinstance(project, str) else "",
+                run_id, name, provider, aware(launched_at or created_at), Phase(phase),
+                Outcome(outcome) if outcome else None, project=project if isinstance(project, str) else "",
             )  # fmt: skip
         except NO_ROW as error:
             unreadable(f"run {run_id} is left out: {_unusable(self._path, error).message}")

@@ -32,7 +32,8 @@ SET_ONCE = ("asked_at", "target", "client")
 
 
 class RunSummary(NamedTuple):
-    """What a list of past runs shows of one; `receipt` is {} where there is none, or it cannot be read."""
+    """What a list of past runs shows of one, launched at `created_at` by this computer's clock; `receipt` is {} where
+    there is none, or it cannot be read."""
 
     run_id: RunId
     job_name: str

@@ -40,7 +40,7 @@ _TABLES = (
     job_digest ANY AS ({_of_document("job_digest")}),
     provider ANY AS ({_of_document("provider")}),
     phase ANY AS ({_of_document("phase")}),
-    created_at ANY AS (replace({_of_document("created_at")}, 'Z', '+00:00')),
+    created_at ANY AS (replace(coalesce({_of_document("launched_at")}, {_of_document("created_at")}), 'Z', '+00:00')),
     model_folder ANY AS ({_of_document("model_folder")}),
     unverified ANY AS ({_of_document("unverified")}),
     owes_receipt ANY AS (receipt_json IS NULL OR {_ATTEMPTS_IN_RECEIPT} < {_ATTEMPTS_IN_DOCUMENT})

@@ -253,3 +253,12 @@ def test_whoever_cannot_wait_gives_up_on_a_journal_that_another_process_writes(j
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StateError, match="locked"):
             hurried.save(a_run(), LATER)
+
+
+def test_runs_of_a_cloud_that_lives_ahead_of_us_are_listed_by_our_own_clock(journal: Journal) -> None:
+    ahead = a_run(run_id=RunId("261121-00000001"), created_at=NOON + timedelta(days=2), launched_at=NOON)
+    newer = a_run(run_id=RunId("261121-00000002"), created_at=NOON + timedelta(hours=1))
+    for run in (ahead, newer):
+        journal.add_run(run, "{}", {}, NOON)
+    assert [run.run_id for run in journal.runs()] == [newer.run_id, ahead.run_id]
+    assert [run.created_at for run in journal.summaries(lambda _: None)] == [newer.created_at, NOON]
