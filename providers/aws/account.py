@@ -17,6 +17,7 @@ from trainplan.providers.aws.settings import (
     SCHEDULE_GROUP,
     SCHEDULE_ROLE,
     SECURITY_GROUP,
+    STOP_POLICY,
     AwsSettings,
 )
 from trainplan.providers.cloud.answers import Answers
@@ -164,6 +165,12 @@ class AwsAccount(Answers):
         "" where all of it stands. A schedule alone ends nothing, and a function that fails neither.
         """
         return self.once(("reaper",), self._reaper_lacks)
+
+    def is_stopped(self) -> bool:
+        """Whether the alarm has told the reaper to end what runs (stop.py). Asked anew each time; no answer is no stop
+        that is known of."""
+        reply = self._answer_or_none("iam", "ListAttachedRolePolicies", {"RoleName": REAPER})
+        return any(row["PolicyName"] == STOP_POLICY for row in (reply or {}).get("AttachedPolicies", ()))
 
     def role_lacks(self, role: str, document: Document) -> bool | None:
         """Whether the policy of one of our roles says less than this one. None where nobody tells."""

@@ -1,5 +1,5 @@
 """The monthly alarm as AWS keeps it: a cost budget of AWS Budgets with mail notifications, free (AWS's price list of
-2026-11: 0 USD a budget-day without actions)."""
+2026-11: 0 USD a budget-day without actions, and 62 days a month with)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.aws.setup_steps import StandingResources, step
+from trainplan.providers.aws.stop import AlarmStop
 from trainplan.providers.cloud.alarm import NAME, SPENT_PERCENT, Alarm, percents, somebody_elses
 from trainplan.providers.errors import PermissionDeniedError
 
@@ -46,7 +47,8 @@ class AwsAlarm:
             raise somebody_elses(NAME, f"{kind}, {period}", "console: Billing, Budgets")
         limit = budget["BudgetLimit"]
         emails = tuple(self._heard(_notification("ACTUAL", 100)))
-        return Alarm(amount=Decimal(str(limit["Amount"])), emails=emails, currency=str(limit["Unit"]))
+        amount, unit = Decimal(str(limit["Amount"])), str(limit["Unit"])
+        return Alarm(amount=amount, emails=emails, currency=unit, stops=AlarmStop(self.at).stands())
 
     def _budget(self) -> Mapping[str, Any] | None:
         try:
@@ -57,14 +59,15 @@ class AwsAlarm:
 
     def steps(self, wanted: Alarm | None) -> list[SetupStep]:
         """An alarm stands at any time: whoever is new is added before the amount is changed and others are left out."""
-        there = self.found()
+        there, stop = self.found(), AlarmStop(self.at)
         if wanted is None:
             calls = [self._call("DeleteBudget")] if there else []
-            return [one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None]
+            return [*stop.disarming(), *(one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None)]
         calls = self._changes(there, wanted) if there else [self._create(wanted)]
         before = f", in place of {there.text}{'' if _is_gross(self._budget()) else ' after credits'}" if there else ""
         detail = f"budget {NAME}: {wanted.text}, {percents()}, before credits; free, {LATE}{before}"
-        return [one for one in (step("alarm", detail, calls),) if one is not None]
+        budget = [one for one in (step("alarm", detail, calls),) if one is not None]
+        return [*budget, *(stop.steps(wanted) if wanted.stops else stop.disarming())]
 
     def _changes(self, there: Alarm, wanted: Alarm) -> list[VendorRequest]:
         more: list[VendorRequest] = []

@@ -1,4 +1,5 @@
-"""The standing reaper: a Lambda function that terminates every machine whose tag `expires-at` says that it is over.
+"""The standing reaper: a Lambda function that terminates every machine whose tag `expires-at` says that it is over, and
+every machine of ours while the account's alarm says so (trainplan.providers.aws.stop).
 
 It runs as this file alone (trainplan.providers.aws.setup_steps packs it), so it imports nothing of ours.
 """
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 OURS, EXPIRES = "trainplan", "expires-at"
+ROLE, STOP = "trainplan-reaper", "trainplan-stop"  # its own role, and the policy on it with which the alarm ends runs
 LIVE = ["pending", "running", "stopping", "stopped"]
 THREADS = 8
 CLOSED = "explicit deny in a service control policy"  # of a region: nothing of ours can be made or ended there
@@ -27,16 +29,26 @@ def handler(event: dict[str, str], context: object) -> dict[str, list[str]]:
     regions = [row["RegionName"] for row in session.client("ec2").describe_regions()["Regions"]]
     clients = [session.client("ec2", region_name=region) for region in regions]  # no thread may make one
     now = datetime.fromisoformat(event["time"])
+    stopped, failed = _stopped(session)
     with ThreadPoolExecutor(THREADS) as pool:
-        told = list(pool.map(lambda ec2: _reaped(ec2, now), clients))
+        told = list(pool.map(lambda ec2: _reaped(ec2, now, stopped), clients))
     ended = [name for names, _ in told for name in names]
-    failed = [f"{region}: {why}" for region, (_, whys) in zip(regions, told, strict=True) for why in whys]
+    failed += [f"{region}: {why}" for region, (_, whys) in zip(regions, told, strict=True) for why in whys]
     if failed:
         raise RuntimeError(f"terminated {ended}; {'; '.join(failed)}")
     return {"terminated": ended}
 
 
-def _reaped(ec2: Any, now: datetime) -> tuple[list[str], list[str]]:
+def _stopped(session: Any) -> tuple[bool, list[str]]:
+    """Whether the alarm ends what runs, and why that is not known: then only what is over ends."""
+    try:
+        attached = session.client("iam").list_attached_role_policies(RoleName=ROLE)["AttachedPolicies"]
+    except Exception as error:  # noqa: BLE001  what is over has to end all the same
+        return False, [str(error)]
+    return any(policy["PolicyName"] == STOP for policy in attached), []
+
+
+def _reaped(ec2: Any, now: datetime, stopped: bool) -> tuple[list[str], list[str]]:
     """The machines of a region that were told to end, and what was refused."""
     ours = [{"Name": f"tag:{OURS}", "Values": ["1"]}, {"Name": "instance-state-name", "Values": LIVE}]
     ended, failed = [], []
@@ -44,7 +56,7 @@ def _reaped(ec2: Any, now: datetime) -> tuple[list[str], list[str]]:
         for page in ec2.get_paginator("describe_instances").paginate(Filters=ours):
             for machine in (one for row in page["Reservations"] for one in row["Instances"]):
                 try:
-                    if _is_over(machine, now):
+                    if stopped or _is_over(machine, now):
                         ec2.terminate_instances(InstanceIds=[machine["InstanceId"]])
                         ended.append(machine["InstanceId"])
                 except Exception as error:  # noqa: BLE001  the others have to end all the same

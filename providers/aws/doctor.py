@@ -14,6 +14,7 @@ from trainplan.providers.aws.preflight import identity, network
 from trainplan.providers.aws.quotas import quota_check
 from trainplan.providers.aws.reply import tags_in
 from trainplan.providers.aws.settings import INSTANCE_PROFILE
+from trainplan.providers.aws.stop import stop_check
 from trainplan.providers.base import LABEL_RUN, Check
 from trainplan.providers.cloud.alarm import check
 from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
@@ -46,7 +47,9 @@ def examine(at: StandingResources, limit: Limit = LIMIT) -> Sequence[Check]:
         "machine role": lambda: _machine_role(at),
         "scope": lambda: _scope(account),
         "timer": lambda: _timer(account),
-        "alarm": lambda: check(AwsAlarm(at).found, LATE, _SET_UP),
+        "alarm": lambda: (
+            stop_check("alarm", is_stopped=account.is_stopped()) or check(AwsAlarm(at).found, LATE, _SET_UP)
+        ),
     }
     return check_lines(looks, _of_error, limit)
 

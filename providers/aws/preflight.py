@@ -11,6 +11,7 @@ from trainplan.providers.aws.errors import DRY_RUN, is_about_the_profile
 from trainplan.providers.aws.plan import plan_for
 from trainplan.providers.aws.quotas import quota_of
 from trainplan.providers.aws.request import OURS, Machine, create_security_group, ec2
+from trainplan.providers.aws.stop import stop_check
 from trainplan.providers.cloud.checks import LIMIT, Limit, Look, check_lines, failed, ok, refused, unknown
 from trainplan.providers.cloud.images import host_image
 from trainplan.providers.cloud.launch import hardware
@@ -64,6 +65,8 @@ def network(account: AwsAccount, region: str) -> Check:
 def standing_check(at: StandingResources) -> Check:
     """What `plan setup aws` makes, as far as a launch needs it."""
     account = at.account
+    if stopped := stop_check("set-up", is_stopped=account.once(("stopped",), account.is_stopped)):
+        return stopped
     there = account.has_instance_profile()
     name = account.settings.instance_profile
     if there is False:

@@ -28,9 +28,10 @@ from trainplan.providers.aws.quotas import closed_regions, quota_text, shortfall
 from trainplan.providers.aws.reply import SCHEDULE
 from trainplan.providers.aws.request import GROUP_ID, INSTANCE_ID, REAPER_EVERY, SCHEDULE_GRACE, filled
 from trainplan.providers.aws.resolution import AwsResolution, Reaper, resolve
-from trainplan.providers.aws.settings import PROVIDER, SCHEDULE_GROUP, AwsSettings
+from trainplan.providers.aws.settings import PROVIDER, SCHEDULE_GROUP, STOP_POLICY, AwsSettings
 from trainplan.providers.aws.setup import AwsSetUp
 from trainplan.providers.aws.setup_steps import StandingResources
+from trainplan.providers.aws.stop import ENDS, stop_check
 from trainplan.providers.base import (
     Check,
     Instance,
@@ -51,6 +52,7 @@ from trainplan.providers.cloud.server_time import ServerClock
 from trainplan.providers.errors import (
     BadRequestError,
     InstanceNotFoundError,
+    PermissionDeniedError,
     ProviderError,
     QuotaError,
     TransientError,
@@ -175,7 +177,12 @@ class AwsProvider:
         return Preflight(checks=tuple(checks(self.standing_resources, offer)))
 
     def resolve(self, request: LaunchRequest) -> LaunchRequest:
-        """Looks up zone, network, image and what stands in the account (trainplan.providers.abilities.Resolver)."""
+        """Looks up zone, network, image and what stands in the account (trainplan.providers.abilities.Resolver).
+
+        Raises PermissionDeniedError while the account's alarm ends what runs.
+        """
+        if stopped := stop_check("alarm", is_stopped=self.account.is_stopped()):
+            raise PermissionDeniedError(stopped.detail, hint=stopped.fix, code=STOP_POLICY)
         request = self.rented.with_data(request)
         return replace(request, resolution=resolve(request, self.rented, self.account, self.standing_resources))
 
@@ -286,6 +293,10 @@ class AwsProvider:
     def alarm(self) -> Alarm | None:
         """The monthly alarm (trainplan.providers.cloud.alarm.Alarms)."""
         return AwsAlarm(self.standing_resources).found()
+
+    def alarm_ends(self) -> str:
+        """See trainplan.providers.cloud.alarm.Stops."""
+        return ENDS
 
     def alarm_steps(self, wanted: Alarm | None) -> Sequence[SetupStep]:
         return AwsAlarm(self.standing_resources).steps(wanted)

@@ -26,21 +26,28 @@ _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,2})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """`amount` is for a month, in the currency that the account is billed in; `currency` is "" where none was told."""
+    """`amount` is for a month, in the currency that the account is billed in; `currency` is "" where none was told.
+    `stops`: once all of it is spent, the vendor ends what runs too (`Stops`)."""
 
     amount: Decimal
     emails: tuple[str, ...]
     currency: str = ""
+    stops: bool = False
 
     @property
     def text(self) -> str:
         """`20 USD a month, mail to me@example.com`."""
         unit = self.currency or "in the account's currency"
-        return f"{self.amount.normalize():f} {unit} a month, mail to {', '.join(self.emails) or 'nobody'}"
+        ends = ", ends what runs when it is spent" if self.stops else ""
+        return f"{self.amount.normalize():f} {unit} a month, mail to {', '.join(self.emails) or 'nobody'}{ends}"
 
     def is_like(self, other: Alarm | None) -> bool:
-        """Whether the other one warns the same people at the same amount."""
-        return other is not None and (self.amount, set(self.emails)) == (other.amount, set(other.emails))
+        """Whether the other one warns the same people at the same amount, and ends what runs as this one does."""
+        return other is not None and (self.amount, set(self.emails), self.stops) == (
+            other.amount,
+            set(other.emails),
+            other.stops,
+        )
 
 
 @runtime_checkable
@@ -59,7 +66,16 @@ class Alarms(Protocol):
         ...
 
 
-def wanted(amount: str, emails: Sequence[str]) -> Alarm:
+@runtime_checkable
+class Stops(Protocol):
+    """What some providers with alarms can do besides: take an alarm that `stops`."""
+
+    def alarm_ends(self) -> str:
+        """What ends when the amount is spent, in words."""
+        ...
+
+
+def wanted(amount: str, emails: Sequence[str], *, stops: bool = False) -> Alarm:
     """The alarm that a person has asked for.
 
     Raises BadRequestError for an amount that is none or no more than 0, and for an address that is none.
@@ -82,7 +98,7 @@ def wanted(amount: str, emails: Sequence[str]) -> Alarm:
             f"an alarm goes to one to {MOST_ADDRESSES} mail addresses, not {len(set(emails))}",
             hint="--email me@example.com, once for each",
         )
-    return Alarm(amount=value, emails=tuple(dict.fromkeys(emails)))
+    return Alarm(amount=value, emails=tuple(dict.fromkeys(emails)), stops=stops)
 
 
 def somebody_elses(name: str, what: str, where: str) -> BadRequestError:

@@ -61,7 +61,7 @@ def _holds(conditions: Mapping[str, Mapping[str, Any]], context: Mapping[str, st
             texts = wanted if isinstance(wanted, list) else [wanted]
             given = context.get(key)
             match operator:
-                case "StringEquals":
+                case "StringEquals" | "ArnEquals":
                     holds = given in texts
                 case "StringLike":
                     holds = given is not None and any(fnmatchcase(given, text) for text in texts)

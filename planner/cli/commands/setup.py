@@ -14,7 +14,7 @@ from trainplan.planner.api.ask import confirm
 from trainplan.planner.cli import completion, options
 from trainplan.planner.errors import BadInputError, PlanError, from_provider
 from trainplan.providers.abilities import SetUp, SetupStep
-from trainplan.providers.cloud.alarm import Alarm, Alarms, wanted
+from trainplan.providers.cloud.alarm import Alarm, Alarms, Stops, wanted
 from trainplan.providers.errors import ProviderError
 
 
@@ -32,6 +32,10 @@ def command(
     email: Annotated[
         list[str] | None, typer.Option("--email", help="Whom the alarm warns; may be given several times")
     ] = None,
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="With --alarm, where the vendor can (AWS): end what runs once the amount is spent"),
+    ] = False,
     yes: options.Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the calls that would be sent")] = False,
     as_json: options.Json = False,
@@ -45,14 +49,15 @@ def command(
         _show_json(name, (), remove=remove, is_done=True, as_json=as_json)
         return
     try:
-        asked = wanted_alarm(alarm, email or [], remove=remove)
+        asked = wanted_alarm(alarm, email or [], remove=remove, stop=stop)
         steps = _steps(cloud, asked, remove=remove)
         if dry_run:
             _print_calls(name, steps, remove=remove, as_json=as_json)
             return
         _tell(name, steps, remove=remove)
         if steps:
-            _ask(steps, remove=remove, assume_yes=yes)
+            ends = cloud.alarm_ends() if asked is not None and asked.stops and isinstance(cloud, Stops) else ""
+            _ask(steps, remove=remove, assume_yes=yes, ends=ends)
             _carry_out(cloud, steps, remove=remove)
             _compare_alarm(cloud, asked)
     except ProviderError as error:
@@ -60,14 +65,16 @@ def command(
     _show_json(name, steps, remove=remove, is_done=True, as_json=as_json)
 
 
-def wanted_alarm(amount: str, emails: Sequence[str], *, remove: bool) -> Alarm | None:
+def wanted_alarm(amount: str, emails: Sequence[str], *, remove: bool, stop: bool = False) -> Alarm | None:
     """The alarm that was asked for; None where none was. Raises BadInputError, BadRequestError."""
-    if remove and (amount or emails):
-        raise BadInputError("--remove removes the alarm with all the rest", "leave out --alarm and --email")
+    if remove and (amount or emails or stop):
+        raise BadInputError("--remove removes the alarm with all the rest", "leave out --alarm, --email and --stop")
+    if stop and not amount:
+        raise BadInputError("--stop says what an alarm does", "--alarm 20 --email me@example.com --stop")
     if bool(amount) != bool(emails):
         missing = "--email says whom it warns" if amount else "--alarm says at which monthly amount"
         raise BadInputError(f"an alarm needs both: {missing}", "--alarm 20 --email me@example.com")
-    return wanted(amount, emails) if amount else None
+    return wanted(amount, emails, stops=stop) if amount else None
 
 
 def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep]:
@@ -76,6 +83,10 @@ def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep
         if alarm is not None:
             raise BadInputError("this provider has no service for alarms", "leave out --alarm and --email")
         return list(cloud.removable() if remove else cloud.lacking())
+    if alarm is not None and alarm.stops and not isinstance(cloud, Stops):
+        raise BadInputError(
+            "this provider ends nothing by itself", "leave out --stop; docs/alarm.md has what each can do"
+        )
     if remove:
         return [*_alarm_to_remove(cloud), *cloud.removable()]
     return [*cloud.lacking(), *(cloud.alarm_steps(alarm) if alarm is not None else ())]
@@ -100,12 +111,12 @@ def _tell(name: str, steps: Sequence[SetupStep], *, remove: bool) -> None:
         sys.stderr.write(f"{number:>3}  {step.name}: {step.detail}\n")
 
 
-def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool) -> None:
+def _ask(steps: Sequence[SetupStep], *, remove: bool, assume_yes: bool, ends: str = "") -> None:
     if assume_yes:
         return
     count = "it" if len(steps) == 1 else f"these {len(steps)}"
     confirm(
-        f"{'remove' if remove else 'make'} {count}?",
+        f"the alarm's stop would end {ends}; make {count}?" if ends else f"{'remove' if remove else 'make'} {count}?",
         # Enter alone removes nothing.
         default=not remove,
         hint="--yes does not ask, --dry-run prints the calls",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.aws import backends, births
+from tests.doubles.aws.budgets import Actions, RefusedError
 from tests.doubles.aws.scenario import last_that_fits
 
 if TYPE_CHECKING:
@@ -341,6 +342,29 @@ def budgets_begin_with_their_month(world: Callable[[], World]) -> None:
         real(b, account_id, {"TimePeriod": _this_month(world()), **budget}, notifications)
 
     BudgetsBackend.create_budget = create_budget
+
+
+@patch
+def budgets_have_actions(world: Callable[[], World]) -> None:
+    from moto.budgets.responses import BudgetsResponse
+    from moto.core.exceptions import JsonRESTError
+
+    def answered(answer: Callable[[Actions, dict[str, Any]], dict[str, Any]]) -> Callable[[Any], str]:
+        def respond(self: Any) -> str:
+            try:
+                return json.dumps(answer(world().actions, json.loads(self.body)))
+            except RefusedError as error:
+                raise JsonRESTError(*error.args) from error
+
+        return respond
+
+    BudgetsResponse.create_budget_action = answered(lambda actions, given: actions.create(given))
+    BudgetsResponse.delete_budget_action = answered(
+        lambda actions, given: actions.delete(given["BudgetName"], given["ActionId"])
+    )
+    BudgetsResponse.describe_budget_actions_for_budget = answered(
+        lambda actions, given: {"Actions": actions.of(given["BudgetName"])}
+    )
 
 
 @patch

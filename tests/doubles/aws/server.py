@@ -90,6 +90,8 @@ class Server:
             "ledger": lambda: ledger(world),
             "calls": lambda: [call.to_json() for call in self.front.calls],
             "forget": self.front.forget_calls,
+            "spend": lambda: world.actions.spend(**steering),
+            "mails": lambda: world.actions.mails,
             "reclaim": lambda: world.take(world.machines[steering["id"]], "reclaim"),
             "real": lambda: [_real(row) for row in world.machines.values()],
             "off": lambda: world.off(world.machines[steering["id"]]),

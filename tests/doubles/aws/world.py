@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.contract.sim import NamedTrainer
 from tests.doubles.aws import backends, functions
+from tests.doubles.aws.budgets import Actions
 from tests.doubles.aws.machines import Machine, boot, finish, live_on, was_asked_to_stop
 from tests.doubles.aws.scenario import Scenario, last_that_fits
 from tests.doubles.aws.unknown import Unmet
@@ -63,6 +64,8 @@ class World:
     shown_from: dict[str, datetime] = field(default_factory=dict)
     request: bytes = b""
     """The body of the request that is being answered: what a token is held against."""
+    actions: Actions = field(default_factory=Actions)
+    """What AWS Budgets does by itself."""
     told_turns: int = 0
     caller: EndedBy | None = None
     """Whose call is being answered: a client's, or the standing reaper's. None: nobody calls."""

@@ -26,6 +26,8 @@ NO_RESOURCE = {
     "cloudwatch:GetMetricStatistics", "ec2:CreateDefaultVpc", "freetier:GetAccountPlanState",
     "ec2:GetSpotPlacementScores", "ecr:GetAuthorizationToken", "logs:DescribeLogGroups", "scheduler:ListSchedules",
     "servicequotas:GetAWSDefaultServiceQuota", "servicequotas:GetServiceQuota", "sts:GetCallerIdentity",
+    "elasticloadbalancing:DescribeLoadBalancers", "s3:ListAllMyBuckets",
+    "s3:GetBucketLocation",  # of every bucket: plan burn asks which there are
 }  # fmt: skip
 NO_RESOURCE_BEFORE = "ec2:Describe"
 

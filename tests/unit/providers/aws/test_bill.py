@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import boto3
 import pytest
 
+from tests.conftest import ROOT
 from tests.doubles.aws import remote
+from tests.doubles.iam_policy import Policy
+from tests.doubles.needs import Need
 from tests.unit.planner.cli.command import plan
+from tests.unit.providers.aws.account_side import ACCOUNT, BUCKET
 
 REGION = "us-east-1"
 
@@ -35,6 +40,27 @@ def somebody_elses(double: remote.Double) -> None:
     store.put_object(Bucket="photos", Key="a", Body=b"x" * 5000)
     client(double, "ec2", "us-west-2").create_volume(AvailabilityZone="us-west-2a", Size=10, VolumeType="gp3")
     client(double, "ec2", "eu-west-1").create_volume(AvailabilityZone="eu-west-1a", Size=10, VolumeType="gp3")
+
+
+def test_whoever_asks_may_do_exactly_what_that_takes(double: remote.Double) -> None:
+    somebody_elses(double)
+    double.ask("permit", policies=["burn"])
+    told = plan("burn", "aws", "--json").json
+    assert (told["unread"], len(told["things"])) == ([], 9)
+    assert double.ask("unpermitted") == []
+    held = Policy.read(ROOT / "docs" / "permissions" / "aws" / "burn.json", ACCOUNT, BUCKET)
+    assert (held.refused([Need(**row) for row in double.ask("needed")]), held.unused()) == ([], set())
+
+
+@pytest.mark.parametrize(
+    "action", ["ec2:DescribeNatGateways", "s3:GetBucketLocation", "cloudwatch:GetMetricStatistics"]
+)
+def test_what_may_not_be_read_is_named_and_the_rest_is_shown(double: remote.Double, action: str) -> None:
+    somebody_elses(double)
+    double.ask("permit", policies=["burn"], withheld=[action])
+    told = plan("burn", "aws", "--json").json
+    assert action in json.dumps(told)
+    assert "disk" in {row["kind"] for row in told["things"]}
 
 
 def test_an_empty_account_costs_nothing(double: remote.Double) -> None:

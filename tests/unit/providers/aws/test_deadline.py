@@ -22,7 +22,7 @@ from trainplan.providers.aws.settings import PROVIDER, REAPER
 from trainplan.providers.aws.setup_steps import packed
 from trainplan.providers.base import LaunchRequest, RunId
 
-MOST_LINES = 60
+MOST_LINES = 75
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def double(aws_process: Double, monkeypatch: pytest.MonkeyPatch) -> Double:
     """The function's own calls go to the double."""
     signed_in(monkeypatch)
     monkeypatch.setenv("AWS_ENDPOINT_URL", aws_process.url)
-    aws_process.reset(setup="none", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
+    aws_process.reset(setup="reaper", listing_lag=0.0, cloud_timer_works=False, machine_timer_works=False)
     return aws_process
 
 
@@ -97,7 +97,7 @@ def test_the_instant_counts_in_its_own_zone(double: Double, api: SdkApi) -> None
 
 
 def test_many_are_found_on_every_page(double: Double, api: SdkApi) -> None:
-    double.reset(setup="none", listing_lag=0.0, page_size=5, stock=40, vcpus=1000.0)
+    double.reset(setup="reaper", listing_lag=0.0, page_size=5, stock=40, vcpus=1000.0)
     over = (double.now() - timedelta(seconds=1)).isoformat()
     made = [machine(api, HOME, trainplan="1", expires_at=over) for _ in range(12)]
     assert sorted(run(double)["terminated"]) == sorted(made)
@@ -156,7 +156,7 @@ def test_it_is_short_and_stands_alone(double: Double, api: SdkApi, tmp_path: Pat
 
 def uploaded(double: Double, api: SdkApi, source: str | None = None) -> None:
     """What `plan setup aws` installs, or another function in its place."""
-    double.reset(setup="none", listing_lag=0.0, machine_timer_works=False)
+    double.reset(setup="reaper", listing_lag=0.0, machine_timer_works=False)
     desk = Desk(double, api)
     desk.carry_out(list(desk.set_up.lacking()))
     if source is not None:

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.slow
 
 # Prints, by the name of a patch, whether moto still has the gap.
 _CODE = """
-import json, boto3
+import inspect, json, boto3
+from moto.budgets.models import Budget
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
@@ -84,6 +85,11 @@ with mock_aws():
             AccountId="123456789012", BudgetName="b",
             Notification={"NotificationType": "ACTUAL", "ComparisonOperator": "GREATER_THAN", "Threshold": 1},
         ) == "NotImplementedError",
+        "budgets_have_actions": refused(
+            boto3.client("budgets", region).describe_budget_actions_for_budget,
+            AccountId="123456789012", BudgetName="b",
+        ) == "NotImplementedError",
+        "budgets_begin_with_their_month": "datetime.now()" in inspect.getsource(Budget),
         "an_interface_in_use_cannot_be_deleted": refused(ec2.delete_network_interface, NetworkInterfaceId=interface)
         == "",
     }

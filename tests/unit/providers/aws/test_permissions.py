@@ -23,6 +23,7 @@ from trainplan.providers.aws.api import SdkApi
 from trainplan.providers.aws.permissions import Identity, policy, trust
 from trainplan.providers.aws.settings import REAPER_LOG
 from trainplan.providers.base import InstanceRef, OwnedResource, ProviderSettings, RunId
+from trainplan.providers.cloud.alarm import wanted as wanted_alarm
 from trainplan.providers.errors import PermissionDeniedError
 from trainplan.providers.stores.bucket import ObjectPart
 
@@ -86,7 +87,11 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
 ) -> None:
     """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
     data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
-    double.reset(plan="FREE", bucket=True, policies=["client"])
+    double.reset(plan="FREE", bucket=True)
+    owner = Client(double, command).provider()
+    for step in owner.alarm_steps(wanted_alarm("20", ["me@example.com"])):
+        owner.carry_out(step, print)
+    double.ask("permit", policies=["client"])
     assert plan(["doctor", "aws"]) == ExitCode.REFUSED, "the job's T4 is not let in"
     wanted = needed(double)
     for setup, market in (("reaper", "on_demand"), ("schedule", "spot")):
@@ -192,7 +197,7 @@ SPOILS: dict[str, dict[str, object]] = {
 # --- the roles that stand in the account -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["machine", "reaper", "schedule"])
+@pytest.mark.parametrize("name", ["machine", "reaper", "schedule", "stop", "alarm-role"])
 def test_what_a_set_up_gives_is_what_the_page_shows(name: str) -> None:
     who = Identity(account=ACCOUNT, arn="", partition="aws")
     assert policy(name, who, BUCKET) == held_policy(name).document
@@ -200,7 +205,7 @@ def test_what_a_set_up_gives_is_what_the_page_shows(name: str) -> None:
 
 
 def test_the_reaper_may_do_exactly_what_it_does(double: Double, sends: SdkApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    double.reset(setup="none", listing_lag=0.0)
+    double.reset(setup="reaper", cloud_timer_works=False, listing_lag=0.0)
     monkeypatch.setenv("AWS_ENDPOINT_URL", double.url)
     tags = [{"Key": "trainplan", "Value": "1"}, {"Key": "expires-at", "Value": "2020-01-01T00:00:00+00:00"}]
     machine = {"ImageId": "ami-0cafe000000000001", "InstanceType": "m5.large", "MinCount": 1, "MaxCount": 1}
