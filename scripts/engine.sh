@@ -9,7 +9,7 @@
 # and makes    localhost/trainplan-base:bookworm                     Debian with Python, by debootstrap
 set -eu
 
-PACKAGES="podman runc buildah netavark aardvark-dns iptables dnsmasq-base uidmap fuse-overlayfs debootstrap ca-certificates"
+PACKAGES="podman runc buildah netavark aardvark-dns iptables dnsmasq-base uidmap slirp4netns fuse-overlayfs debootstrap ca-certificates"
 SUITE=bookworm
 MIRROR=${TRAINPLAN_DEBIAN_MIRROR:-}  # empty: the one that debootstrap knows
 BASE=localhost/trainplan-base:$SUITE

@@ -87,11 +87,14 @@ def aws(aws_process: remote.Double) -> Iterator[remote.Double]:
         yield aws_process
 
 
-@pytest.fixture(
-    params=[
-        pytest.param(name, marks=[pytest.mark.container] if NEEDS.get(name) in ENGINES else []) for name in HARNESSES
-    ]
-)
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    """In make check Docker has the contract of an engine (test_engine.py) and the launches of an ordinary person."""
+    if NEEDS.get(name) not in ENGINES:
+        return []
+    return [pytest.mark.container, *([pytest.mark.e2e] if name == "local-docker" else [])]
+
+
+@pytest.fixture(params=[pytest.param(name, marks=_marks(name)) for name in HARNESSES])
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     kind: Any = HARNESSES[request.param]
     needed = [request.getfixturevalue(NEEDS[request.param])] if request.param in NEEDS else []

@@ -17,6 +17,7 @@ from typing import IO
 
 from tests.conftest import ROOT
 from tests.contract.local import DOCKER_HOST, DOCKER_PROGRAM
+from tests.doubles.waiting import until
 
 NEEDED = ("useradd", "userdel", "setpriv", "unshare", "newuidmap")
 _ACCOUNT = "trainplan-test"
@@ -167,10 +168,22 @@ def ordinary_person(account: str = _ACCOUNT) -> Iterator[Person]:
 
 def _end_all_of(uid: int) -> None:
     """Podman keeps a process that holds its namespaces."""
+
+    def are_gone() -> bool:
+        numbers = list(_processes_of(uid))
+        for number in numbers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        return not numbers
+
+    until(are_gone, "their processes end")
+
+
+def _processes_of(uid: int) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            if folder.stat().st_uid == uid:
-                os.kill(int(folder.name), signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            if folder.name.isdecimal() and folder.stat().st_uid == uid:
+                yield int(folder.name)
 
 
 def _run(*words: str) -> None:

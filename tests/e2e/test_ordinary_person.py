@@ -100,7 +100,7 @@ def give_base_image(person: Person, engine: CliEngine) -> None:
 
 def test_a_script_is_built_for_launched_stopped_and_gone_on_with(person: Person, where: str) -> None:
     person.put("train.py", LOOKS + COUNTS)
-    person.put("job.yaml", JOB.format(pause=0.05, steps=400))
+    person.put("job.yaml", JOB.format(pause=0.05, steps=250))
     told = person.plan("doctor", "local")
     assert told.returncode == 0, told.stdout + told.stderr
     assert f"engine: {where} answers" in told.stdout
@@ -117,7 +117,7 @@ def test_a_script_is_built_for_launched_stopped_and_gone_on_with(person: Person,
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["outcome"] == "succeeded"
     value = 0
-    for step in range(1, 401):
+    for step in range(1, 251):
         value = (value * 31 + step) % 1_000_003
     assert (person.home / "result" / "value.txt").read_text() == str(value)
 
@@ -138,15 +138,12 @@ def test_a_process_trains_and_the_page_of_runs_is_served(person: Person) -> None
     launched = person.plan("launch", "digits.yaml", "--provider", "local", "--yes", umask=0o022)
     assert launched.returncode == 0, launched.stderr
     assert "small" in person.plan("history").stdout
-    served = person.start(*plan_words("serve", "--port", "0"))
-    try:
+    with person.start(*plan_words("serve", "--port", "0")) as served:
         assert served.stdout is not None
         address = next(found[0] for line in served.stdout if (found := re.search(r"http://\S+token=\S+", line)))
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         with browser.open(address, timeout=30) as page:
             assert b"small" in page.read()
-    finally:
         served.terminate()
-        served.wait(30)
     assert person.wrongly_owned() == []
     assert stat.S_IMODE(person.home.stat().st_mode) == 0o700
