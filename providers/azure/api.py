@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from trainplan.providers.base import VendorRequest
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 
 SIGN_IN = "az login"
 _SECONDS = 60.0
+_SUBSCRIPTION = re.compile(r"(?:https://[^/]+)?/subscriptions/([^/?]+)")
+_MACHINE = re.compile(
+    r"/subscriptions/[^/]+/resourceGroups/([^/]+)/providers/Microsoft\.Compute/virtualMachines/([^/?]+)"
+)
 _NOTHING_THERE = (401, 403, 404, 410)
 """Status of a signed address whose blob is gone, or whose signature has ended: asking again changes nothing."""
 
@@ -116,7 +122,8 @@ def namespace_of(path: str) -> str:
 
 
 class ArmClient:
-    """Azure's own pipeline (azure-mgmt-compute): sign-in, claims challenges, certificates; no retries of its own.
+    """azure-mgmt-compute: its operations for machines, its pipeline for what it has no operation for (groups, networks,
+    rights, costs). Sign-in, claims challenges, certificates; no retries of its own.
 
     Made at the first call. `transport` is azure-core's own but in tests; `credential` is who signs in.
     """
@@ -138,13 +145,8 @@ class ArmClient:
         self._client_set: tuple[Any, Any, Any] | None = None
 
     def send(self, call: Call) -> Reply:
-        client, _, _ = self._clients()
-        from azure.core.rest import HttpRequest
-
-        query = {"api-version": call.api, **call.query} if call.api else dict(call.query)
-        url = call.path if call.path.startswith("https://") else f"{self._settings.arm_endpoint}{call.path}"
-        request = HttpRequest(call.method, url, params=query or None, json=call.body)
-        answer = _answered(lambda: client.send_request(request), call.name)
+        client_of, _, _ = self._clients()
+        answer = _answered(lambda: _asked(client_of, call, self._settings.arm_endpoint), call.name)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         if self._clock is not None:
             self._clock.read_date(headers.get("date"))
@@ -199,11 +201,59 @@ class ArmClient:
             values["transport"] = self._transport()
         common = [policies.RequestIdPolicy(), policies.UserAgentPolicy(base_user_agent="trainplan")]
         # Azure's default policies would register resource providers by themselves, and repeat what failed.
-        signed = [*common, ARMChallengeAuthenticationPolicy(credential, f"{settings.arm_endpoint}/.default")]
-        client = ComputeManagementClient(
-            credential, settings.subscription or "", base_url=settings.arm_endpoint, policies=signed, **values
-        )
-        return client, PipelineClient(settings.arm_endpoint, policies=common, **values), credential
+        challenge = ARMChallengeAuthenticationPolicy(credential, f"{settings.arm_endpoint}/.default")
+        signed = [*common, policies.CustomHookPolicy(), challenge]
+
+        @cache
+        def client_of(subscription: str) -> Any:
+            return ComputeManagementClient(
+                credential, subscription, base_url=settings.arm_endpoint, policies=signed, **values
+            )
+
+        return client_of, PipelineClient(settings.arm_endpoint, policies=common, **values), credential
+
+
+def _asked(client_of: Callable[[str], Any], call: Call, endpoint: str) -> Any:
+    """Azure's answer to one call, whatever its status. An operation puts its client's subscription into the address:
+    it is that of the call, which may have been recorded under other settings. Raises azure-core's errors where there
+    is no answer."""
+    from azure.core.exceptions import HttpResponseError, IncompleteReadError
+    from azure.core.rest import HttpRequest
+
+    found = _SUBSCRIPTION.match(call.path)
+    client = client_of(found[1] if found else "")
+    operation = _operation_of(client.virtual_machines, call)
+    if operation is None:
+        query = {"api-version": call.api, **call.query} if call.api else dict(call.query)
+        url = call.path if call.path.startswith("https://") else f"{endpoint}{call.path}"
+        return client.send_request(HttpRequest(call.method, url, params=query or None, json=call.body))
+    answers: list[Any] = []
+    try:
+        operation(api_version=call.api, raw_response_hook=lambda reply: answers.append(reply.http_response))
+    except IncompleteReadError:
+        raise
+    except (HttpResponseError, ValueError):  # a refusal, whose code decides; an answer that is no JSON
+        if not answers:
+            raise
+    return answers[-1]
+
+
+def _operation_of(machines: Any, call: Call) -> Callable[..., object] | None:
+    """azure-mgmt-compute's operation that sends this call about a machine; None for any other call. It is not followed
+    further: who launches looks at the address that Azure gave."""
+    where = _MACHINE.fullmatch(call.path)
+    if where is None:
+        return None
+    match call.method:
+        case "PUT":
+            return partial(machines.begin_create_or_update, *where.groups(), call.body, polling=False)
+        case "GET":
+            return partial(machines.get, *where.groups(), expand=call.query.get("$expand"))
+        case "DELETE":
+            forced = True if call.query.get("forceDeletion") == "true" else None
+            return partial(machines.begin_delete, *where.groups(), force_deletion=forced, polling=False)
+        case _:
+            return None
 
 
 def credential_of(values: Mapping[str, str], authority: str | None) -> Any:

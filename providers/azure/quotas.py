@@ -219,4 +219,5 @@ def _joined_names(names: Sequence[str]) -> str:
 def doubts(account: AzureAccount, offers: Sequence[Offer]) -> Sequence[str]:
     """`trainplan.providers.abilities.DoubtTeller.doubts`: spot, by the kind of the subscription."""
     why = account.no_spot() if any(offer.market is Market.SPOT for offer in offers) else ""
-    return [why if offer.market is Market.SPOT else "" for offer in offers]
+    told = f"{why}; --market on_demand leaves spot out" if why else ""
+    return [told if offer.market is Market.SPOT else "" for offer in offers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tests.contract.gcp import PROJECT, Client
 from tests.contract.harness import request
+from tests.doubles.fresh_process import alone
 from tests.doubles.google import tasks
 from tests.doubles.google.machines import Disk, Machine, table_of
 from tests.doubles.google.process import Google
@@ -18,7 +20,7 @@ from tests.doubles.google.server import GoogleServer
 from tests.unit.providers.gcp.account_side import Project, reset
 from trainplan.pricing.offers import Market, OfferQuery
 from trainplan.providers.abilities import Doctor
-from trainplan.providers.base import PreflightState
+from trainplan.providers.base import PreflightState, ProviderSettings
 from trainplan.providers.errors import QuotaError
 from trainplan.providers.gcp.permissions import ACT_AS
 from trainplan.providers.gcp.provider import make
@@ -210,6 +212,18 @@ def test_the_double_refuses_what_was_told_and_nothing_else(first_day: Project, n
         with pytest.raises(QuotaError) as caught:
             provider.launch(asked)
         assert caught.value.quota == "CPUS"
+
+
+def imported_by_the_doctor(url: str, home: Path) -> list[str]:
+    options = {"project": PROJECT, "endpoint": url}
+    provider = make(ProviderSettings(home=home, options=options, environment={}, now=Google(url).now))
+    assert [line.name for line in provider.doctor()][:2] == ["GPUs", "vCPUs"]
+    return [name for name in sys.modules if name.startswith(("google.cloud.compute", "google.cloud.tpu"))]
+
+
+def test_a_doctor_imports_no_library_of_a_service(project: Project) -> None:
+    """That of Compute Engine takes 1.4 s and 110 MB, and on a busy computer most of the time that a doctor has."""
+    assert alone(imported_by_the_doctor, project.server.url, project.home) == []
 
 
 def test_every_regions_answer_is_in_one_line(project: Project) -> None:
