@@ -9,6 +9,7 @@ import shutil
 import stat
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def results_of(work: Path, checkpoints: Path) -> Results:
     for path in _entries(work):
         name = path.relative_to(work).as_posix()
         if not path.is_symlink():
+            _allow(path, stat.S_IRUSR)
             results.files[name] = path
             results.own.add(path)
             continue
@@ -77,11 +79,21 @@ def _entries(folder: Path) -> Iterator[Path]:
         skipped = _NOT_OUTPUT if Path(place) == folder else ()
         here = sorted(name for name in folders if not name.startswith(".") and name not in skipped)
         folders[:] = [name for name in here if not (Path(place) / name).is_symlink()]
+        for name in folders:
+            _allow(Path(place) / name, stat.S_IRWXU)
         for name in sorted([*names, *(name for name in here if name not in folders)]):
             path = Path(place) / name
             mode = path.lstat().st_mode
             if not name.startswith(".") and (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 yield path
+
+
+def _allow(path: Path, rights: int) -> None:
+    """Give the owner these rights to what a script has left without them: it would be left behind without a word."""
+    mode = stat.S_IMODE(path.lstat().st_mode)
+    if mode & rights != rights:
+        with suppress(OSError):  # it is another user's: reading it says why
+            path.chmod(mode | rights)
 
 
 def write_output(
