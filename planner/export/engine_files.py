@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from trainplan.planner.errors import BadInputError
+from trainplan.planner.export.labels import LONGEST_LABEL, label
 from trainplan.planner.planning.own_networks import check_exported
 from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
 from trainplan.workloads.job import Framework, TrainingJob
@@ -30,8 +31,6 @@ STOP_SECONDS = 120
 
 _MOST_CONFIG_MAP_BYTES = 1024 * 1024
 """What the data of a ConfigMap may be in all (kubernetes.io/docs/concepts/configuration/configmap, 2026-11-28)."""
-_LONGEST_LABEL = 63
-"""Of a DNS label: what Kubernetes names a service or a pod's host, and the longest name of a bucket."""
 
 # SkyPilot's names where they differ from the catalog's (sky show-gpus of SkyPilot 0.14, 2026-11-23).
 _SKYPILOT_NAMES = {"A100-40GB": "A100", "V100-16GB": "V100"}
@@ -274,9 +273,9 @@ def _skypilot(job: TrainingJob, place: Place, accelerators: Accelerators | None,
         resources["infra"] = "/".join((job.constraints.providers[0], *(regions if len(regions) == 1 else ())))
     # The names of buckets are one space for everybody: what the folder is, and where, makes this one.
     mark = hashlib.sha256(f"{place.host}:{place.folder}".encode()).hexdigest()[:8]
-    bucket = f"trainplan-{_label(job.name, _LONGEST_LABEL - len('trainplan--') - len(mark))}-{mark}"
+    bucket = f"trainplan-{label(job.name, LONGEST_LABEL - len('trainplan--') - len(mark))}-{mark}"
     task = {
-        "name": _label(job.name, _LONGEST_LABEL),
+        "name": label(job.name, LONGEST_LABEL),
         "num_nodes": job.nodes,
         "resources": resources,
         "file_mounts": {"/trainplan": place.folder, "/run-dir": {"name": bucket, "mode": "MOUNT"}},
@@ -310,17 +309,6 @@ def _sky_setup(packages: str) -> list[str]:
     ]
 
 
-def _label(name: str, longest: int) -> str:
-    """The name as a DNS label (RFC 1035: begins with a letter), which is a bucket's name too. One that cannot
-    stay as it is ends with a mark of the whole: two jobs never share a volume or a bucket."""
-    label = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
-    label = label if label[:1].isalpha() else f"job-{label}"
-    if label == name and len(label) <= longest:
-        return label
-    mark = hashlib.sha256(name.encode()).hexdigest()[:4]
-    return f"{label[: longest - 1 - len(mark)].rstrip('-')}-{mark}"
-
-
 def _jobset(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
     del packages
     image = job.container or place.image
@@ -330,7 +318,7 @@ def _jobset(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
             f"give --image: one with Python and what {REQUIREMENTS} lists",
         )
     # The longest name that is made of it is a pod's, with five random letters at its end.
-    name = _label(job.name, _LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345"))
+    name = label(job.name, LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345"))
     data, wheel = job.to_json(), _deflated(wheel_bytes())
     if (size := len(data.encode()) + len(wheel)) > _MOST_CONFIG_MAP_BYTES:
         raise BadInputError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles
+from trainplan.planner.export.labels import LONGEST_LABEL, label
 
 if TYPE_CHECKING:
     from trainplan.planner.export.machine_job import MachineJob
@@ -27,7 +28,8 @@ def hugging_face_files(machine: MachineJob, folder: str, user: str | None) -> Ex
             "whose bucket keeps the checkpoints?" if user is None else f"--user {user}: no name of an account",
             "--user NAME: your name at Hugging Face, as in huggingface.co/NAME",
         )
-    name = machine.job.name.replace("_", "-").replace(".", "-")
+    # Letters, digits and single hyphens are in every name that the Hub takes (huggingface_hub, validate_repo_id).
+    name = label(machine.job.name, LONGEST_LABEL - len("trainplan-"))
     bucket = f"{user}/trainplan-{name}"
     words = (
         *("hf", "jobs", "run", "--detach", "--name", name, "--flavor", machine.instance_type),

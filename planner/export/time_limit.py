@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import BadInputError
 from trainplan.planner.planning.build_plan import PlanQuery, make_plan
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import CPU_DEVICE
@@ -34,7 +35,7 @@ _VCPUS_EACH, _MEMORY_GIB_EACH = 4, 16.0
 def most_minutes(job: TrainingJob, accelerators: Accelerators | None, settings: Settings) -> int | None:
     """The upper end of the estimate, with the installation, in minutes; None where nothing can be estimated.
 
-    Raises BadInputError and ThisMachineError as an estimate does.
+    Raises ThisMachineError as an estimate does.
     """
     now = SystemClock().now()
     device, count = (accelerators.device, accelerators.count) if accelerators else (CPU_DEVICE, 1)
@@ -58,7 +59,10 @@ def most_minutes(job: TrainingJob, accelerators: Accelerators | None, settings: 
     own = job.model_copy(update={"constraints": Constraints()})
     rates = rates_told_by(CLUSTER)
     query = PlanQuery(providers=(CLUSTER,), offer_source=lambda catalog: GivenOffers([offer], [rates], catalog))
-    plan = make_plan(own, query._replace(limit=1), settings, now)
+    try:
+        plan = make_plan(own, query._replace(limit=1), settings, now)
+    except BadInputError:  # images that nobody has counted, say: the job can be exported all the same
+        return None
     if not plan.ranking or plan.ranking[0].estimate.throughput.basis is Basis.UNMEASURED:
         return None
     most = plan.ranking[0].estimate.time.high + INSTALLATION

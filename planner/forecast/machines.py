@@ -19,14 +19,14 @@ from trainplan.planner.forecast.plan import Candidate, Estimate, Group, MemoryNe
 from trainplan.planner.forecast.side_costs import SideCosts
 from trainplan.planner.forecast.spot import SpotRate, spot_rate, spot_time, with_checkpoints
 from trainplan.planner.throughput.machines import UNKNOWN_NETWORK, Network, on_machines
-from trainplan.pricing.devices import CPU_DEVICE, cores_of
+from trainplan.planner.throughput.values import Basis, Throughput
+from trainplan.pricing.devices import CPU_DEVICE, cores_of, machines_text
 from trainplan.pricing.networks import network_of
 from trainplan.pricing.offers import Market, Rental
 from trainplan.providers.registry import CLUSTER
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.times import RunTime
-    from trainplan.planner.throughput.values import Throughput
     from trainplan.pricing.cost import RunUsage
     from trainplan.workloads.job import TrainingJob
 
@@ -151,15 +151,20 @@ def on_several(
     if job.micro_batch_size % parts:
         text = f"a batch of {job.micro_batch_size} does not split evenly over {parts} devices"
         return LeftOut(Reason.BATCH_NOT_DIVISIBLE, text)
-    share = job.model_copy(update={"global_batch_size": job.global_batch_size // machines})
-    computed = throughput(share, rental)
-    if isinstance(computed, Reason):
-        text = f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
-        return LeftOut(computed, text)
-    fed, input_bound = apply_feed(computed, alone.feed, on_cpu=rental.device == CPU_DEVICE)
-    gradient_bytes = _GRADIENT_BYTES * work.graph.trained_parameters
-    network = network_of_rental(rental)
-    together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network)
+    # So many of them were measured with this very job: on a cluster each finished run is kept.
+    several = replace(rental, instance_type=machines_text(rental.instance_type, machines))
+    computed, input_bound = throughput(job, several), False
+    if isinstance(computed, Throughput) and computed.basis is Basis.MEASURED and computed.as_fed:
+        together = computed
+    else:
+        share = job.model_copy(update={"global_batch_size": job.global_batch_size // machines})
+        computed = throughput(share, rental)
+        if isinstance(computed, Reason):
+            text = f"no throughput can be predicted for a batch of {share.global_batch_size} on one machine"
+            return LeftOut(computed, text)
+        fed, input_bound = apply_feed(computed, alone.feed, on_cpu=rental.device == CPU_DEVICE)
+        gradient_bytes = _GRADIENT_BYTES * work.graph.trained_parameters
+        together = on_machines(fed, machines, share.micro_batch_size, gradient_bytes, network_of_rental(rental))
     per_device, memory = job.micro_batch_size // parts, alone.memory
     if memory is not None:
         memory = MemoryNeed(per_device, work.device_bytes(per_device), memory.usable)

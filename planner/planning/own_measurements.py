@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from trainplan.planner.planning.own_rows import load_rows
+from trainplan.pricing.devices import machines_text
 
 MOST_OTHERS = 0.25
 """A measurement while other programs had more than this share of the processors counts until there is a better one."""
@@ -64,9 +65,10 @@ class OwnMeasurement:
         return self.images_per_second / self.free_share
 
 
-def rented_name(provider: str, instance_type: str) -> str:
-    """The name of a rented machine in a measurement; no fingerprint of a computer has a slash."""
-    return f"{provider}/{instance_type}"
+def rented_name(provider: str, instance_type: str, machines: int = 1) -> str:
+    """The name of a rented machine, or of several that train together, in a measurement; no fingerprint of a computer
+    has a slash."""
+    return f"{provider}/{machines_text(instance_type, machines)}"
 
 
 def load_measurements(path: Path) -> list[OwnMeasurement]:

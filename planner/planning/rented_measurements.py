@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 from trainplan.planner.forecast.allowances import Allowances, allowances
 from trainplan.planner.forecast.estimate import device_kind
 from trainplan.planner.planning.own_measurements import OwnMeasurement, rented_name
-from trainplan.planner.planning.this_machine import shapes_of
+from trainplan.planner.planning.this_machine import (
+    OWN_SPREAD,
+    RUNS_KEPT_IN_MIND,
+    SPREAD_AFTER_RUNS,
+    shapes_of,
+)
 from trainplan.planner.throughput.nets import model_key
 from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.values import CPU, Basis, Measurement, Throughput, Unpredicted
@@ -34,11 +39,17 @@ PILOTS_KEPT_IN_MIND = 5
 
 
 class RentedMeasurements:
-    """The newest rate of each job's shape on each rented machine."""
+    """The newest rate of each job's shape on each rented machine; on the nodes of a cluster, which others use too, the
+    rates of its newest runs."""
 
     def __init__(self, rows: Sequence[OwnMeasurement]) -> None:
+        usable = [row for row in rows if row.device and row.images_per_second > 0]
         # Oldest first: the newest stays.
-        self._rows = {(row.machine, row.shape): row for row in rows if row.device and row.images_per_second > 0}
+        self._rows = {(row.machine, row.shape): row for row in usable}
+        self._on_clusters: dict[tuple[str, str], list[OwnMeasurement]] = {}
+        for row in usable:
+            if row.machine.startswith(f"{CLUSTER}/"):
+                self._on_clusters.setdefault((row.machine, row.shape), []).append(row)
         self._shapes: dict[int, tuple[TrainingJob, tuple[str, ...]]] = {}
 
     def of_devices(self) -> list[Measurement]:
@@ -57,6 +68,9 @@ class RentedMeasurements:
             return None
         found = (self._rows.get((machine, shape)) for shape in self._shapes_of(job))
         rows = [row for row in found if row is not None and row.device_count == rental.device_count]
+        if rows and rental.provider == CLUSTER:
+            of_shapes = (self._on_clusters[row.machine, row.shape][-RUNS_KEPT_IN_MIND:] for row in rows)
+            return _over_all([_on_cluster(runs) for runs in of_shapes])
         return _over_all([_throughput(row) for row in rows]) if rows else None
 
     def _shapes_of(self, job: TrainingJob) -> tuple[str, ...]:
@@ -77,6 +91,21 @@ def _throughput(row: OwnMeasurement) -> Throughput:
         evidence=(_name(row),),
         note=f"measured on such a machine on {row.measured_at:%Y-%m-%d}{held}",
         as_fed=True,
+    )
+
+
+def _on_cluster(rows: Sequence[OwnMeasurement]) -> Throughput:
+    """What runs on nodes of one kind say of the next: their middle, with the spread of runs on a computer that others
+    use (planner/planning/this_machine.py) around it; none of them lies outside."""
+    rates = [row.images_per_second for row in rows]
+    factor = SPREAD_AFTER_RUNS.get(len(rows), OWN_SPREAD)
+    middle = median(rates)
+    return replace(
+        _throughput(rows[-1]),
+        images_per_second=middle,
+        low=min(min(rates), middle / factor),
+        high=max(max(rates), middle * factor),
+        evidence=tuple(_name(row) for row in rows),
     )
 
 
@@ -119,7 +148,8 @@ def _is_likely(seconds: float | None) -> bool:
 
 
 def _name(row: OwnMeasurement) -> str:
-    return f"pilot {row.run_id} of {row.measured_at:%Y-%m-%d}"
+    kind = "run" if row.machine.startswith(f"{CLUSTER}/") else "pilot"
+    return f"{kind} {row.run_id} of {row.measured_at:%Y-%m-%d}"
 
 
 def _of_device(row: OwnMeasurement) -> Measurement | None:

@@ -27,7 +27,7 @@ from trainplan.pricing.offers import Offer, OfferQuery
 from trainplan.providers.base import Check, PreflightState, Provider
 from trainplan.providers.cloud.sign_ins import how_to_sign_in
 from trainplan.providers.errors import ProviderError
-from trainplan.providers.registry import FACTORIES, is_here, is_simulated, names
+from trainplan.providers.registry import CLUSTER, FACTORIES, is_here, is_simulated, names
 from trainplan.workloads.job import TrainingJob
 
 DEFAULT_JOB = ("vgg16", "cifar10")
@@ -81,7 +81,8 @@ def _examined(name: str, job: TrainingJob | None, settings: Settings, *, asked_f
         return _not_signed_in(name)
     try:
         one = build.provider(name, settings)
-        if is_here(name):
+        # The nodes of a cluster are what they are: a job that nobody named need not fit them.
+        if is_here(name) or (name == CLUSTER and job is None):
             return examine(one, list(one.offers(OfferQuery())), job)
         asked = job or job_options.job_from_options(dict(zip(("model", "dataset"), DEFAULT_JOB, strict=True)))
         return examine(one, _cheapest(one, asked, settings), asked)

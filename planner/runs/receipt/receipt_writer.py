@@ -30,7 +30,7 @@ from trainplan.planner.runs.receipt.receipt import (
 )
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.providers.errors import ProviderError
-from trainplan.providers.registry import is_here
+from trainplan.providers.registry import CLUSTER, is_here
 
 if TYPE_CHECKING:
     from trainplan.planner.clock import Clock
@@ -162,11 +162,13 @@ class Receipts:
             return None
 
     def _learn(self, run: Run, story: Story, ending: Ending) -> None:
-        """Keep what a run on this computer has measured, and what a measuring run has on a rented machine.
+        """Keep what a run on this computer or on the person's own cluster has measured, and what a measuring run has on
+        a rented machine.
 
         Raises ThisMachineError where the job cannot be read, or nothing can be written.
         """
-        if run.outcome is not Outcome.SUCCEEDED or not (is_here(run.provider) or run.max_steps is not None):
+        is_own = is_here(run.provider) or run.provider == CLUSTER
+        if run.outcome is not Outcome.SUCCEEDED or not (is_own or run.max_steps is not None):
             return
         job = recorded_job(self._journal, run.run_id)
         if job.sweep is not None:  # its rate is that of several jobs, and of a process for each
@@ -230,4 +232,4 @@ def _rented(run: Run) -> _Where:
 
 def _names(target: Target) -> tuple[str, str, int]:
     offer = target.offer
-    return rented_name(offer.provider, offer.instance_type), offer.device, offer.device_count
+    return rented_name(offer.provider, offer.instance_type, target.machines), offer.device, offer.device_count

@@ -5,9 +5,18 @@
 attempt_dir=$run_dir/attempts/$attempt
 say() { printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"; }
 
+# tidy: the trainer's sources go with the last job of the run. Another attempt brings them again.
+tidy() {
+    jobs=$(squeue --me --noheader --format=%j) || return 0
+    run=trainplan-${run_dir##*/}
+    printf '%s\n' "$jobs" | grep -v -x -F "$run-$attempt" | grep -q -F "$run-" ||
+        rm -rf "$run_dir/trainer" "$run_dir/trainer.whl"
+}
+
 # finish CODE: the attempt has ended, and no requeue begins it again. A shared disk that takes no file for a while is
 # waited for: without this file the attempt would have no known end.
 finish() {
+    tidy
     until printf '%s\n' "$1" >"$attempt_dir/.slurm-end.$$" && mv -f "$attempt_dir/.slurm-end.$$" "$attempt_dir/slurm-end"; do
         [ "$(date +%s)" -lt $((deadline + grace_seconds)) ] || break
         sleep "$pause_seconds"

@@ -186,10 +186,11 @@ class Cluster:
         commands = folder / "bin"
         commands.mkdir(parents=True)
         job.state_file.write_text(f"RUNNING {job.restarts}")
-        for name in ("srun", "scancel", "scontrol"):
+        for name in ("srun", "scancel", "scontrol", "squeue"):
             program = commands / name
             program.write_text(f'#!/bin/sh\nexec {sys.executable} {NODE_COMMANDS} {name} "$@"\n', encoding="utf-8")
             program.chmod(0o755)
+        (folder / "name").write_text(f"{job.option('job-name')}\n", encoding="utf-8")
         script = folder / "script"
         script.write_text(job.script.replace(PAUSE, "pause_seconds=0"), encoding="utf-8")
         environment = {

@@ -1,4 +1,4 @@
-"""The commands of Slurm that a job's script calls on its node: `srun`, `scancel` and `scontrol`, for one rank.
+"""The commands of Slurm that a job's script calls on its node, for one rank: `srun`, `scancel`, `scontrol`, `squeue`.
 
 The cluster keeps in a file what the controller has of the job: its state, and how often it was requeued."""
 
@@ -23,6 +23,9 @@ def main(words: list[str]) -> int:
     if name == "scancel":
         number = signal.SIGTERM if "--signal=TERM" in rest else signal.SIGKILL
         os.killpg(int((folder / "step").read_text()), number)
+        return 0
+    if name == "squeue":
+        sys.stdout.write((folder / "name").read_text())
         return 0
     if rest[:3] == ["-o", "show", "job"]:
         state, restarts = Path(os.environ["DOUBLE_STATE"]).read_text().split()

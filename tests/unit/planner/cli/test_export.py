@@ -75,3 +75,21 @@ def test_what_cannot_be_is_refused(job: Path, tmp_path: Path, words: tuple[str, 
     assert error in made.error
     assert made.hint
     assert not (tmp_path / "out").exists()
+
+
+def test_slurm_is_told_the_upper_end_of_the_estimate_or_the_deadline(job: Path, tmp_path: Path) -> None:
+    """Without a limit the job asks for the partition's longest, and waits as long as one that needs it."""
+
+    def limit(text: str) -> int | None:
+        job.write_text(text, encoding="utf-8")
+        words = ("export", job, "--to", "sbatch", "--out", tmp_path / "out", "--force", "--device", "T4")
+        assert plan(*words).code == 0
+        script = (tmp_path / "out" / "job.sbatch").read_text(encoding="utf-8").splitlines()
+        return next((int(line.partition("--time=")[2]) for line in script if "--time=" in line), None)
+
+    short, long = limit(JOB), limit(JOB.replace("epochs: 1", "epochs: 2000"))
+    assert short is not None
+    assert 15 < short < 60
+    assert long == 24 * 60
+    assert limit(JOB + "constraints: {deadline: 5m}\n") == 5
+    assert limit(JOB.replace("{name: cifar10}", f"{{path: {tmp_path}}}")) is None, "nobody has counted its images"

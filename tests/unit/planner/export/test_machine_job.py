@@ -41,7 +41,7 @@ def test_the_command_for_hugging_face_has_its_time_limit(tmp_path: Path) -> None
     made = exported(tmp_path, JOB + "constraints: {deadline: 3h}\n", *HF, "--device", "T4")
     assert made.code == 0, made.err
     bucket, run = map(shlex.split, made.out.splitlines())
-    assert bucket == ["hf", "buckets", "create", "ada/trainplan-two-cats", "--private", "--exist-ok"]
+    assert bucket == ["hf", "buckets", "create", "ada/trainplan-two-cats-ff8e", "--private", "--exist-ok"]
     assert run[run.index("--timeout") + 1] == "10800s"
     assert run[run.index("--flavor") + 1] == "t4-small"
     assert f"{tmp_path}/out:/trainplan:ro" in run

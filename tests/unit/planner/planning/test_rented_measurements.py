@@ -14,7 +14,7 @@ from tests.doubles.clock import NOON
 from trainplan.planner.forecast.allowances import allowances
 from trainplan.planner.forecast.plan import RankedOffer
 from trainplan.planner.planning.build_plan import PlanQuery, make_plan
-from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements
+from trainplan.planner.planning.own_measurements import OwnMeasurement, load_measurements, rented_name
 from trainplan.planner.planning.own_rows import add_row
 from trainplan.planner.planning.rented_measurements import OwnAllowances, RentedMeasurements
 from trainplan.planner.planning.this_machine import shape_of, trained_job
@@ -72,6 +72,26 @@ def test_the_newest_pilot_counts() -> None:
 )
 def test_another_job_or_machine_was_not_measured_there(job: TrainingJob, rental: Any) -> None:
     assert RentedMeasurements([a_pilot()]).there(job, rental) is None
+
+
+def test_on_a_cluster_each_run_counts_and_none_lies_outside_the_interval() -> None:
+    """Its nodes are used by others too: one run cannot tell how far the next is off."""
+    rates = (100.0, 1484.0, 2502.0, 1500.0, 1490.0, 1510.0)
+    rows = [a_pilot(machine="slurm/node:1", device="cpu", images_per_second=rate) for rate in rates]
+    rental = a_rental(provider="slurm", instance_type="node:1", device="cpu", device_count=1)
+    one, five = RentedMeasurements(rows[:1]).there(JOB, rental), RentedMeasurements(rows).there(JOB, rental)
+    assert one is not None
+    assert five is not None
+    assert (one.low, one.high) == pytest.approx((100 / 1.3, 130))
+    assert (five.images_per_second, five.low, five.high) == pytest.approx((1500, 1500 / 1.08, 2502))
+    assert five.evidence[0] == "run 261121-0badcafe of 2026-11-21"
+
+
+def test_nodes_that_trained_together_say_nothing_of_one_of_them() -> None:
+    together = RentedMeasurements([a_pilot(machine=rented_name("slurm", "node:1", 2), device="cpu")])
+    rental = a_rental(provider="slurm", instance_type="node:1", device="cpu", device_count=1)
+    assert together.there(JOB, rental) is None
+    assert together.there(JOB, replace(rental, instance_type="2 x node:1")) is not None
 
 
 def test_what_says_nothing_of_the_device_is_left_out_of_it() -> None:

@@ -154,14 +154,19 @@ def test_a_job_that_slurmctld_has_forgotten_ended_when_the_accounting_says(harne
 
 
 def test_what_a_run_brought_with_it_goes_with_it(harness: SlurmHarness) -> None:
+    """One that ends by itself, and one that is deleted."""
     provider = harness.provider()
     run = request(provider, Ask(behaviour="finish"))
     ref = provider.launch(run).ref
     wait_for(provider, ref, InstanceState.ENDED)
-    provider.delete(ref)
     paths = provider.store(run.run_id).list()
     assert not [path for path in paths if path.startswith("trainer")]
     assert "attempts/1/log/trainer.log" in paths
+    killed = request(provider, Ask(run_id="r2"))
+    ref = provider.launch(killed).ref
+    wait_until_it_trains(provider, killed)
+    provider.delete(ref)
+    assert not [path for path in provider.store(killed.run_id).list() if path.startswith("trainer")]
 
 
 def test_slurms_limit_is_the_deadline_or_the_partitions(harness: SlurmHarness) -> None:
