@@ -69,6 +69,9 @@ class HeldPrice:
         )
 
 
+_MOST_LOOKS = 5
+
+
 class Check:
     """Holds prices back that cannot be true, and keeps them in `held_prices`."""
 
@@ -94,7 +97,14 @@ class Check:
         # not known before is held against itself.
         self._medians = _medians(known).over(_medians(new))
         believed = self._believed(new, known)
-        self._failed = {one.price.name: one.reason for one in failures_against(believed, known)}
+        self._failed: dict[str, str] = {}
+        # What one wrong price hides, a second look finds once the known price stands in its place.
+        for _ in range(_MOST_LOOKS):
+            failed = {one.price.name: one.reason for one in failures_against(believed, known)}
+            self._failed |= failed
+            believed = [price for price in believed if price.name not in failed]
+            if not failed:
+                break
 
     def _believed(self, new: Iterable[ListedPrice], known: Iterable[ListedPrice]) -> list[ListedPrice]:
         """The prices that may speak for or against others of their list: a price that is absurd by itself may not."""

@@ -109,12 +109,13 @@ def listed_prices(offers: Iterable[OfferRow]) -> Iterator[ListedPrice]:
                 yield ListedPrice(*of)
 
 
-def failures(prices: Iterable[ListedPrice]) -> list[Failure]:
-    """The prices that cannot be true among the others, each once, in the order of the list."""
+def failures(prices: Iterable[ListedPrice], instead: Iterable[ListedPrice] = ()) -> list[Failure]:
+    """The prices that cannot be true among the others, each once, in the order of the list. `instead` are those that
+    stay in use where one of the list fails."""
     listed = list(prices)
     on_demand = [price for price in listed if price.market is Market.ON_DEMAND]
     found = {id(one.price): one for one in _of_machines(on_demand)}
-    for one in (*_of_devices(on_demand, found), *_of_spot(listed, found)):
+    for one in (*_of_devices(on_demand, found), *_of_spot(listed, found, _by_machine(instead))):
         found.setdefault(id(one.price), one)
     return [found[id(price)] for price in listed if id(price) in found]
 
@@ -125,9 +126,8 @@ def failures_against(prices: Iterable[ListedPrice], known: Iterable[ListedPrice]
     listed = list(prices)
     before = {price.name: price for price in known}
     new = {price.name for price in listed}
-    found = {
-        id(one.price): one for one in failures([*listed, *(price for name, price in before.items() if name not in new)])
-    }
+    others = [price for name, price in before.items() if name not in new]
+    found = {id(one.price): one for one in failures([*listed, *others], before.values())}
     for price in listed:
         old = before.get(price.name)
         if (
@@ -500,25 +500,36 @@ def _host(price: ListedPrice) -> tuple[str, ...]:
     return price.type.provider, price.region, price.type.cpu_architecture
 
 
-def _of_spot(listed: Sequence[ListedPrice], found: Mapping[int, Failure]) -> list[Failure]:
-    """Spot prices above on demand, and those that are a share of an on-demand price that failed."""
-    on_demand = {
+def _by_machine(prices: Iterable[ListedPrice]) -> dict[tuple[str, str, str], ListedPrice]:
+    """The on-demand prices by provider, region and machine type."""
+    return {
         (price.type.provider, price.region, price.type.name): price
-        for price in listed
+        for price in prices
         if price.market is Market.ON_DEMAND
     }
+
+
+def _of_spot(
+    listed: Sequence[ListedPrice],
+    found: Mapping[int, Failure],
+    instead: Mapping[tuple[str, str, str], ListedPrice],
+) -> list[Failure]:
+    """Spot prices above on demand, and those that are a share of an on-demand price that failed."""
+    on_demand = _by_machine(listed)
     failed = []
     for price in listed:
-        base = on_demand.get((price.type.provider, price.region, price.type.name))
-        if price.market is not Market.SPOT or base is None:
-            continue
-        if id(base) in found:
+        machine = (price.type.provider, price.region, price.type.name)
+        base = on_demand.get(machine)
+        if price.market is Market.SPOT and base is not None and id(base) in found:
             if price.obtained is PriceGrade.ESTIMATED:
                 one = found[id(base)]
-                failed.append(
-                    Failure(price, one.check, f"a share of an on-demand price that is not used: {one.reason}")
-                )
-        elif float(price.usd_per_hour) > float(base.usd_per_hour) * 1.001:  # lists round differently
+                reason = f"a share of an on-demand price that is not used: {one.reason}"
+                failed.append(Failure(price, one.check, reason))
+                continue
+            base = instead.get(machine)
+        if price.market is not Market.SPOT or base is None:
+            continue
+        if float(price.usd_per_hour) > float(base.usd_per_hour) * 1.001:  # lists round differently
             usd, most = float(price.usd_per_hour), float(base.usd_per_hour)
             failed.append(Failure(price, CheckName.SPOT, f"{_usd(usd)}/h on spot, above {_usd(most)} on demand"))
     return failed

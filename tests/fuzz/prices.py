@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -94,8 +95,8 @@ def run(inputs: int, seed: int, targets: Sequence[Target] = ()) -> Counter[str]:
 
 
 def refreshes(inputs: int, seed: int) -> Counter[str]:
-    """Read every list of the three clouds as a refresh without an account does, nearly a third of the replies damaged,
-    and put what came over what was known; what came of it, counted.
+    """Read every list of the three clouds as a refresh without an account does, some of the replies damaged, and put
+    what came over what was known; what came of it, counted.
 
     Raises Crash for an unexpected error, and for a price that would be used although it fails a check of lists.
     """
@@ -113,7 +114,8 @@ def refreshes(inputs: int, seed: int) -> Counter[str]:
 
 
 class _Damage:
-    """Damages replies on their way, as many bytes as there were."""
+    """Damages replies: nearly a third lose or change bytes on their way, as many have another figure in one to forty
+    places."""
 
     random = Random(0)
 
@@ -122,12 +124,33 @@ class _Damage:
         damage = self
 
         class Damaged(handler_of(world)):  # type: ignore[misc]  # a class made for this world
+            def content_of(self, path: str, request: dict[str, str]) -> bytes | None:
+                content = super().content_of(path, request)
+                return damage.other_figures(content) if content and damage.random.random() < 0.3 else content
+
             def send_content(self, content: bytes) -> None:
                 if damage.random.random() < 0.3:
                     content = changed_bytes(content, damage.random)[: len(content)].ljust(len(content))
                 self.wfile.write(content)
 
         return Damaged
+
+    def other_figures(self, content: bytes) -> bytes:
+        """The list with some figures multiplied; a packed one is packed again."""
+        if content[:2] == b"\x1f\x8b":
+            return gzip.compress(self.other_figures(gzip.decompress(content)))
+        places = list(_FIGURE.finditer(content))
+        chosen = set(self.random.sample(range(len(places)), min(len(places), self.random.randint(1, 40))))
+        pieces, end = list[bytes](), 0
+        for number, place in enumerate(places):
+            if number in chosen:
+                figure = float(place.group()) * self.random.choice((0.01, 0.3, 1.065, 3, 100))
+                pieces += [content[end : place.start()], f"{figure:.6f}".encode()]
+                end = place.end()
+        return b"".join((*pieces, content[end:]))
+
+
+_FIGURE = re.compile(rb"\d+\.\d+")
 
 
 def _small_world(tables: Tables) -> World:

@@ -224,6 +224,13 @@ def test_a_new_price_is_held_against_the_known_ones() -> None:
     assert one.reason == "$0.768/h is the known price, $0.4, and 8 x 0.046 for Windows"
 
 
+def test_a_spot_price_is_held_against_the_on_demand_price_that_stays_in_use() -> None:
+    kind = sized(VCPU, "m", 8)
+    known = [price(kind, "0.4", f"r{number}") for number in range(5)]
+    found = failures_against([price(kind, "0.9", "r0"), price(kind, "0.5", "r0", market=Market.SPOT)], known)
+    assert [one.check for one in found] == [CheckName.RANGE, CheckName.SPOT]
+
+
 # --- lists of any kind -------------------------------------------------------------------------------------------
 
 FAMILIES = ("m", "c", "r", "x", "gpu")

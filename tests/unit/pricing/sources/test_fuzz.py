@@ -6,6 +6,7 @@ import pytest
 
 from tests.fuzz.mutations import Crash
 from tests.fuzz.prices import Target, refreshes, run
+from trainplan.pricing.held_prices import Check
 from trainplan.pricing.sources.reading import Parsed
 
 
@@ -18,7 +19,14 @@ def test_mutated_price_lists() -> None:
 def test_refreshes_from_damaged_lists() -> None:
     outcomes = refreshes(10, seed=51)
     assert outcomes["refreshes"] == 30
-    assert min(outcomes["refused"], outcomes["used"], outcomes["lists"] - outcomes["refused"]) > 100
+    read = outcomes["lists"] - outcomes["refused"]
+    assert min(outcomes["refused"], outcomes["used"], outcomes["held"], read) > 100
+
+
+def test_a_refresh_that_uses_what_fails_a_check_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Check, "passes", lambda *_: True)
+    with pytest.raises(Crash, match=r"seed 2026/\d+: \S+ is used: "):
+        refreshes(5, seed=2026)
 
 
 def test_a_parser_that_lets_an_error_through_is_found() -> None:
