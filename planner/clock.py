@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Protocol
+
+from trainplan.providers import interrupts
 
 
 class Clock(Protocol):
@@ -25,4 +26,4 @@ class SystemClock:
         return datetime.now(UTC)  # noqa: TID251  the one place where the clock is read
 
     def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)  # noqa: TID251  the one place that waits
+        interrupts.wait(seconds)

@@ -145,10 +145,6 @@ class DeclinedError(RefusedError):
     exit_code = ExitCode.INTERRUPTED
 
 
-class HungUp(BaseException):
-    """The terminal has gone, or the computer goes down: raised by a signal handler."""
-
-
 def from_provider(error: ProviderError) -> PlanError:
     """The error of a provider as the one that ends the command."""
     match error:

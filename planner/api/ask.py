@@ -12,6 +12,7 @@ from typing import Protocol
 
 from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError, DeclinedError, PlanError
+from trainplan.providers import interrupts
 from trainplan.workloads.durations import format_duration
 
 ANSWER_WITHIN = timedelta(minutes=10)
@@ -143,6 +144,7 @@ def ask(
     until, typed = clock.now() + ANSWER_WITHIN, ""
     terminal.write(f"{question} {choices}: ")
     while True:
+        interrupts.ask()
         if message := news():
             terminal.write(f"\n{message}\n")
             return Reply.OVERTAKEN

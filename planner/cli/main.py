@@ -77,9 +77,10 @@ def _run(arguments: list[str]) -> int:
     from trainplan.planner.cli.app import command
 
     as_json = "--json" in arguments
-    from trainplan.planner.errors import ExitCode, HungUp, PlanError, from_provider
+    from trainplan.planner.errors import ExitCode, PlanError, from_provider
     from trainplan.planner.home.files import private_files
     from trainplan.providers.errors import ProviderError
+    from trainplan.providers.interrupts import HungUp
 
     try:
         with private_files():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from trainplan.planner.api.ask import Reply, StandardTerminal, ask, unanswered
 from trainplan.planner.cli.live_view import LiveView
 from trainplan.planner.clock import SystemClock
-from trainplan.planner.errors import HungUp
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.executor import CtrlC
 from trainplan.planner.runs.execution.nobody import Nobody
@@ -20,7 +17,6 @@ from trainplan.providers.registry import is_here
 from trainplan.workloads.job import OnSlow
 
 _BILLING = (Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING)
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGTERM") if hasattr(signal, name))
 
 
 class AtTerminal(Nobody):
@@ -75,27 +71,3 @@ def person(view: LiveView, news: News) -> Nobody:
     if not (terminal.is_there() and sys.stderr.isatty()):
         return Nobody()
     return AtTerminal(view, lambda text, run: ask(text, terminal, SystemClock(), news=lambda: news.of(run)))
-
-
-@contextmanager
-def hang_up_detaches() -> Iterator[None]:
-    """A terminal that is closed, or a computer that goes down, lets go of the run; the second ends the command."""
-    with signals_handled(_SIGNALS, _hang_up):
-        yield
-
-
-@contextmanager
-def signals_handled(kinds: Sequence[signal.Signals], handler: Callable[[int, object], None]) -> Iterator[None]:
-    """These signals go to the handler meanwhile."""
-    before = {kind: signal.signal(kind, handler) for kind in kinds}
-    try:
-        yield
-    finally:
-        for kind, earlier in before.items():
-            signal.signal(kind, earlier)
-
-
-def _hang_up(number: int, frame: object) -> None:
-    for kind in _SIGNALS:
-        signal.signal(kind, signal.SIG_DFL)
-    raise HungUp(signal.Signals(number).name, frame is not None)

@@ -11,9 +11,10 @@ from trainplan.planner.api import build
 from trainplan.planner.api.launching import Desk
 from trainplan.planner.api.piloting import PilotDesk
 from trainplan.planner.cli.live_view import LiveView
-from trainplan.planner.cli.person import hang_up_detaches, person
+from trainplan.planner.cli.person import person
 from trainplan.planner.cli.screen import show
 from trainplan.planner.runs.telling.news import News
+from trainplan.providers import interrupts
 
 if TYPE_CHECKING:
     from trainplan.planner.report.page import Page
@@ -28,7 +29,7 @@ def pilot_desk(around: Surroundings, *, is_agreed: bool) -> PilotDesk:
         with (
             LiveView(sys.stderr, build.clock().now) as view,
             build.journal(around.settings) as journal,
-            hang_up_detaches(),
+            interrupts.noted(),
         ):
             client = person(view, News(journal, around.provider_of, build.clock()))
             yield Desk(around=around, journal=journal, view=view, person=client, show=show_aside)

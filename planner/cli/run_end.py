@@ -11,7 +11,6 @@ import typer
 
 from trainplan.planner.api.after_run import after_run
 from trainplan.planner.api.event_lines import bills_line
-from trainplan.planner.cli.person import hang_up_detaches
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.typed import launch_again
 from trainplan.planner.errors import ExitCode, LimitReachedError, StateError, TeardownUnverifiedError
@@ -21,6 +20,7 @@ from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.receipt.receipt import Receipt, receipt_from, receipt_text
 from trainplan.planner.runs.run import Outcome, Run
 from trainplan.planner.runs.runner import Runner
+from trainplan.providers import interrupts
 
 
 def follow(
@@ -37,7 +37,7 @@ def follow(
     Leaves with the run's exit code. `images` are the job's own, where they were sent to a bucket.
     """
     try:
-        with hang_up_detaches():
+        with interrupts.noted():
             run, receipt = runner.follow(run, request, until_launched=until_launched)
     except Detached as left:
         print_left(left.run, as_json)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.errors import (
     BadInputError,
-    HungUp,
     OutdatedError,
     PlanError,
     RefusedError,
@@ -39,6 +38,7 @@ from trainplan.planner.runs.telling.notifications import Notifications
 from trainplan.providers.abilities import Preparer
 from trainplan.providers.base import LaunchRequest, PreflightState, RunId
 from trainplan.providers.errors import ProviderError
+from trainplan.providers.interrupts import HungUp
 from trainplan.providers.registry import is_here, is_simulated
 from trainplan.workloads.job_changes import differences, differences_text
 

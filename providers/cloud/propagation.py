@@ -7,11 +7,11 @@ within `MOST_SECONDS`, without a create in another placement.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trainplan.providers import interrupts
 from trainplan.providers.errors import PermissionDeniedError, ProviderError
 
 Answer = TypeVar("Answer")
@@ -235,7 +235,7 @@ def settled(
 
 def pause(seconds: float) -> None:
     """Real seconds go by."""
-    threading.Event().wait(seconds)
+    interrupts.wait(seconds)
 
 
 def _refused(error: ProviderError, pair: Pair) -> PermissionDeniedError:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainplan.providers import interrupts
 from trainplan.providers.errors import MachineError
 from trainplan.providers.sim.api import RefusedError, canonical
 from trainplan.providers.sim.calls import call
@@ -56,7 +57,7 @@ class SimCloud:
         *,
         trainer: Trainer | None = None,
         unix_seconds: Callable[[], float] = time.time,
-        pause: Callable[[float], None] = time.sleep,  # noqa: TID251  its seconds are parts of real ones
+        pause: Callable[[float], None] = interrupts.wait,
     ) -> None:
         self._folder, self._setup, self._begin, self._trainer = folder, setup, now, trainer
         self._unix_seconds, self._pause = unix_seconds, pause

@@ -18,7 +18,6 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.cli import completion, options
-from trainplan.planner.cli.person import signals_handled
 from trainplan.planner.cli.screen import show
 from trainplan.planner.cli.vendor_bill import ask_invoice, bill_json, days_of, kept
 from trainplan.planner.datasets.storage_costs import rates_of
@@ -39,6 +38,7 @@ from trainplan.planner.settings import Settings
 from trainplan.pricing.catalog import find_device
 from trainplan.pricing.devices import CPU_DEVICE, UnknownDeviceError
 from trainplan.pricing.money import format_usd, format_usd_per_hour
+from trainplan.providers import interrupts
 from trainplan.providers.base import Provider
 from trainplan.providers.cloud.alarm import wanted
 from trainplan.providers.cloud.invoice import Invoices
@@ -186,13 +186,12 @@ def _breaking_off(signals: list[str]) -> Iterator[None]:
     """Ctrl-C, a terminal that is closed and a computer that goes down break the drill off; `signals` gets their
     names."""
 
-    def break_off(number: int, _: object) -> None:
+    def broken_off(number: int) -> BrokenOffError:
         signals.append(signal.Signals(number).name)
-        raise BrokenOffError(f"the drill was interrupted ({signals[0]})")
+        return BrokenOffError(f"the drill was interrupted ({signals[0]})")
 
     # Ctrl-C too: as KeyboardInterrupt it would be taken by the runner for the wish to stop one run.
-    kinds = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    with signals_handled(kinds, break_off):
+    with interrupts.noted(broken_off):
         yield
 
 

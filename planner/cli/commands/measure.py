@@ -16,7 +16,6 @@ from trainplan.planner.api.job_files import read_job_file
 from trainplan.planner.cli import options
 from trainplan.planner.cli.live_view import LiveView
 from trainplan.planner.cli.output_file import write_new
-from trainplan.planner.cli.person import hang_up_detaches
 from trainplan.planner.cli.run_end import finish, print_left
 from trainplan.planner.cli.screen import show
 from trainplan.planner.errors import BadInputError, ThisMachineError, TrainingFailedError
@@ -31,6 +30,7 @@ from trainplan.planner.runs.run import Outcome
 from trainplan.planner.runs.runner import request_for
 from trainplan.planner.throughput.names import finder
 from trainplan.pricing.catalog import Catalog, CatalogError
+from trainplan.providers import interrupts
 from trainplan.providers.hardware import driver_version, this_machine
 from trainplan.providers.registry import THIS_MACHINE
 
@@ -74,7 +74,7 @@ def command(
         runner.prepare(request(run, 1, run.targets[0]))
         runner.record(run, job, proposal.record)
         try:
-            with hang_up_detaches():
+            with interrupts.noted():
                 run, measured = runner.measure(run, request)
         except Detached as left:
             print_left(left.run, as_json)

@@ -12,7 +12,6 @@ from trainplan.planner.api.following import stopped
 from trainplan.planner.cli import options
 from trainplan.planner.cli.foreign_runs import take_over
 from trainplan.planner.cli.live_view import LiveView
-from trainplan.planner.cli.person import hang_up_detaches
 from trainplan.planner.cli.run_end import print_ended, print_left, print_receipt
 from trainplan.planner.cli.stop_by_label import StopQuery, is_run_id, stop_labelled
 from trainplan.planner.errors import StateError, UnknownRunError
@@ -20,6 +19,7 @@ from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.runs.runner import FollowerSilentError
 from trainplan.planner.settings import Settings
+from trainplan.providers import interrupts
 
 BUSY_SECONDS = 5.0
 """So long a journal that another process writes is waited for; then machines are ended by their label."""
@@ -78,7 +78,7 @@ def _stop(name: str, settings: Settings, *, anyone: bool, gives_up: bool, as_jso
         if gives_up:
             runner.give_up_results(run)
         try:
-            with hang_up_detaches():
+            with interrupts.noted():
                 run, receipt = stopped(run, runner)
         except Detached as left:
             print_left(left.run, as_json)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.errors import ThisMachineError, TrainingFailedError
 from trainplan.planner.home.files import persons_files
+from trainplan.providers import interrupts
 from trainplan.providers.agent.schema import MANIFEST_BYTES, MOST_TEXT, json_object, manifest_rows, manifest_sizes
 from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
 from trainplan.providers.stores.bucket import DamagedError
@@ -48,6 +49,7 @@ def collect(store: RunStore, target: Path, vouched: Vouched | None = None) -> li
             _refuse_links(partial.parent, (partial,))
             partial.mkdir(parents=True, exist_ok=True)
             for name, sha256 in files:
+                interrupts.ask()
                 _fetch(store, name, sha256, partial)
             _clear(partial, {name for name, _ in files})
             _remove_what_was_brought_early(target, {name for name, _ in files})

@@ -12,6 +12,7 @@ from trainplan.planner.runs.directory.run_directory import has_written, recorded
 from trainplan.planner.runs.journal.records import request_from_record, request_record
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.planner.runs.targets import Target, recommended_first, refusal_of
+from trainplan.providers import interrupts
 from trainplan.providers.abilities import Resolver
 from trainplan.providers.base import EndKind, Instance, LaunchRequest, Provider
 from trainplan.providers.errors import (
@@ -80,6 +81,7 @@ def send(run: Run, provider: Provider, recorder: Recorder, *, again: bool = Fals
     if again:
         run = _with_try(run, recorder)
     while True:
+        interrupts.ask()
         # What is sent is what was recorded, also when this is the second try after a crash.
         request = _recorded_request(run, provider, recorder)
         try:

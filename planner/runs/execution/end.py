@@ -21,6 +21,7 @@ from trainplan.planner.runs.execution.collect import collect, failure_of
 from trainplan.planner.runs.execution.teardown import Seen, Teardown
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import early_text
+from trainplan.providers import interrupts
 from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import Instance, InstanceState, Provider
 from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
@@ -270,6 +271,7 @@ class Finisher:
         is_urgent = not waits or run.outcome in (Outcome.STOPPED, Outcome.SUCCEEDED)
         until = self._recorder.clock.now() + (timedelta(0) if is_urgent else min(COLLECT_PATIENCE, self.patience))
         while True:
+            interrupts.ask()
             try:
                 answer = ask()
             # The same request would be rejected again.

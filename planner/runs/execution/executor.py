@@ -9,7 +9,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from trainplan.planner.errors import (
-    HungUp,
     LimitReachedError,
     NoCapacityError,
     PlanError,
@@ -45,6 +44,7 @@ from trainplan.planner.runs.execution.recorder import Recorder
 from trainplan.planner.runs.provider_clock import correction
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.runs.targets import Target, no_capacity, refusal_of
+from trainplan.providers import interrupts
 from trainplan.providers.base import EndKind, LaunchRequest, PreflightState, Provider
 from trainplan.providers.errors import (
     AnotherVersionError,
@@ -54,6 +54,7 @@ from trainplan.providers.errors import (
     ProviderError,
     QuotaError,
 )
+from trainplan.providers.interrupts import HungUp
 from trainplan.workloads.job import OnSlow
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class Executor:
     def _guarded(self, run: Run, step: Callable[[Run], Run]) -> Run:
         """The run after a step, as the journal has it; the person may break off any of them."""
         try:
+            interrupts.ask()
             return self._recorder.fresh(step(run))
         except KeyboardInterrupt:
             return self._guarded(self._recorder.fresh(run), self._interrupted)

@@ -16,6 +16,7 @@ from trainplan.planner.runs.directory.signs import FRESH, Sign, newest_sign
 from trainplan.planner.runs.provider_clock import tells_time
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.offers import Market
+from trainplan.providers import interrupts
 from trainplan.providers.abilities import SpotScout
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import InstanceNotFoundError, ProviderError, ThrottledError, TransientError
@@ -62,8 +63,10 @@ class Observer:
         if run.phase not in (Phase.BOOTING, Phase.RUNNING):
             return Look(refusals=refusals, trained=_newest_checkpoint(run))
         attempt = run.attempts[-1]
+        interrupts.ask()
         try:
             instance = _instance(provider, run)
+            interrupts.ask()
             end_kind = recorded_end(provider.store(run.run_id), attempt.number, instance)
             if instance is not None and end_kind is None and run.phase is Phase.BOOTING:
                 instance = _with_its_refusal(provider, instance, recorder)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.clock import Clock
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.providers import interrupts
 from trainplan.providers.base import InstanceState, OwnedResource, Provider
 from trainplan.providers.errors import (
     CredentialsError,
@@ -87,6 +88,7 @@ class Teardown:
 
     def _remaining_names(self, run: Run) -> list[str]:
         """Names of what may still be there, all of it told to go; empty once its absence is sure."""
+        interrupts.ask()
         # Taken before the request: the reply may not include anything that was created after it was sent.
         asked_at = self.clock.now()
         try:
@@ -112,6 +114,7 @@ class Teardown:
         return remaining or self._not_listed(run, asked_at)
 
     def _end(self, resource: OwnedResource) -> str:
+        interrupts.ask()
         name = f"{resource.kind} {resource.id}"
         try:
             self.provider.delete(resource)

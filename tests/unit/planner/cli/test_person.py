@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,13 +15,13 @@ from tests.doubles.fake_machine import ends_after, stubborn, trains_well, until_
 from trainplan.planner.api.ask import Reply
 from trainplan.planner.api.event_lines import bills_line
 from trainplan.planner.cli.live_view import LiveView
-from trainplan.planner.cli.person import AtTerminal, hang_up_detaches
-from trainplan.planner.errors import HungUp
+from trainplan.planner.cli.person import AtTerminal
 from trainplan.planner.runs.execution.executor import CtrlC, Detached
 from trainplan.planner.runs.execution.nobody import Nobody
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.providers.base import EndKind
 from trainplan.providers.errors import CapacityError
+from trainplan.providers.interrupts import HungUp
 from trainplan.workloads.job import OnSlow
 
 BILLING = {Phase.LAUNCHING, Phase.BOOTING, Phase.RUNNING}
@@ -260,24 +257,3 @@ def test_the_last_line_says_what_bills_until_when_and_what_ends_it(changes: dict
 @pytest.mark.parametrize("run", [a_run(), a_run(Phase.INTERRUPTED, made=(an_attempt(cleared=True),))])
 def test_the_last_line_says_when_nothing_bills(run: Run) -> None:
     assert bills_line(run) == f"nothing of run {run.run_id} bills"
-
-
-# --- signals -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_hang_up_is_raised_where_the_command_stands_and_handlers_are_put_back(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-
-    def receive() -> None:
-        with hang_up_detaches():
-            os.kill(os.getpid(), number)
-            raise AssertionError("the handler runs before this")
-
-    _raises_hung_up(receive)
-    assert signal.getsignal(number) is before
-
-
-def _raises_hung_up(act: Callable[[], None]) -> None:
-    with pytest.raises(HungUp):
-        act()

@@ -14,9 +14,9 @@ import pytest
 import trainplan.planner.runs
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import done_at_once
-from trainplan.planner.errors import HungUp
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.providers.interrupts import HungUp
 
 ROOM = str(Path(trainplan.planner.runs.__file__).parent)
 STEPS = 25

@@ -10,13 +10,13 @@ import pytest
 
 from tests.builders import a_job, a_target
 from tests.doubles.fake_machine import RUNNING, SIGHTING_OF_END, STOPPING, FakeMachine, Sighting
-from trainplan.planner.errors import HungUp
 from trainplan.planner.planning.own_measurements import load_measurements
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.pricing.offers import Market
 from trainplan.providers.base import Check, EndKind, PreflightState
+from trainplan.providers.interrupts import HungUp
 
 if TYPE_CHECKING:
     from tests.doubles.desk import Desk
