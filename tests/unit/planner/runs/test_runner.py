@@ -145,7 +145,8 @@ def test_ids_do_not_repeat(desk: Desk) -> None:
 
 
 def test_a_run_that_goes_on_keeps_its_folder_unless_another_is_given(desk: Desk) -> None:
-    run = replace(desk.planned(), phase=Phase.DONE)
+    run = replace(desk.planned(), phase=Phase.DONE, outcome=Outcome.STOPPED)
+    desk.journal.save(run, NOON)
     draft = desk.runner().draft(a_job(), [a_target()], HOUR, None)
     assert desk.runner().again(run, draft, None).model_folder == run.model_folder
     other = desk.runner().again(run, draft, desk.folder / "other")
@@ -154,6 +155,7 @@ def test_a_run_that_goes_on_keeps_its_folder_unless_another_is_given(desk: Desk)
 
 def test_a_run_that_goes_on_does_so_under_the_limits_and_in_the_placements_of_now(desk: Desk) -> None:
     run = replace(desk.planned(), phase=Phase.DONE, outcome=Outcome.STOPPED, stop_asked=NOON, slow=OnSlow.STOP)
+    desk.journal.save(run, NOON)
     job = a_job(constraints={"deadline": "9h", "budget_usd": 3}, on_slow="continue")
     draft = desk.runner().draft(job, [a_target("0.1")], HOUR, None)
     again = desk.runner().again(run, draft, None)

@@ -19,9 +19,10 @@ import pytest
 
 from tests.builders import RUN_ID
 from tests.doubles.clock import NOON
+from trainplan.planner.errors import OutdatedError
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.journal.rows import SET_BESIDE, SET_ONCE
-from trainplan.planner.runs.run import Attempt, Run
+from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.pricing.offers import Market
 
 
@@ -70,7 +71,8 @@ class Maker:
         return made[kind]
 
 
-RUN: Run = replace(Maker().whole(Run), run_id=RUN_ID)
+# Not done: what has ended is changed by a new launch alone.
+RUN: Run = replace(Maker().whole(Run), run_id=RUN_ID, phase=Phase.TEARING_DOWN)
 RUN_FIELDS = [known.name for known in fields(Run)]
 ATTEMPT_FIELDS = [known.name for known in fields(Attempt)]
 
@@ -88,6 +90,7 @@ def written_by_others(journal: Journal) -> None:
     journal.go_on(RUN_ID, RUN.again_at)
     journal.ask_to_stop(RUN_ID, RUN.stop_asked)
     journal.take_over(RUN_ID, NOON)
+    journal.give_up_results(RUN_ID, NOON)
 
 
 @pytest.mark.parametrize("value", [RUN, RUN.attempts[0]], ids=["run", "attempt"])
@@ -118,6 +121,7 @@ def test_each_field_of_a_run_is_saved_and_unset(journal: Journal, name: str) -> 
     other = known.default
     if other is MISSING:
         other = Maker(1000).value(get_type_hints(Run)[name], getattr(RUN, name))
+    other = Phase.COLLECTING if name == "phase" else other  # what has ended does not go back
     assert other != getattr(RUN, name)
     journal.add_run(RUN, "{}", {}, NOON)
     for run in (replace(RUN, **{name: other}), RUN):
@@ -150,3 +154,36 @@ def test_a_decided_move_is_remembered_until_it_is_over(journal: Journal, market:
     journal.add_run(replace(RUN, attempts=(), moving=None), "{}", {}, NOON)
     journal.save(replace(RUN, attempts=(), moving=market), NOON)
     assert journal.run(RUN_ID).moving is market
+
+
+ENDED = replace(RUN, phase=Phase.DONE, outcome=Outcome.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    ("ended", "later"),
+    [
+        (ENDED, replace(ENDED, outcome=Outcome.DEADLINE)),
+        (ENDED, replace(RUN, phase=Phase.TEARING_DOWN)),
+        (ENDED, replace(RUN, phase=Phase.LAUNCHING)),
+        (ENDED, replace(RUN, phase=Phase.COLLECTING)),
+        (replace(ENDED, outcome=Outcome.DEADLINE), replace(ENDED, outcome=Outcome.FAILED)),
+        (replace(ENDED, outcome=Outcome.STOPPED), replace(RUN, phase=Phase.RUNNING)),
+    ],
+)
+def test_the_end_of_a_run_is_not_replaced_by_whoever_acts_on_what_it_was_before(
+    journal: Journal, ended: Run, later: Run
+) -> None:
+    journal.add_run(ended, "{}", {}, NOON)
+    for write in (lambda: journal.save(later, NOON), lambda: journal.add_attempt(later, {}, NOON)):
+        with pytest.raises(OutdatedError, match=f"ended by another command meanwhile: {ended.outcome}"):
+            write()
+    assert journal.run(RUN_ID) == ended
+
+
+@pytest.mark.parametrize("phase", [Phase.LAUNCHING, Phase.COLLECTING])
+def test_an_end_that_was_no_success_is_left_for_a_new_launch_or_for_results_in_the_store(
+    journal: Journal, phase: Phase
+) -> None:
+    journal.add_run(replace(ENDED, outcome=Outcome.DEADLINE), "{}", {}, NOON)
+    journal.save(replace(RUN, phase=phase, outcome=None), NOON)
+    assert journal.run(RUN_ID).phase is phase
