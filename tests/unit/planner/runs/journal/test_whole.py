@@ -118,7 +118,7 @@ def test_every_field_comes_back_after_a_save(journal: Journal) -> None:
 def test_each_field_of_a_run_is_saved_and_unset(journal: Journal, name: str) -> None:
     """But for those that other commands set; they are in test_journal.py."""
     known = next(known for known in fields(Run) if known.name == name)
-    other = known.default
+    other: Any = known.default
     if other is MISSING:
         other = Maker(1000).value(get_type_hints(Run)[name], getattr(RUN, name))
     other = Phase.COLLECTING if name == "phase" else other  # what has ended does not go back
@@ -174,9 +174,11 @@ def test_the_end_of_a_run_is_not_replaced_by_whoever_acts_on_what_it_was_before(
     journal: Journal, ended: Run, later: Run
 ) -> None:
     journal.add_run(ended, "{}", {}, NOON)
-    for write in (lambda: journal.save(later, NOON), lambda: journal.add_attempt(later, {}, NOON)):
-        with pytest.raises(OutdatedError, match=f"ended by another command meanwhile: {ended.outcome}"):
-            write()
+    refused = f"ended by another command meanwhile: {ended.outcome}"
+    with pytest.raises(OutdatedError, match=refused):
+        journal.save(later, NOON)
+    with pytest.raises(OutdatedError, match=refused):
+        journal.add_attempt(later, {}, NOON)
     assert journal.run(RUN_ID) == ended
 
 
