@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _PROBE_SECONDS = 5.0
 _QUERY_SECONDS = 20.0
 _CHANGE_SECONDS = 120.0
+_NETWORKS = ("slirp4netns", "pasta")
+"""Programs that give containers of a person without root a network; a package of Podman only recommends them."""
 _LINE = 300
 """Characters of an engine's line in a message."""
 _ALL = ("ps", "--all", "--no-trunc", "--format", "{{.ID}}")
@@ -216,7 +218,10 @@ class CliEngine:
     ) -> None:
         process = self._run(arguments, _CHANGE_SECONDS, environment)
         if process.exit_code:
-            raise MachineError(f"{self.name} {failure}: {process.complaint}", hint=f"try `{self.name} info`")
+            lacking = next((name for name in _NETWORKS if name in process.complaint), "")
+            hint = f"install {lacking}: Podman without root needs it to reach the network" if lacking else ""
+            failure = f"{self.name} {failure}: {process.complaint}"
+            raise MachineError(failure, hint=hint or f"try `{self.name} info`")
 
     def _follow(self, words: Sequence[str], report: Callable[[str], None], failure: str) -> None:
         process = self._runner.follow(words, report)

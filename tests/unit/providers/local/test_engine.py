@@ -196,6 +196,10 @@ def test_create_and_start_that_fail_say_what_the_engine_said() -> None:
         engine(runner).create(SPEC)
     with pytest.raises(MachineError, match="no such device"):
         engine(runner).start("trainplan-r1-1")
+    runner = ScriptedRunner({"start": [fails("Error: could not find slirp4netns, the network cannot be configured")]})
+    with pytest.raises(MachineError, match="could not find slirp4netns") as caught:
+        engine(runner).start("trainplan-r1-1")
+    assert caught.value.hint == "install slirp4netns: Podman without root needs it to reach the network"
 
 
 def test_a_signal_to_what_has_ended_is_no_error() -> None:
