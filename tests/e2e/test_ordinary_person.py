@@ -142,7 +142,7 @@ def test_a_process_trains_and_the_page_of_runs_is_served(person: Person) -> None
         assert served.stdout is not None
         address = next(found[0] for line in served.stdout if (found := re.search(r"http://\S+token=\S+", line)))
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with browser.open(address, timeout=30) as page:
+        with browser.open(address, timeout=120) as page:
             assert b"small" in page.read()
         served.terminate()
     assert person.wrongly_owned() == []
