@@ -24,6 +24,7 @@ from trainplan.pricing.sources.reading import (
     PricePart,
     SourceError,
     TypeSeen,
+    UnreachableError,
     at_once,
     day_of,
     inside,
@@ -80,8 +81,8 @@ def read_on_demand(http: Http, endpoints: Endpoints, regions: Collection[str], t
     def parse(region: str) -> Parsed:
         if region not in names:
             raise SourceError(f"AWS lists no region {region!r}")
-        address = endpoints.on_demand + _ON_DEMAND.format(location=quote(names[region], safe="()"))
-        return parse_on_demand(http.get(address), region, names[region], today)
+        locations = _spellings(names[region])
+        return parse_on_demand(_first_that_is_there(http, endpoints, locations), region, locations, today)
 
     return at_once(
         (
@@ -93,6 +94,26 @@ def read_on_demand(http: Http, endpoints: Endpoints, regions: Collection[str], t
         ),
         _THREADS,
     )
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """AWS writes `EU (Ireland)` in the addresses of its lists, and `Europe (Ireland)` elsewhere."""
+    if name.startswith("Europe ("):
+        return name, name.replace("Europe", "EU", 1)
+    return (name, name.replace("EU", "Europe", 1)) if name.startswith("EU (") else (name,)
+
+
+def _first_that_is_there(http: Http, endpoints: Endpoints, locations: Collection[str]) -> bytes:
+    """The list of a region under the first of its names that has one. Raises SourceError."""
+    *others, last = (endpoints.on_demand + _ON_DEMAND.format(location=quote(name, safe="()")) for name in locations)
+    for address in others:
+        try:
+            return http.get(address)
+        except UnreachableError:
+            raise
+        except SourceError:
+            continue
+    return http.get(last)
 
 
 def read_spot(http: Http, endpoints: Endpoints, regions: Collection[str], today: date) -> PricePart:
@@ -131,8 +152,8 @@ def parse_locations(content: bytes) -> dict[str, str]:
     return names
 
 
-def parse_on_demand(content: bytes, region: str, location: str, today: date) -> Parsed:
-    """Prices and machine types of a region; `location` is its name in the list. Raises SourceError."""
+def parse_on_demand(content: bytes, region: str, locations: Collection[str], today: date) -> Parsed:
+    """Prices and machine types of a region; `locations` are its names. Raises SourceError."""
     what = f"the on-demand list of {region}"
     whole = json_object(content, what)
     published = day_of(inside(whole, "manifest", "hawkFilePublicationDate"))
@@ -142,16 +163,16 @@ def parse_on_demand(content: bytes, region: str, location: str, today: date) -> 
         raise SourceError(f"{what} was published on {published}: it is no list of today")
     if inside(whole, "manifest", "currencyCode") != "USD":
         raise SourceError(f"{what} is in {str(inside(whole, 'manifest', 'currencyCode'))[:20]!r}, not in USD")
-    rows = inside(whole, "regions", location)
+    rows = next((rows for name in locations if (rows := inside(whole, "regions", name))), None)
     if not isinstance(rows, dict):
-        raise SourceError(f"{what} has no rows of {location}: its format has changed")
+        raise SourceError(f"{what} has no rows of {' or '.join(locations)}: its format has changed")
     parsed = Parsed()
     prices: list[PriceFound] = []
     for row in rows.values():
         name, price = inside(row, "Instance Type"), usd(inside(row, "price"))
         if not is_name(name):
             parsed.skipped[Count.INCOMPLETE] += 1
-        elif row.get("Operating System") != "Linux" or row.get("Location", location) != location:
+        elif row.get("Operating System") != "Linux" or row.get("Location") not in (None, *locations):
             parsed.skipped[Count.OTHER_PRODUCT] += 1
         elif price is None:
             parsed.skipped[Count.NO_PRICE] += 1

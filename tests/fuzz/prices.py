@@ -380,7 +380,7 @@ def _page(content: bytes) -> Parsed:
 
 
 def _on_demand(content: bytes) -> Parsed:
-    return aws.parse_on_demand(content, REGION, AWS_NAMES[REGION], TODAY)
+    return aws.parse_on_demand(content, REGION, (AWS_NAMES[REGION],), TODAY)
 
 
 def _packed(content: bytes) -> Parsed:

@@ -31,7 +31,7 @@ REGION, LOCATION = "us-east-1", "US East (N. Virginia)"
 
 
 def on_demand(*rows: Mapping[str, str], **manifest: Any) -> Parsed:
-    return parse_on_demand(gzip.decompress(aws_list(REGION, rows, **manifest)), REGION, LOCATION, TODAY)
+    return parse_on_demand(gzip.decompress(aws_list(REGION, rows, **manifest)), REGION, (LOCATION,), TODAY)
 
 
 def test_the_list_of_a_region_has_its_date_its_prices_and_its_machines() -> None:
@@ -89,7 +89,7 @@ def test_a_manifest_that_surprises_is_refused(manifest: dict[str, Any], message:
 )
 def test_another_shape_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        parse_on_demand(content, REGION, LOCATION, TODAY)
+        parse_on_demand(content, REGION, (LOCATION,), TODAY)
 
 
 def test_names_of_regions_that_everybody_may_use() -> None:
@@ -127,6 +127,19 @@ def test_each_region_is_a_part_and_one_that_aws_does_not_name_fails_alone() -> N
         "ap-southeast-7": "", "mars": "AWS lists no region 'mars'", REGION: "",
     }  # fmt: skip
     assert any(url.endswith("/US%20East%20(N.%20Virginia)/Linux/index.json") for url in lists.requests)
+
+
+def test_a_region_of_europe_is_found_under_both_of_its_spellings() -> None:
+    class Europe(NoHttp):
+        def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
+            if url.endswith("locations.json"):
+                return aws_locations(["eu-west-1"]).replace(b"EU (", b"Europe (")
+            if "Europe" in url:
+                raise SourceError("answers 404")
+            return gzip.decompress(aws_list("eu-west-1", [aws_row("g4dn.xlarge", "0.587")]))
+
+    (part,) = read_on_demand(Europe(), Endpoints(), ["eu-west-1"], TODAY)
+    assert [(one.region, one.usd_per_hour) for one in part.parsed.prices] == [("eu-west-1", Decimal("0.587"))]
 
 
 def test_spot_prices_by_region_as_the_list_writes_them() -> None:
