@@ -128,6 +128,11 @@ _SIGNS = (
     ("PutRolePolicy", "NoSuchEntity", "", "role"),
     ("CreateFunction", "InvalidParameterValueException", "cannot be assumed by lambda", "role"),
     ("CreateSchedule", "ValidationException", "execution role", "role"),
+    # Terraform's provider sends it again for any AccessDeniedException; which words AWS has is assumed.
+    *(
+        ("CreateBudgetAction", code, "assume", "role")
+        for code in ("AccessDeniedException", "InvalidParameterException")
+    ),
     ("CreateSchedule", NO_SUCH_THING, "", "schedule group"),
     *((operation, NO_BUCKET, "", "bucket") for operation in _OF_BUCKETS),
 )

@@ -123,6 +123,7 @@ PAIRS: tuple[Pair, ...] = (
     _aws("role", "PutRolePolicy", _IAM),
     _aws("role", "CreateFunction", _IAM),
     _aws("role", "CreateSchedule", _IAM),
+    _aws("role", "CreateBudgetAction", _IAM),
     _aws("schedule group", "CreateSchedule", _SCHEDULER),
     _aws("bucket", "PutPublicAccessBlock", _S3),
     _aws("bucket", "PutBucketLifecycleConfiguration", _S3),

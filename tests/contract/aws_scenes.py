@@ -31,7 +31,7 @@ _AT_A_LAUNCH = {
 """Pairs that a launch meets, and what stands in the account before it. All others are a set-up's, of a bare account."""
 _STOOD = ("default network", "instance profile", "role policy")
 """What a set-up made just before the launch."""
-POLICIES = ["client", "setup"]
+POLICIES = ["client", "setup", "alarm"]
 """All that the person may do; the double refuses a call that neither allows."""
 FIRST_DAY = {
     "first_day": True,
@@ -67,7 +67,10 @@ class AwsScene:
             self._another_launch_makes_the_group()
 
     def command(self, pair: Pair) -> Sequence[str]:
-        return _LAUNCH if (pair.resource, pair.needed_by) in _AT_A_LAUNCH else ("setup", "aws", "--yes")
+        if (pair.resource, pair.needed_by) in _AT_A_LAUNCH:
+            return _LAUNCH
+        alarm = ("--alarm", "20", "--email", "me@example.com", "--stop")
+        return ("setup", "aws", "--yes", *(alarm if pair.needed_by == "CreateBudgetAction" else ()))
 
     def now(self) -> datetime:
         return self._double.now()

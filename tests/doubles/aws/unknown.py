@@ -29,7 +29,9 @@ class Words:
 _NO_TRUST = "The execution role you provide must allow AWS EventBridge Scheduler to assume the role."
 _NO_ROLE = "The role with name trainplan-machine cannot be found."
 _NO_BUCKET = "The specified bucket does not exist"
-_ROLE, _REAPER, _SCHEDULE = (b"RoleName=trainplan-%b" % name for name in (b"machine", b"reaper", b"schedule"))
+_ROLE, _REAPER, _SCHEDULE, _ALARM = (
+    b"RoleName=trainplan-%b" % name for name in (b"machine", b"reaper", b"schedule", b"alarm")
+)
 WORDS: dict[tuple[str, str], Words] = {
     ("default network", "CreateSecurityGroup"): Words(
         "CreateDefaultVpc", "InvalidVpcID.NotFound", "The vpc ID 'vpc-0123' does not exist"
@@ -58,6 +60,9 @@ WORDS: dict[tuple[str, str], Words] = {
         _REAPER,
     ),
     ("role", "CreateSchedule"): Words("CreateRole", "ValidationException", _NO_TRUST, _SCHEDULE),
+    ("role", "CreateBudgetAction"): Words(
+        "CreateRole", "AccessDeniedException", "Budgets permission required to assume [ExecutionRole: x].", _ALARM
+    ),
     ("schedule group", "CreateSchedule"): Words(
         "CreateScheduleGroup", "ResourceNotFoundException", "Schedule group trainplan does not exist.", status=404
     ),

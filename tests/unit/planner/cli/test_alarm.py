@@ -62,6 +62,16 @@ def test_an_alarm_that_cannot_be_seen_keeps_nothing_else_from_being_removed(
     assert f"the monthly alarm stays, if there is one: {error.message}" in capsys.readouterr().err
 
 
+def test_a_cloud_that_ends_nothing_by_itself_makes_no_such_alarm() -> None:
+    stopping = wanted_alarm("20", [ME], remove=False, stop=True)
+    with pytest.raises(BadInputError, match="ends nothing by itself") as told:
+        _steps(Cloud(BadRequestError("unused")), stopping, remove=False)
+    assert "docs/alarm.md" in told.value.hint
+    for amount, remove in (("", False), ("", True)):
+        with pytest.raises(BadInputError):
+            wanted_alarm(amount, [], remove=remove, stop=True)
+
+
 def test_an_alarm_that_somebody_else_made_meanwhile_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     class Paying(Cloud):
         def alarm(self) -> Alarm | None:

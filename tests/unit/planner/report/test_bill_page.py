@@ -67,6 +67,14 @@ def test_credits_are_a_part_of_their_own_and_no_difference() -> None:
     ]  # fmt: skip
 
 
+def test_a_month_in_which_the_credits_ran_out() -> None:
+    """The figures of 2026-04 and 2026-05 that femiwiki/femiwiki#520 has of its account (2026-09-20)."""
+    told = invoice(("", Part.COMPUTE, "166.33"), ("", Part.TAX, "5.36"), ("", Part.CREDIT, "-112.82"))
+    assert month_page([], told)[-1] == "credits pay $112.82 of $171.69: $58.87 is left to pay"
+    without = invoice(("", Part.COMPUTE, "170.72"), ("", Part.TAX, "17.08"))
+    assert month_page([], without)[-1] == "without the label of a run: $187.80 (compute $170.72, tax $17.08)"
+
+
 def test_another_currency_is_shown_and_not_compared() -> None:
     told = invoice(("r1", Part.COMPUTE, "0.9"), currency="EUR")
     run = billed_run("r1", "digits", RECEIPT, told)

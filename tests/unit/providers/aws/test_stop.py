@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.contract.harness import request
+from tests.doubles.aws import remote
 from tests.doubles.aws.remote import Double
 from tests.doubles.needs import Need
+from tests.doubles.typing_person import AtPty
 from tests.unit.providers.aws.account_side import HOME, Desk, signed_in
 from tests.unit.providers.aws.conftest import TimedAws
 from tests.unit.providers.aws.test_permissions import judged
@@ -147,6 +150,19 @@ def test_whoever_makes_it_may_do_exactly_what_that_takes(
     assert aws_process.ask("unpermitted") == []
     needed = [Need(**row) for row in aws_process.ask("needed")]
     assert judged("alarm", [one for one in needed if one.action != "sts:GetCallerIdentity"]) == ([], set())
+
+
+def test_a_person_is_asked_what_would_end(aws_process: Double, tmp_path: Path) -> None:
+    aws_process.reset()
+    there = {**remote.ENVIRONMENT, "PLAN_AWS_ENDPOINT": aws_process.url, "PLAN_AWS_REGION": HOME}
+    with AtPty(tmp_path, "setup", "aws", "--alarm", "20", "--email", ME, "--stop", **there) as person:
+        person.wait_for(
+            "the alarm's stop would end every machine of trainplan in this account, whoever launched it; make"
+        )
+        person.type("n\n")
+        code, _ = person.wait_for_end()
+    assert code != 0
+    assert [call for call in aws_process.ask("calls") if call["operation"].startswith(("Create", "Put"))] == []
 
 
 def test_the_provider_has_it(provider: TimedAws) -> None:
