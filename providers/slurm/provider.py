@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.base import (
@@ -256,12 +256,18 @@ class SlurmProvider:
         store = self.store(name.run_id)
         folder = f"attempts/{name.attempt}"
         there = store.has([f"{folder}/{file}" for file in ("slurm-job", "stop", "slurm-end", "slurm-submitted")])
-        exit_code: int | None = None
-        if f"{folder}/slurm-end" in there:
+
+        def number(file: str) -> int | None:
             with contextlib.suppress(KeyError, ValueError):
-                exit_code = int(store.get(f"{folder}/slurm-end"))
+                return int(store.get(f"{folder}/{file}"))
+            return None
+
+        has_begun = f"{folder}/slurm-job" in there
+        exit_code = number("slurm-end") if f"{folder}/slurm-end" in there else None
+        began = number("slurm-began") if has_begun else None
         return Traces(
-            has_begun=f"{folder}/slurm-job" in there,
+            has_begun=has_begun,
+            began_at=None if began is None else datetime.fromtimestamp(began, UTC),
             asked_to_stop=f"{folder}/stop" in there,
             exit_code=exit_code,
             was_submitted=f"{folder}/slurm-submitted" in there,

@@ -77,9 +77,11 @@ class SlurmJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traces:
-    """What of an attempt is in its run directory: whether a job began it, whether it is to stop, how it ended."""
+    """What of an attempt is in its run directory: whether a job began it, and when first; whether it is to stop; how it
+    ended."""
 
     has_begun: bool = False
+    began_at: datetime | None = None
     asked_to_stop: bool = False
     exit_code: int | None = None
     was_submitted: bool = False
@@ -116,7 +118,7 @@ def instance(name: AttemptName, jobs: Sequence[SlurmJob], traces: Traces) -> Ins
         # After a wait in the queue its silence is counted from the newest start: a requeue may have taken hours.
         launched_at=(latest.started_at or latest.submitted_at) if latest else None,
         bills=traces.has_begun or (latest is not None and latest.started_at is not None),
-        bills_from=latest.started_at if latest and not latest.waits else None,
+        bills_from=traces.began_at or (latest.started_at if latest and not latest.waits else None),
         ended_at=latest.ended_at if latest else None,
     )
     if living:

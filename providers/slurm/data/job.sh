@@ -52,6 +52,8 @@ ln "$attempt_dir/.slurm-job.$SLURM_JOB_ID" "$attempt_dir/slurm-job" 2>/dev/null 
 rm -f "$attempt_dir/.slurm-job.$SLURM_JOB_ID"
 owner=$(cat "$attempt_dir/slurm-job")
 [ "$owner" = "$SLURM_JOB_ID" ] || { say "job $owner trains this attempt; this one ends"; exit 0; }
+# From the first start on it is charged for; Slurm shows the newest alone.
+[ -e "$attempt_dir/slurm-began" ] || date +%s >"$attempt_dir/slurm-began"
 [ ! -e "$attempt_dir/slurm-end" ] || { say "the attempt has ended before"; exit 0; }
 [ ! -e "$attempt_dir/stop" ] || { say "asked to stop before it began"; finish 75; }
 [ "$(date +%s)" -lt "$deadline" ] || { say "the deadline was reached in the queue"; finish 76; }

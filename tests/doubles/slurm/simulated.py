@@ -254,6 +254,7 @@ class SimulatedCluster:
             return
         if owner not in self.files.objects:
             self.files.objects[owner] = f"{job.number}\n".encode()
+            self.files.objects[self._path(job, "slurm-began")] = f"{self.now.timestamp():.0f}\n".encode()
         if int(self.files.objects[owner]) != job.number or self._path(job, "slurm-end") in self.files.objects:
             self._close(job, EndedBy.AGENT, "another job has the attempt, or it has ended", "COMPLETED", soon=True)
         elif self._path(job, "stop") in self.files.objects:

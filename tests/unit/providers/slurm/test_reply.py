@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -88,6 +89,14 @@ def test_a_requeued_job_says_that_something_was_lost() -> None:
     assert (again.state, again.bills, again.ended_at) == (InstanceState.PENDING, False, None)
     assert again.reason == "Slurm has requeued its job: a node was lost, or it had to give way"
     assert at_first.reason is None
+
+
+def test_a_requeued_job_is_charged_for_from_its_first_start_on() -> None:
+    """Whoever looks after the requeue alone sees nothing of it in Slurm."""
+    began = datetime.fromtimestamp(1795460000, UTC)
+    made = instance(NAME, slurm_jobs(line(7, "COMPLETED")), replace(AFTER_START, exit_code=0, began_at=began))
+    assert made is not None
+    assert made.bills_from == began
 
 
 def test_a_second_job_of_the_attempt_that_gave_way_is_not_the_attempt() -> None:
