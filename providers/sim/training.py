@@ -141,10 +141,7 @@ class Simulated:
         schedule = _Schedule(course)
         if course.try_settings:
             return _ending_of_tries(schedule)
-        done_at = schedule.trained_at(schedule.last_step)
-        tail = 0.0 if course.max_steps is not None else course.evaluate_seconds + _SAVE_SECONDS
-        done_at += timedelta(seconds=tail)
-        ending = _by_deadline(course, Ending(at=done_at, exit_code=EXIT_DONE, state="done"))
+        ending = _by_deadline(course, Ending(at=schedule.done_at, exit_code=EXIT_DONE, state="done"))
         if ending.state == "deadline" and schedule.job.sweep is not None and _results_by(schedule, ending.at):
             return Ending(at=ending.at, exit_code=EXIT_DONE, state="done")  # the best trial so far is brought home
         return ending
@@ -227,6 +224,12 @@ class _Schedule:
             steps = min(steps, 1 + max(_STEADY_STEPS, math.ceil(_STEADY_SECONDS / self.step_seconds)))
         return min(self.total_steps, self.course.start_step + steps)
 
+    @property
+    def done_at(self) -> datetime:
+        """When all is done, with tests and the output."""
+        tail = 0.0 if self.course.max_steps is not None else self.course.evaluate_seconds + _SAVE_SECONDS
+        return self.trained_at(self.last_step) + timedelta(seconds=tail)
+
     def trained_at(self, step: int) -> datetime:
         """When this step of the whole run is done."""
         return self.first_step_at + timedelta(seconds=(step - self.course.start_step) * self.step_seconds)
@@ -284,8 +287,8 @@ class _Schedule:
 
     def heartbeat(self, until: datetime) -> Iterator[Write]:
         """The newest status by then: of what is replaced, only the last is ever seen. As from an agent, it comes while
-        the trainer tests its model too."""
-        seconds = (until - self.first_step_at).total_seconds()
+        the trainer tests its model too. None after all is done: a trainer that hangs then is silent."""
+        seconds = (min(until, self.done_at) - self.first_step_at).total_seconds()
         if seconds >= _HEARTBEAT_SECONDS:
             at = self.first_step_at + timedelta(seconds=seconds // _HEARTBEAT_SECONDS * _HEARTBEAT_SECONDS)
             step = self.step_at(at)
