@@ -113,16 +113,18 @@ def test_a_script_is_built_for_launched_stopped_and_gone_on_with(person: Person,
     until(lambda: progress.exists() and '"checkpoint"' in progress.read_text(), "it trains", seconds=120)
     assert person.plan("stop", run).returncode == 0
     person.plan("attach", run)
-    again = person.plan("launch", "job.yaml", "--provider", "local", "--yes", "--output", "result", "--json")
+    again = person.plan(
+        "launch", "job.yaml", "--provider", "local", "--yes", "--output", f"of-{where}-result", "--json"
+    )
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["outcome"] == "succeeded"
     value = 0
     for step in range(1, 251):
         value = (value * 31 + step) % 1_000_003
-    assert (person.home / "result" / "value.txt").read_text() == str(value)
+    assert (person.home / f"of-{where}-result" / "value.txt").read_text() == str(value)
 
     assert person.wrongly_owned() == []
-    assert stat.S_IMODE((person.home / "result").stat().st_mode) == 0o777 & ~person.umask
+    assert stat.S_IMODE((person.home / f"of-{where}-result").stat().st_mode) == 0o777 & ~person.umask
     assert not person.check(where, "ps", "--all", "--quiet", "--filter", "label=trainplan-run").strip()
     assert not person.check(where, "volume", "ls", "--quiet").strip()
 
