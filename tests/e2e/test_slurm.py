@@ -1,6 +1,6 @@
-"""Ten scenarios on two real Slurm nodes (scripts/slurm.sh): what becomes of a run, and that no job is left.
+"""What becomes of a run on two real Slurm nodes (scripts/slurm.sh), and that no job is left.
 
-The first three (with `resume on one node` in the second) run in make check, the others in make e2e."""
+The first four (with `resume on one node` in the second) run in make check, the others in make e2e."""
 
 from __future__ import annotations
 
@@ -77,6 +77,7 @@ class Clients:
             "PLAN_HOME": str(folder / "home"),
             "PLAN_SLURM_DIRECTORY": str(self.shared),
             "PLAN_SLURM_PYTHON": sys.executable,
+            "PLAN_SLURM_USD_PER_DEVICE_HOUR": "36",
         }
         self.settings = SlurmSettings(directory=str(self.shared), python=sys.executable)
 
@@ -175,6 +176,34 @@ def test_a_launch_brings_the_model_home(clients: Clients) -> None:
     assert "DataParallel over 2 processes" in done.stdout + done.stderr
     assert list(clients.folder.glob("two-nodes-*/model.keras"))
     assert clients.queue() == ""
+    # What it took is what the accounting says, and what the next estimate counts with.
+    words = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=ElapsedRaw")
+    elapsed = int(_said(clients, *words, f"--name={_job_name(clients)}"))
+    receipt = json.loads(clients.plan("history", "--json").stdout)[0]["receipt"]
+    assert receipt["actual_usd"] == pytest.approx(2 * 36 * elapsed / 3600, abs=2 * 36 * 2 / 3600)
+    assert "at most: nobody told" not in done.stdout
+    estimated = clients.plan("estimate", "job.yaml", "--provider", "slurm")
+    assert " measured " in estimated.stdout, estimated.stdout + estimated.stderr
+
+
+def _said(clients: Clients, *words: str) -> str:
+    return subprocess.run(words, env=clients.environment, capture_output=True, text=True, check=True).stdout
+
+
+def _job_name(clients: Clients) -> str:
+    (run,) = (path.name for path in (clients.shared / "runs").iterdir())
+    return f"trainplan-{run}-1"
+
+
+def test_an_exported_job_installs_its_packages_and_trains_on_both_nodes(clients: Clients) -> None:
+    """With the Python that runs the tests; by the command that `plan export` prints."""
+    printed = clients.plan("export", clients.job_file(JOB), "--to", "sbatch", "--out", "a job")
+    assert printed.returncode == 0, printed.stderr
+    environment = {**clients.environment, "TRAINPLAN_PYTHON": sys.executable}
+    subprocess.run(["sh", "-c", printed.stdout], cwd="/", env=environment, check=True, capture_output=True)
+    until(lambda: not clients.queue(), "the job has ended", seconds=PATIENCE_SECONDS)
+    log = (clients.folder / "a job" / "log.txt").read_text(encoding="utf-8")
+    assert (clients.folder / "a job" / "run" / "output" / "model.keras").is_file(), log
 
 
 def test_a_stop_keeps_a_checkpoint_and_a_launch_on_one_node_goes_on(clients: Clients) -> None:
@@ -315,6 +344,21 @@ def test_after_the_death_of_a_node_it_is_requeued_and_goes_on(clients: Clients) 
     assert run_script("node", "n2").returncode == 0
     until(lambda: len(clients.events(clients.run_id, "start")) >= 2, "it begins again", seconds=REQUEUE_SECONDS)
     assert clients.events(clients.run_id, "start")[-1]["resumed_from_step"] >= steps[-1]
+    clients.provider().stop(ref)
+    assert end_of(clients) is EndKind.STOPPED
+
+
+@pytest.mark.e2e
+def test_a_daemon_that_dies_alone_leaves_a_script_that_gives_way(clients: Clients) -> None:
+    """Its script and rank live on; Slurm gives the job other nodes, without a client."""
+    ref = clients.provider().launch(clients.request({**LONG, "nodes": 1})).ref
+    trains(clients, 2)
+    folder = Path(clients.environment["SLURM_CONF"]).parent
+    os.kill(int((folder / "run" / "slurmd.n1.pid").read_text()), signal.SIGKILL)
+    until(lambda: len(clients.events(clients.run_id, "start")) == 2, "it begins again", seconds=REQUEUE_SECONDS)
+    log = "\n".join(clients.provider().logs(ref))
+    assert "was requeued by Slurm; this start ends" in log
+    assert "a rank was lost" not in log
     clients.provider().stop(ref)
     assert end_of(clients) is EndKind.STOPPED
 
