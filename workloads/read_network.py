@@ -22,6 +22,9 @@ MOST_SOURCE_CHARACTERS = 128 * 1024
 _MOST_PACKED_CHARACTERS = 4 * 1024 * 1024
 _MOST_GRAPH_BYTES = 16 * 1024 * 1024
 
+PLAIN_RANGE = (-1.0, 1.0)
+"""The values of pixels that a network is given unless its own first layers expect others."""
+
 Size = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 
@@ -29,8 +32,8 @@ class ReadNetwork(Value):
     """A network as it was read for images of one size. `plan` writes this, and no person.
 
     `sha256` is that of the file. `source` is the text of a Python file ("" for ONNX), which the trainer runs. `packed`
-    is the graph. `own_layers` are the names of layers in it that are not Keras' own, `notes` what else is to be told of
-    the file.
+    is the graph. `own_layers` are the names of layers in it that are not Keras' own, `pixel_range` the lowest and the
+    highest value of a pixel that its first layers expect, `notes` what else is to be told of the file.
     """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -40,6 +43,7 @@ class ReadNetwork(Value):
     channels: Size
     classes: Size
     own_layers: tuple[Annotated[str, Field(max_length=200)], ...] = ()
+    pixel_range: tuple[float, float] = PLAIN_RANGE
     notes: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
 
     @property
@@ -61,7 +65,9 @@ class ReadNetwork(Value):
         own = (f"layers of your own: {names}; plan predict cannot load a model that holds them",) if names else ()
         unknown = self.graph().unknown
         by_bytes = (f"not known, and counted by their bytes: {', '.join(unknown)}",) if unknown else ()
-        return (*own, *by_bytes, *self.notes)
+        low, high = self.pixel_range
+        scaled = (f"its first layers expect pixels from {low:g} to {high:g}, which the trainer gives them",)
+        return (*own, *by_bytes, *(scaled if self.pixel_range != PLAIN_RANGE else ()), *self.notes)
 
 
 def packed(graph_text: str) -> str:

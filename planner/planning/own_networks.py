@@ -23,7 +23,7 @@ from trainplan.planner.home.questions import is_asked, note_asked
 from trainplan.workloads.extras import install_hint
 from trainplan.workloads.graph import GraphError
 from trainplan.workloads.network_reader.confinement import Limits, environment
-from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, ReadNetwork, packed
+from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, PLAIN_RANGE, ReadNetwork, packed
 from trainplan.workloads.regular_file import hint_of, open_regular, regular_bytes
 from trainplan.workloads.terminal_text import has_control_characters
 
@@ -187,7 +187,7 @@ def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Readi
         read = ReadNetwork(
             sha256=sha256, source=source, packed=packed(answer["graph"]), image_size=job.image_size,
             channels=job.channels, classes=job.classes, own_layers=tuple(answer["own"]),
-            notes=tuple(answer.get("notes", ())),
+            pixel_range=answer.get("pixel_range", PLAIN_RANGE), notes=tuple(answer.get("notes", ())),
         )  # fmt: skip
         names = [text for one in read.graph().operators for text in (one.name, one.function)]
     except (KeyError, TypeError, AttributeError, ValidationError, GraphError) as error:

@@ -16,6 +16,7 @@ from trainplan.workloads.network_reader.confinement import ForbiddenError
 from trainplan.workloads.network_reader.errors import UnreadableError
 from trainplan.workloads.network_reader.keras_layers import add_operation
 from trainplan.workloads.network_reader.keras_trace import Step, Trace
+from trainplan.workloads.network_reader.pixel_range import pixel_range
 from trainplan.workloads.own_network import OwnFileError, call_builder
 from trainplan.workloads.terms import Framework
 
@@ -32,8 +33,9 @@ _ALONE = (
 def read_keras(
     question: dict[str, Any], begin: Callable[[], object], guard: Callable[[], Callable[[], str]]
 ) -> dict[str, Any]:
-    """The graph as text (`graph`), and the names of layers that are not Keras' (`own`). `begin` is called before
-    anything of the file runs, then `guard`, which says what was refused.
+    """The graph as text (`graph`), the names of layers that are not Keras' (`own`), and the lowest and highest value of
+    pixels that it expects (`pixel_range`). `begin` is called before anything of the file runs, then `guard`, which says
+    what was refused.
 
     Raises UnreadableError.
     """
@@ -113,7 +115,8 @@ def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> d
     for step in traced.steps:
         add_operation(builder, step, positions)
     _check_output(builder, traced.steps, positions[id(output)])
-    return {"graph": graph_json(builder.graph()), "own": traced.own}
+    pixels = pixel_range(keras, traced.steps, image)
+    return {"graph": graph_json(builder.graph()), "own": traced.own, "pixel_range": pixels}
 
 
 def _check_input(model: Any, size: int, channels: int) -> None:

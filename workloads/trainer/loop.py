@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -330,6 +330,7 @@ def _reports(ready: Ready, setting: Setting, result: HoldOutResult, failure: str
     sentence = f"Tested on {split.hold_out.count:,} held-out images, with the weights of {of}."
     if failure is not None:
         sentence = f"**Training failed: {failure}.** Tested on {split.hold_out.count:,} held-out images."
+    sentence += f" {ready.preprocessing.normalisation.text}"
     usage = usage_lines(ready.toolkit, split.train.size, split.train.channels, split.class_names)
     if ready.toolkit.framework is not Framework.TENSORFLOW:
         sentence += f" There is no TensorBoard event file: {ready.toolkit.framework} trained, and TensorFlow writes it."
@@ -361,6 +362,7 @@ def _metrics(ready: Ready, watch: TrainingWatch, result: HoldOutResult) -> dict[
             "range": [0, 255],
             "shape": [ready.split.train.size, ready.split.train.size, ready.split.train.channels],
         },
+        "normalisation": asdict(ready.preprocessing.normalisation),
         "class_names": list(ready.split.class_names),
         **_versions(ready),
     }

@@ -38,12 +38,29 @@ class Normalisation:
     scale: float
     offset: float | tuple[float, ...]
 
+    @property
+    def text(self) -> str:
+        """What a report says of it, as a sentence."""
+        offset = self.offset
+        if not isinstance(offset, tuple):
+            return f"The network is given pixels from {offset:g} to {offset + 255 * self.scale:g}."
+        less = ", ".join(f"{-value:g}" for value in offset)
+        return f"The network is given pixels less the means {less} of red, green and blue."
+
 
 PLAIN_NORMALISATION = Normalisation(scale=1 / 127.5, offset=-1.0)
 """From -1 to 1: that of nets which begin at random."""
 IMAGENET_NORMALISATION = Normalisation(scale=1.0, offset=(-123.68, -116.779, -103.939))
 """The mean of ImageNet taken off, unscaled: `caffe` of keras.applications.imagenet_utils (Keras 3.15.1), as the
 weights of VGG16 and VGG19 that Keras publishes were trained with."""
+
+
+def normalisation_of(job: TrainingJob) -> Normalisation:
+    """How the images of a job that begins at random are scaled: to what the first layers of its own file expect."""
+    if job.model.read is None:
+        return PLAIN_NORMALISATION
+    low, high = job.model.read.pixel_range
+    return Normalisation(scale=(high - low) / 255, offset=low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,12 @@ from trainplan.workloads.trainer.images import ArrayImages, Split, available_byt
 from trainplan.workloads.trainer.joining import join
 from trainplan.workloads.trainer.model import (
     MOST_LIKELY,
-    PLAIN_NORMALISATION,
     Models,
     Preprocessing,
     build,
     compile_for_training,
     network_of,
+    normalisation_of,
 )
 from trainplan.workloads.trainer.optimizer import make_optimizer, needs_keras_3
 from trainplan.workloads.trainer.process_group import ALONE, ProcessGroup
@@ -148,7 +148,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
     fed_parts = job.accumulate if replicas is None else 1
     base = read_weights(toolkit.keras, job, setting.run_dir, setting.data_dir)
     preprocessing = Preprocessing(
-        augment=job.augment, normalisation=base.normalisation if base else PLAIN_NORMALISATION
+        augment=job.augment, normalisation=base.normalisation if base else normalisation_of(job)
     )
     with devices.scope():
         models = build(toolkit.keras, network_of(job), split.train.size, job.seed, together, preprocessing)

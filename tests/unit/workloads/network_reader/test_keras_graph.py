@@ -21,12 +21,16 @@ IMAGE = f"{BUILD}    image = keras.Input((image_size, image_size, channels))\n"
 END = "    return keras.Model(image, layers.Dense(classes)(layers.Flatten()(x)))\n"
 
 
-def read(source: str, size: int = 32, classes: int = 10) -> tuple[Graph, tuple[str, ...]]:
+def answer_of(source: str, size: int = 32, classes: int = 10) -> dict[str, Any]:
     question = {
         "source": source, "file": "my_net.py", "builder": "build", "size": size, "channels": 3, "classes": classes,
         "framework": "tensorflow",
     }  # fmt: skip
-    answer = read_keras(question, lambda: None, lambda: lambda: "")
+    return read_keras(question, lambda: None, lambda: lambda: "")
+
+
+def read(source: str, size: int = 32, classes: int = 10) -> tuple[Graph, tuple[str, ...]]:
+    answer = answer_of(source, size, classes)
     return graph_from_json(answer["graph"]), tuple(answer["own"])
 
 
@@ -174,3 +178,37 @@ def test_what_any_model_is_named_does_not_matter() -> None:
         read(f"{IMAGE}    x = layers.Conv2D(4, 3, name={name!r})(image)\n{END}")[0] for name in ("one", "other")
     ]
     assert parts[0].digest == parts[1].digest
+
+
+FLIPPED = "layers.RandomFlip('horizontal')(image)"
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        ("layers.Conv2D(3, 3)(image)", (-1, 1)),
+        ("layers.BatchNormalization()(image)", (-1, 1)),
+        ("layers.Rescaling(1 / 255)(image)", (0, 255)),
+        (f"layers.Rescaling(1 / 127.5, offset=-1)({FLIPPED})", (0, 255)),
+        ("layers.Normalization(mean=[124, 116, 104], variance=[3400, 3260, 3290])(image)", (0, 255)),
+        ("layers.Normalization(mean=[.48, .46, .41], variance=[.052, .05, .05])(image)", (0, 1)),
+        ("layers.Lambda(lambda pixels: (pixels - 127.5) / 127.5)(image)", (0, 255)),
+        ("keras.applications.resnet.preprocess_input(image)", (0, 255)),
+        ("keras.applications.mobilenet.preprocess_input(image)", (0, 255)),
+        (f"layers.RandomContrast(0.2)({FLIPPED})", (0, 255)),
+        ("layers.RandomBrightness(0.2, value_range=(0, 1))(image)", (0, 1)),
+        ("layers.Rescaling(1 / 255)(layers.RandomBrightness(0.2)(image))", (0, 255)),
+        ("layers.RandomContrast(0.2)(layers.Rescaling(1.0)(image))", (0, 255)),
+        (f"keras.Sequential([layers.RandomFlip(), layers.Rescaling(1 / 255)])({FLIPPED})", (0, 255)),
+        ("layers.Concatenate()([image, layers.Rescaling(1 / 255)(image)])", (-1, 1)),
+    ],
+)
+def test_the_values_of_pixels_that_the_first_layers_expect_are_found(first: str, expected: tuple[int, int]) -> None:
+    assert answer_of(f"{IMAGE}    x = layers.Conv2D(4, 3)({first})\n{END}")["pixel_range"] == expected
+
+
+@pytest.mark.parametrize("name", ["EfficientNetB0", "EfficientNetV2B0", "MobileNetV3Small", "ConvNeXtTiny", "ResNet50"])
+def test_networks_of_keras_that_scale_their_images_are_given_0_to_255(name: str) -> None:
+    made = f"keras.applications.{name}(weights=None, input_shape=(image_size, image_size, channels))"
+    expected = (-1, 1) if name == "ResNet50" else (0, 255)
+    assert answer_of(f"{BUILD}    return {made}\n", classes=1000)["pixel_range"] == expected

@@ -64,6 +64,6 @@ def own_job(source: str, **changes: Any) -> Any:
     answer = read_keras(question, lambda: None, lambda: lambda: "")
     read = ReadNetwork(
         sha256=hashlib.sha256(source.encode()).hexdigest(), source=source, packed=packed(answer["graph"]),
-        image_size=8, channels=1, classes=10, own_layers=tuple(answer["own"]),
+        image_size=8, channels=1, classes=10, own_layers=tuple(answer["own"]), pixel_range=answer["pixel_range"],
     )  # fmt: skip
     return a_job(model={"python": "/home/me/my_net.py:build", "read": read.model_dump()}, **changes)

@@ -48,6 +48,17 @@ def test_it_learns_and_is_kept_as_a_model_of_keras(tmp_path: Path, tensorflow: A
     assert kept.count_params() == job.graph().parameters + job.graph().statistics
 
 
+def test_a_network_that_scales_its_images_is_given_them_unscaled(tmp_path: Path, tensorflow: Any) -> None:
+    attempt(own_job(RESIDUAL.replace("block(image", "block(layers.Rescaling(1 / 255)(image)"), epochs=4), tmp_path)
+    metrics = json.loads((tmp_path / "output/metrics.json").read_text())
+    assert metrics["normalisation"] == {"scale": 1, "offset": 0}
+    assert "given pixels from 0 to 255." in (tmp_path / "output/report.md").read_text()
+    assert metrics["hold_out_accuracy"] > 0.8
+    kept = tensorflow.keras.models.load_model(tmp_path / "output/model.keras", compile=False)
+    (first,) = (layer for layer in kept.layers if type(layer).__name__ == "Rescaling")
+    assert (first.scale, first.offset) == (1, 0)
+
+
 def test_several_devices_share_a_batch(tmp_path: Path) -> None:
     job = own_job(RESIDUAL, epochs=4)
     attempt(job, tmp_path, devices=two_devices)
