@@ -31,13 +31,22 @@ from trainplan.workloads.model_spec import OF_A_SCRIPT, ModelSpec
 from trainplan.workloads.recipe import (
     _LATER_PARTS,
     _RECIPE,
+    WITH_MOMENTUM,
     AugmentSpec,
     OptimizerSpec,
     ScheduleSpec,
     ValidationSpec,
     without_unused,
 )
-from trainplan.workloads.script import Args, ReadScript, argument_words, secrets_in, unknown_graph
+from trainplan.workloads.script import (
+    Args,
+    Option,
+    ReadScript,
+    argument_problems,
+    argument_words,
+    secrets_in,
+    unknown_graph,
+)
 from trainplan.workloads.secret_references import Secrets
 from trainplan.workloads.sweep import WRITTEN_BY_PLAN, SweepSpec, sweep_problems, trials_of
 from trainplan.workloads.terms import (
@@ -316,7 +325,8 @@ class TrainingJob(Value):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.script is not None:
-            refuse_all((*self._contradictions(), *secrets_in(self.args), *sweep_problems(self)))
+            unclear = () if self.read_script is None else argument_problems(self.args, self.read_script.options)
+            refuse_all((*self._contradictions(), *secrets_in(self.args), *unclear, *sweep_problems(self)))
             return self
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
@@ -526,6 +536,8 @@ class TrainingJob(Value):
         trained = self.model_dump(mode="json", exclude=left_out)
         if read := trained["model"].pop("read", None):  # the file by what is in it, wherever it lies
             trained["model"]["python"] = f"{read['sha256']}:{self.model.builder}"
+        if self.optimizer.name not in WITH_MOMENTUM:
+            trained["optimizer"]["momentum"] = OptimizerSpec.model_fields["momentum"].default
         del trained["data"]["size_bytes"]
         trained["data"].pop("duplicates", None)
         if self.sweep is not None:
@@ -536,10 +548,16 @@ class TrainingJob(Value):
 
     def _digest_of_script(self, read: ReadScript) -> str:
         """Of what runs: the script by what is in it, wherever it lies."""
-        parts = [read.sha256, argument_words(self.args), read.dependencies, self.framework, self.seed]
+        parts = [read.sha256, self.script_words, read.dependencies, self.framework, self.seed]
         if self.sweep is not None:
             parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def script_words(self) -> tuple[str, ...]:
+        """The words behind the script on its command line."""
+        options: tuple[Option, ...] = () if self.read_script is None else self.read_script.options
+        return argument_words(self.args, options)
 
     def with_work(self, images: int) -> TrainingJob:
         """The job of a script that trains so many images in all, as a run of it has told."""
@@ -554,7 +572,7 @@ class TrainingJob(Value):
 def shown_job(job: TrainingJob) -> dict[str, Any]:
     """The job as JSON shows it: addresses without what lets one in, and of a file of the person's own what was read of
     it without the file and its graph."""
-    left_out: Any = {"model": {"read": {"source", "packed"}}, "read_script": {"source", "locked"}}
+    left_out: Any = {"model": {"read": {"source", "packed"}}, "read_script": {"source", "locked", "options"}}
     values: dict[str, Any] = shown_values(job.model_dump(mode="json", exclude=left_out))
     return values
 

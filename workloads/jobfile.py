@@ -193,7 +193,12 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
         where = path if data.get("requirements") is not None else file
         dependencies = read_requirements(_written_path(where, "requirements", str(values["requirements"])))
     values["script"] = str(file.resolve())
-    values["read_script"] = {"sha256": read.sha256, "source": read.source, "dependencies": dependencies or ()}
+    values["read_script"] = {
+        "sha256": read.sha256,
+        "source": read.source,
+        "dependencies": dependencies or (),
+        "options": read.options,
+    }
     return values
 
 

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 from trainplan.workloads.terms import MAX_IMAGE_SIZE_PX, Measure, OptimizerName, ScheduleName
 from trainplan.workloads.values import Number, Value, refuse_all
 
+WITH_MOMENTUM = (OptimizerName.SGD, OptimizerName.RMSPROP)
+"""Optimizers that the key momentum is for; others have figures of their own in its place."""
 EpochNumber = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 

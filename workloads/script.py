@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -18,7 +18,7 @@ from trainplan.workloads.terminal_text import has_control_characters
 from trainplan.workloads.values import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 MOST_ARGUMENTS = 256
 _MOST_ARGUMENT_CHARACTERS = 4_096
@@ -29,8 +29,11 @@ _NAME_OF_A_SECRET = re.compile(
 # How keys begin that AWS, Hugging Face, GitHub, OpenAI and Weights & Biases hand out, each by its own documentation.
 _LOOKS_SECRET = re.compile(r"(AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|sk-[\w-]{20,}")
 
+MOST_OPTIONS = 512
+
 Scalar = str | int | float | bool
-Arguments = tuple[str, ...] | dict[str, Scalar]
+Argument = Scalar | tuple[Scalar, ...] | None
+Arguments = tuple[str, ...] | dict[str, Argument]
 
 
 def _arguments(value: object) -> object:
@@ -39,7 +42,7 @@ def _arguments(value: object) -> object:
     if value is None:
         return ()
     if isinstance(value, dict):
-        _check_words([*value, *value.values()])
+        _check_words([*value, *_flat(value.values())])
         if any(not re.fullmatch(r"[A-Za-z][\w.-]*", str(name)) for name in value):
             raise ValueError("each argument needs a name of letters, digits, _ and -; --epochs is written epochs")
         return dict(sorted(value.items(), key=lambda pair: str(pair[0])))
@@ -47,6 +50,15 @@ def _arguments(value: object) -> object:
         raise ValueError("needs keys and values ({epochs: 3}), or a list of words ([--epochs, 3])")
     _check_words(list(value))
     return tuple(argument_text(word) for word in value)
+
+
+def _flat(values: Iterable[object]) -> Iterator[object]:
+    """The values of a mapping one by one: those of lists, and none for null."""
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from value
+        elif value is not None:
+            yield value
 
 
 def _check_words(words: list[object]) -> None:
@@ -68,18 +80,38 @@ Args = Annotated[
 ]
 
 
+class Option(Value):
+    """An option of a script, as its parser declares it.
+
+    `takes` is what stands behind its name: a value; nothing where it sets true (`flag`) or false (`off`); nothing where
+    `off` is the name that sets false (`pair`). `place` is a value without a name; `unknown` an action of its own.
+    `many`: a list is words behind one name, or the name with each value. `truth` are its words for true and false,
+    () where none has to mean them. `default` is the value without the option, as `if` takes it.
+    """
+
+    names: tuple[str, ...]
+    dest: str
+    takes: Literal["value", "flag", "off", "pair", "place", "unknown"] = "value"
+    off: str = ""
+    many: Literal["", "words", "repeated"] = ""
+    truth: tuple[str, str] | tuple[()] = ()
+    default: Literal["", "none", "true", "false", "other"] = "other"
+
+
 class ReadScript(Value):
     """A script as it was read. `plan` writes this, and no person.
 
     `sha256` is that of the file, `source` its text. `dependencies` are requirements as pip reads them, of the script
     itself or of a file. `locked` are these with all that they need, in exact versions with hashes, as pip reads them
-    ("": not locked yet, or nothing is needed beside the framework).
+    ("": not locked yet, or nothing is needed beside the framework). `options` are those that its parser declares, as
+    far as they are written out.
     """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     source: Annotated[str, Field(max_length=MOST_SOURCE_CHARACTERS)]
     dependencies: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
     locked: Annotated[str, Field(max_length=_MOST_LOCK_CHARACTERS)] = ""
+    options: Annotated[tuple[Option, ...], Field(max_length=MOST_OPTIONS)] = ()
 
 
 def argument_text(value: object) -> str:
@@ -87,16 +119,126 @@ def argument_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def argument_words(args: Arguments) -> tuple[str, ...]:
-    """The words behind the script on its command line. `{epochs: 3}` is `--epochs 3`, `{fast: true}` is `--fast`, and
-    what is false is left out."""
+def argument_words(args: Arguments, options: Sequence[Option] = ()) -> tuple[str, ...]:
+    """The words behind the script on its command line, as its `options` mean them: `{epochs: 3}` is `--epochs 3`,
+    `{fast: true}` is `--fast`, or `--fast true` where it takes a value. Of what argument_problems refuses, the words
+    that show what was written."""
     if not isinstance(args, dict):
         return args
     words: list[str] = []
+    places: list[str] = []
     for name, value in args.items():
-        if value is not False:
-            words += [f"--{name}"] if value is True else [f"--{name}", argument_text(value)]
-    return tuple(words)
+        option = _option(name, options)
+        try:
+            of_it = _words(name, value, options)
+        except ValueError:
+            of_it = (f"--{name}", *map(argument_text, value if isinstance(value, list | tuple) else (value,)))
+        (places if option is not None and option.takes == "place" else words).extend(of_it)
+    return (*places, *words)
+
+
+def argument_problems(args: Arguments, options: Sequence[Option]) -> Iterator[str]:
+    """What of the arguments nobody can write as the script would understand it, a sentence each."""
+    for name, value in args.items() if isinstance(args, dict) else ():
+        try:
+            _words(name, value, options)
+        except ValueError as error:
+            yield f"args.{name}: {error}"
+
+
+def _option(name: str, options: Sequence[Option]) -> Option | None:
+    """The option that a key of `args` means: by its name, else by that of its value in the script."""
+    by_name = [one for one in options if f"--{name}" in one.names]
+    by_letter = [one for one in options if {f"-{name}", name} & {*one.names}]
+    by_value = [one for one in options if one.dest == name.replace("-", "_")]
+    return next(iter((*by_name, *by_letter, *by_value)), None)
+
+
+def _words(name: str, value: Argument, options: Sequence[Option]) -> tuple[str, ...]:
+    """The words of one argument. Raises ValueError for what cannot be written so that the script has that value."""
+    option = _option(name, options)
+    if option is None:
+        return _words_of_unknown(name, value)
+    same = [one for one in options if one.dest == option.dest]
+    written = _written(name, option)
+    if value is None:
+        if any(one.default not in ("", "none") for one in same):
+            raise ValueError(
+                f"the script has another default than null, which {written} cannot be set to; leave it out"
+            )
+        return ()
+    if isinstance(value, tuple):
+        return _words_of_list(written, value, option)
+    if not isinstance(value, bool):
+        if option.takes in ("flag", "off", "pair"):
+            raise ValueError(f"{written} of the script takes no value; write true or false")
+        return (argument_text(value),) if option.takes == "place" else (written, argument_text(value))
+    if option.takes in ("value", "place"):
+        return (*(() if option.takes == "place" else (written,)), _truth_word(written, option, value=value))
+    # --no-augment that sets `augment` means the opposite of its name.
+    is_of_its_value = option.takes != "off" or name.replace("-", "_") == option.dest
+    return _words_of_flag(written, same, target=value == is_of_its_value)
+
+
+def _written(name: str, option: Option) -> str:
+    for text in (f"--{name}", f"-{name}"):
+        if text in option.names:
+            return text
+    return next((one for one in option.names if one.startswith("--")), option.names[0])
+
+
+def _words_of_unknown(name: str, value: Argument) -> tuple[str, ...]:
+    if value is True:
+        return (f"--{name}",)
+    if value is None or value is False or isinstance(value, list | tuple):
+        what = "null" if value is None else "false" if value is False else "a list"
+        raise ValueError(
+            f"how the script takes {what} is not to be read from it (options of argparse, click and absl are, where "
+            f"they are written out); write its text in quotes ({name}: 'False'), or args as a list of words "
+            f"([--no-{name}])"
+        )
+    return (f"--{name}", argument_text(value))
+
+
+def _words_of_list(written: str, values: tuple[Scalar, ...], option: Option) -> tuple[str, ...]:
+    if not option.many or not values:
+        raise ValueError(f"{written} of the script takes no list; write the text that it expects, such as '1,2'")
+    words = [
+        _truth_word(written, option, value=value) if isinstance(value, bool) else argument_text(value)
+        for value in values
+    ]
+    if option.takes == "place":
+        return tuple(words)
+    return (written, *words) if option.many == "words" else tuple(text for word in words for text in (written, word))
+
+
+def _truth_word(written: str, option: Option, *, value: bool) -> str:
+    if not option.truth:
+        raise ValueError(
+            f"{written} of the script takes a text or a number, and not true or false (for type=bool every text is "
+            "true); write what it expects in quotes, or declare it with action=argparse.BooleanOptionalAction"
+        )
+    return option.truth[0 if value else 1]
+
+
+def _words_of_flag(written: str, same: Sequence[Option], *, target: bool) -> tuple[str, ...]:
+    """The words after which the value that these options set is the `target`."""
+    for option in same:
+        if option.takes == "pair":
+            return (option.names[0] if target else option.off,)
+        if option.takes == ("flag" if target else "off"):
+            return (_longest(option),)
+    # Left out it means what was asked for, or nothing does.
+    if any(one.default == ("true" if target else "false") or (not target and one.default == "none") for one in same):
+        return ()
+    raise ValueError(
+        f"no option of the script makes {written} {str(target).lower()}; declare it with "
+        "action=argparse.BooleanOptionalAction, and leave it out until then"
+    )
+
+
+def _longest(option: Option) -> str:
+    return max(option.names, key=len)
 
 
 def secrets_in(args: Arguments) -> Iterator[str]:

@@ -14,11 +14,15 @@ import hashlib
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
+from trainplan.workloads.script_parser import options_of
+
+if TYPE_CHECKING:
+    from trainplan.workloads.script import Option
 
 MOST_REQUIREMENTS_BYTES = 256 * 1024
 # The expression of the specification (packaging.python.org, inline script metadata, read 2026-11-26).
@@ -29,7 +33,7 @@ _FRAMEWORKS = {"torch": "torch", "lightning": "torch", "pytorch_lightning": "tor
 class ScriptFile(NamedTuple):
     """`table` is what `[tool.trainplan]` says: keys of a job. `framework` is that of its imports, "" for the default.
 
-    `dependencies` is None where the script has no such list.
+    `dependencies` is None where the script has no such list; `options` are those that its parser declares.
     """
 
     sha256: str
@@ -37,6 +41,7 @@ class ScriptFile(NamedTuple):
     dependencies: tuple[str, ...] | None
     table: dict[str, Any]
     framework: str
+    options: tuple[Option, ...]
 
 
 def read_script_file(path: Path) -> ScriptFile:
@@ -62,7 +67,7 @@ def read_script_file(path: Path) -> ScriptFile:
     if not isinstance(table, dict):
         raise JobFileError(f"{path}: [tool.trainplan] has to be a table", "write keys of a job file into it")
     texts = None if dependencies is None else tuple(dependencies)
-    return ScriptFile(hashlib.sha256(raw).hexdigest(), source, texts, table, _framework(tree))
+    return ScriptFile(hashlib.sha256(raw).hexdigest(), source, texts, table, _framework(tree), options_of([tree]))
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:

@@ -162,9 +162,23 @@ def _trials(text: str, kind: type[TrainingJob]) -> tuple[Trial, ...]:
         numbers = sorted(random.Random(values.get("seed", 0)).sample(range(count), spec.trials))
     values["args"] = values.get("args") or {}
     plain = json.dumps(values)
-    return tuple(
+    trials = tuple(
         _trial(number, _combination(spec, index), plain, kind) for number, index in enumerate(numbers, start=1)
     )
+    _refuse_equal(trials)
+    return trials
+
+
+def _refuse_equal(trials: Sequence[Trial]) -> None:
+    """Raises ValueError where two of them train the same thing, which would be paid for twice."""
+    seen: dict[str, Trial] = {}
+    for trial in trials:
+        first = seen.setdefault(trial.job.digest(), trial)
+        if first is not trial:
+            raise ValueError(
+                f"{values_text(first.values)} and {values_text(trial.values)} train the same thing; sweep values that "
+                "make a difference with each of the others, or write two sweeps"
+            )
 
 
 def sweep_problems(job: TrainingJob) -> Iterator[str]:

@@ -25,7 +25,6 @@ from trainplan.providers.registry import CLOUDS, is_estimated_only, is_simulated
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.pretrained import weights_text
-from trainplan.workloads.script import argument_words
 from trainplan.workloads.terms import Framework, Objective
 
 if TYPE_CHECKING:
@@ -178,7 +177,7 @@ def job_line(job: TrainingJob, size: str = "") -> str:
 
 
 def _script_line(job: TrainingJob) -> str:
-    words = argument_words(job.args)
+    words = job.script_words
     arguments = f" {' '.join(words)}" if words else ""
     of_what = "in all" if job.sweep is None else "in a whole training"
     work = f"{job.train_images:,} images {of_what}" if job.is_measured_script else NOT_MEASURED

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import trainplan.workloads.reporting
 from trainplan.workloads.job import TrainingJob
-from trainplan.workloads.script import ReadScript, argument_words
+from trainplan.workloads.script import ReadScript
 from trainplan.workloads.trainer.checkpoint import Checkpoints
 from trainplan.workloads.trainer.descendants import MOST_PROCESSES, adopt_orphans, descendants, end_all
 from trainplan.workloads.trainer.errors import (
@@ -118,7 +118,7 @@ def _command(attempt: _Attempt) -> list[str]:
     file.write_text(attempt.read.source, encoding="utf-8")
     own_folder(attempt.work)
     keeper = (sys.executable, "-P", "-m", "trainplan.workloads.trainer.keeper", str(MOST_PROCESSES))
-    return [*keeper, sys.executable, "-u", str(file), *argument_words(attempt.job.args)]
+    return [*keeper, sys.executable, "-u", str(file), *attempt.job.script_words]
 
 
 def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:

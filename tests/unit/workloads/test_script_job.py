@@ -38,7 +38,7 @@ def refused(path: Path) -> str:
 
 
 def test_a_job_names_its_script(tmp_path: Path) -> None:
-    job = read_job(write(tmp_path, "script: train.py\nargs: {epochs: 3, fast: true, slow: false, lr: 0.1}\n"))
+    job = read_job(write(tmp_path, "script: train.py\nargs: {epochs: 3, fast: true, lr: 0.1}\n"))
     assert job.script == str(tmp_path / "train.py")
     assert argument_words(job.args) == ("--epochs", "3", "--fast", "--lr", "0.1")
     assert job.read_script is not None

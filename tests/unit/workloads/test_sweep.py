@@ -206,8 +206,16 @@ def test_a_job_without_a_sweep_is_as_it_was() -> None:
     assert "sweep" not in job.to_json()
 
 
-SCRIPT = {"script": "train.py", "checkpoints": True, "constraints": {"deadline": "1h"}, "args": {"lr": 0.1}}
 RATES = {"args.lr": [0.1, 0.01, 0.001]}
+PAIR = {"names": ["--fast"], "dest": "fast", "takes": "pair", "off": "--no-fast"}
+READ = {"sha256": "0" * 64, "source": ""}
+SCRIPT = {
+    "script": "train.py",
+    "read_script": READ,
+    "checkpoints": True,
+    "constraints": {"deadline": "1h"},
+    "args": {"lr": 0.1},
+}
 
 
 def of_script(sweep: dict[str, Any], **keys: Any) -> Any:
@@ -224,7 +232,9 @@ def of_script(sweep: dict[str, Any], **keys: Any) -> Any:
         ({**RATES, "maximize": "a"}, {"checkpoints": None}, "checkpoints: true says that it does"),
         ({"seed": [1, 2], "maximize": "a"}, {}, "seed is not swept with a script; sweep its arguments"),
         ({**RATES, "maximize": "a"}, {"args": ["--lr", "3"]}, "args is a list of words; write keys and values"),
-        ({"args.lr": [0.1, [1]], "maximize": "a"}, {}, r"args.lr \[1\] is no job: args: an argument is a text"),
+        ({"args.lr": [0.1, [[1]]], "maximize": "a"}, {}, r"args.lr \[\[1\]\] is no job: args: an argument is a text"),
+        ({"args.lr": [1, "1"], "maximize": "a"}, {}, "args.lr 1 and args.lr 1 train the same thing"),
+        ({"args.fast": [True, False], "maximize": "a"}, {}, "how the script takes false"),
         ({"args.password": ["x", "y"], "maximize": "a"}, {}, "seems to be a secret"),
         ({"args": [{"lr": 1}, {"lr": 2}], "maximize": "a"}, {}, "args is not swept with a script"),
     ],
@@ -243,10 +253,11 @@ def test_a_secret_among_the_values_is_refused_and_not_repeated(name: str) -> Non
 
 
 def test_trials_of_a_script_differ_in_their_arguments() -> None:
-    job = of_script({**RATES, "args.fast": [True, False], "maximize": "val_accuracy"})
-    words = [argument_words(trial.job.args) for trial in job.trials]
+    sweep = {**RATES, "args.fast": [True, False], "maximize": "val_accuracy"}
+    job = of_script(sweep, read_script={**READ, "options": [PAIR]})
+    words = [trial.job.script_words for trial in job.trials]
     rates = ("0.1", "0.01", "0.001")
-    assert words == [*(("--fast", "--lr", rate) for rate in rates), *(("--lr", rate) for rate in rates)]
+    assert words == [*(("--fast", "--lr", rate) for rate in rates), *(("--no-fast", "--lr", rate) for rate in rates)]
     assert goal_of(job) == Goal("val_accuracy", is_more_better=True)
     # Six trials: 6, 3 and 2 are trained to a ninth, a third and the whole.
     assert rungs_for(job) == (Rung(1, 6), Rung(3, 3), Rung(9, 2))
