@@ -62,12 +62,17 @@ class AwsAlarm:
         there, stop = self.found(), AlarmStop(self.at)
         if wanted is None:
             calls = [self._call("DeleteBudget")] if there else []
-            return [*stop.disarming(), *(one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None)]
+            # The budget goes last: while it is there, so may be what else was made.
+            rest = stop.disarming() if there or self.at.account.is_stopped() else []
+            return [*rest, *(one for one in (step("alarm", f"budget {NAME}", calls),) if one is not None)]
         calls = self._changes(there, wanted) if there else [self._create(wanted)]
         before = f", in place of {there.text}{'' if _is_gross(self._budget()) else ' after credits'}" if there else ""
         detail = f"budget {NAME}: {wanted.text}, {percents()}, before credits; free, {LATE}{before}"
         budget = [one for one in (step("alarm", detail, calls),) if one is not None]
-        return [*budget, *(stop.steps(wanted) if wanted.stops else stop.disarming())]
+        if wanted.stops:
+            return [*budget, *stop.steps(wanted)]
+        ends = (there is not None and there.stops) or self.at.account.is_stopped()
+        return [*budget, *(stop.disarming() if ends else ())]
 
     def _changes(self, there: Alarm, wanted: Alarm) -> list[VendorRequest]:
         more: list[VendorRequest] = []
