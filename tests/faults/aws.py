@@ -18,6 +18,7 @@ from tests.contract.aws import HOME, OFFER, Client, TimedAws
 from tests.doubles.aws.remote import Double, sign_in
 from tests.doubles.clock import NOON
 from tests.doubles.endings import fields_of
+from tests.faults.cases import SILENT_HOURS
 from tests.faults.harness import Lived
 from tests.faults.points import Pointed, Points
 from trainplan.planner.runs.targets import Target
@@ -120,6 +121,20 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "swept": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"images_per_second": 30, "disks_stay": True, "reaper_every": 3600},
     "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
+}
+_SILENT = {"start": SILENT_HOURS[0] * 3600, "end": SILENT_HOURS[1] * 3600, "times": None}
+SCENARIOS |= {
+    "no answer at the end": {
+        **SCENARIOS["left alone"],
+        "faults": [
+            {"service": "ec2", "code": "RequestExpired", **_SILENT},
+            {"code": "ExpiredToken", "status": 400, **_SILENT},
+        ],
+    },
+    "silent store at the end": {
+        **SCENARIOS["left alone"],
+        "faults": [{"operation": "GetObject", "code": "InternalError", "status": 500, **_SILENT}],
+    },
 }
 SCENARIOS |= {
     "sweep, reclaim": SCENARIOS["reclaim"],

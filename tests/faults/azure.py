@@ -32,6 +32,7 @@ from tests.doubles.azure.values import ArmError, Thing
 from tests.doubles.azure.world import VM, LostError, World
 from tests.doubles.clock import NOON
 from tests.doubles.endings import end_record, fields_of
+from tests.faults.cases import SILENT_HOURS
 from tests.faults.harness import Ask, Lived
 from tests.faults.points import Points
 from tests.faults.sim import Hung, work_of
@@ -137,6 +138,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "swept": {"forgets_delete_option": True},
     "left alone": {},
     "left hung": {},
+}
+_SILENT = {"start": f"{SILENT_HOURS[0]}h", "end": f"{SILENT_HOURS[1]}h", "times": None}
+SCENARIOS |= {
+    "no answer at the end": {"faults": ({"code": "ExpiredAuthenticationToken", **_SILENT},)},
+    "silent store at the end": {"faults": ({"operation": "GetObject", "code": "InternalServerError", **_SILENT},)},
 }
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],

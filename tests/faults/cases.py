@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
+from typing import Any
 
 from tests.faults.points import nothing
 from trainplan.planner.runs.run import Outcome
@@ -72,6 +73,11 @@ class Case:
 
 
 _HOURS = (Then.AWAY, Then.LEFT)
+SILENT_HOURS = (120.0, 121.5)
+"""From the launch: the first command after the deadline falls into them."""
+_AFTER_THE_DEADLINE: dict[str, Any] = {
+    "deadline": "5d", "hours": True, "pause": timedelta(days=5, minutes=30), "first": "plan status",
+}  # fmt: skip
 # A cloud has those cases that its double has a scenario for.
 CASES = (
     Case(name="plain", then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP)),
@@ -165,6 +171,9 @@ CASES = (
     Case(name="left alone", then=_HOURS, deadline="5d", hours=True, draws=20),
     # Its trainer goes on and does not obey, and the double has no agent that ends it.
     Case(name="left hung", then=(Then.LEFT,), deadline="5d", hours=True, draws=10),
+    # The first command after the deadline gets no answer, of anything or of the store alone.
+    Case(name="no answer at the end", then=(Then.LEFT,), answers=False, draws=10, **_AFTER_THE_DEADLINE),
+    Case(name="silent store at the end", then=(Then.LEFT,), draws=10, **_AFTER_THE_DEADLINE),
     Case(name="data disk, left alone", then=_HOURS, deadline="5d", hours=True, draws=10, large_data=True),
     Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(name="never begins", then=_HOURS, deadline="5d", hours=True, draws=40),

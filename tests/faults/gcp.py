@@ -17,6 +17,7 @@ from tests.doubles.endings import fields_of
 from tests.doubles.google.process import Google, Process, Steady
 from tests.doubles.google.scenario import Scenario
 from tests.doubles.google.world import is_ours
+from tests.faults.cases import SILENT_HOURS
 from tests.faults.harness import Lived
 from tests.faults.points import Pointed, Points
 from trainplan.planner.runs.targets import Target
@@ -113,6 +114,14 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "swept": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"disks_stay": True},
     "left hung": {"trainer": "hung"},
+}
+_SILENT = {"after": SILENT_HOURS[0] * 3600, "until": SILENT_HOURS[1] * 3600, "times": None}
+SCENARIOS |= {
+    "no answer at the end": {"disks_stay": True, "faults": [{"status": 401, "code": "authError", **_SILENT}]},
+    "silent store at the end": {
+        "disks_stay": True,
+        "faults": [{"operation": "storage.objects.get", "status": 503, "code": "backendError", **_SILENT}],
+    },
 }
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],

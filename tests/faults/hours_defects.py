@@ -13,8 +13,11 @@ import trainplan.planner.runs.execution.observe as looking
 from tests.faults.defects import defect
 from trainplan.planner.api.living_run import Beside
 from trainplan.planner.runs.decision.search import Search
+from trainplan.planner.runs.execution.end import Finisher
 from trainplan.planner.runs.execution.recorder import Recorder
+from trainplan.planner.runs.run import Run
 from trainplan.planner.runs.telling.news import News
+from trainplan.providers.errors import ProviderError
 
 
 @defect("concludes from age")
@@ -62,3 +65,22 @@ def _() -> None:
 @defect("replays a forgotten token")
 def _() -> None:
     create.is_forgotten = lambda *_: False
+
+
+@defect("an end without an answer of the store")
+def _() -> None:
+    """Whatever lies there, the clock alone says how a run has ended."""
+    Finisher._with_results = lambda _, run: run
+
+
+@defect("a store that does not answer is taken for an empty one")
+def _() -> None:
+    real = Finisher.has_finished
+
+    def finished(self: Finisher, run: Run) -> bool:
+        try:
+            return real(self, run)
+        except ProviderError:
+            return False
+
+    Finisher.has_finished = finished

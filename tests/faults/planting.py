@@ -28,6 +28,8 @@ _ANYWHERE = frozenset(
         "same client id in two homes",
         "a refused placement is asked for ever",
         "a wish to stop has no limit",
+        "an end without an answer of the store",
+        "a store that does not answer is taken for an empty one",
     }
 )
 

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.clock import NOON
+from tests.faults.cases import SILENT_HOURS
 from tests.faults.harness import Ask, EndedBy, Lived, Work
 from tests.faults.points import Points
 from trainplan.planner.runs.targets import Target
@@ -127,6 +128,11 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "hung": {},
     "never begins": {"machine_timer_works": False},
 }  # fmt: skip
+_SILENT = {"code": "ExpiredCredentials", "start": f"{SILENT_HOURS[0]}h", "end": f"{SILENT_HOURS[1]}h", "times": None}
+SCENARIOS |= {
+    "no answer at the end": {"faults": [_SILENT]},
+    "silent store at the end": {"faults": [{**_SILENT, "operation": "GetObject"}]},
+}
 SCENARIOS |= {"sweep, budget": {"throughput_factor": 0.13, "disks_stay": True}}
 SCENARIOS |= {
     "pilot": SCENARIOS["plain"],
