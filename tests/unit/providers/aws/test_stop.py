@@ -24,6 +24,7 @@ from trainplan.providers.aws.settings import ALARM_ROLE, REAPER
 from trainplan.providers.aws.stop import stop_policy_arn
 from trainplan.providers.base import PreflightState
 from trainplan.providers.cloud.alarm import Alarm, Stops, wanted
+from trainplan.providers.cloud.checks import Limit
 from trainplan.providers.errors import PermissionDeniedError
 
 ME = "me@example.com"
@@ -46,7 +47,7 @@ def made(desk: Callable[..., Desk], asked: Alarm | None = STOPPING) -> list[str]
 
 
 def line(desk: Callable[..., Desk]) -> tuple[PreflightState, str]:
-    found = next(check for check in examine(desk().at) if check.name == "alarm")
+    found = next(check for check in examine(desk().at, Limit(60.0)) if check.name == "alarm")
     return found.state, found.detail
 
 
