@@ -549,6 +549,7 @@ class TrainingJob(Value):
     def _digest_of_script(self, read: ReadScript) -> str:
         """Of what runs: the script by what is in it, wherever it lies."""
         parts = [read.sha256, self.script_words, read.dependencies, self.framework, self.seed]
+        parts += [[file.path, file.source] for file in read.files]
         if self.sweep is not None:
             parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
@@ -572,7 +573,7 @@ class TrainingJob(Value):
 def shown_job(job: TrainingJob) -> dict[str, Any]:
     """The job as JSON shows it: addresses without what lets one in, and of a file of the person's own what was read of
     it without the file and its graph."""
-    left_out: Any = {"model": {"read": {"source", "packed"}}, "read_script": {"source", "locked", "options"}}
+    left_out: Any = {"model": {"read": {"source", "packed"}}, "read_script": {"source", "locked", "options", "files"}}
     values: dict[str, Any] = shown_values(job.model_dump(mode="json", exclude=left_out))
     return values
 

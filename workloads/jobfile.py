@@ -172,7 +172,7 @@ def _job_of_script(path: Path) -> TrainingJob:
 
 def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     """A job's values with what its script says of itself; what the job file says counts first. Raises JobFileError."""
-    from trainplan.workloads.script_file import read_requirements, read_script_file
+    from trainplan.workloads.script_file import read_requirements, read_script_file, refuse_requirement
 
     if not isinstance(data["script"], str):
         raise JobFileError(f"{path}: script: a job has one script", "write script: train.py; args are its arguments")
@@ -183,7 +183,13 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     if "script" in read.table or "read_script" in read.table:
         raise JobFileError(f"{file}: [tool.trainplan] names a script", "leave it out: the script is this file")
     _refuse_control_characters([read.table, list(read.dependencies or ())], (), {}, str(file))
-    values = {**({"framework": read.framework} if read.framework else {}), **read.table, **data}
+    values = {**read.table, **data}
+    if "framework" not in values and len(read.frameworks) > 1:
+        raise JobFileError(
+            f"{path}: {file.name} imports {' and '.join(read.frameworks)}, and a machine comes with one of them",
+            f"write framework: {read.frameworks[0]}, and what else it needs under requirements",
+        )
+    values = {"framework": read.frameworks[0], **values} if read.frameworks else values
     dependencies = read.dependencies
     if values.get("requirements") is not None:
         if dependencies is not None:
@@ -192,12 +198,17 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
             )
         where = path if data.get("requirements") is not None else file
         dependencies = read_requirements(_written_path(where, "requirements", str(values["requirements"])))
+    for dependency in dependencies or ():
+        refuse_requirement(dependency, str(file if values.get("requirements") is None else values["requirements"]))
     values["script"] = str(file.resolve())
     values["read_script"] = {
         "sha256": read.sha256,
         "source": read.source,
         "dependencies": dependencies or (),
         "options": read.options,
+        "files": read.files,
+        "imports": read.imports,
+        "requires_python": read.requires_python,
     }
     return values
 

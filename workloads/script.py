@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.graph import Graph, Kind, Operator, Shape
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
+from trainplan.workloads.script_imports import MOST_FILES
 from trainplan.workloads.terminal_text import has_control_characters
 from trainplan.workloads.values import Value
 
@@ -98,13 +99,21 @@ class Option(Value):
     default: Literal["", "none", "true", "false", "other"] = "other"
 
 
+class Neighbour(Value):
+    """A file that a script imports: its `path` from the folder of the script, and its text."""
+
+    path: Annotated[str, Field(pattern=r"^([^\W\d]\w*/)*[^\W\d]\w*\.py$", max_length=500)]
+    source: str
+
+
 class ReadScript(Value):
     """A script as it was read. `plan` writes this, and no person.
 
     `sha256` is that of the file, `source` its text. `dependencies` are requirements as pip reads them, of the script
     itself or of a file. `locked` are these with all that they need, in exact versions with hashes, as pip reads them
     ("": not locked yet, or nothing is needed beside the framework). `options` are those that its parser declares, as
-    far as they are written out.
+    far as they are written out. `files` are those beside it that it imports, `imports` the packages that it cannot do
+    without, `requires_python` the versions of Python that it is for (PEP 723; "": any).
     """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -112,6 +121,9 @@ class ReadScript(Value):
     dependencies: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
     locked: Annotated[str, Field(max_length=_MOST_LOCK_CHARACTERS)] = ""
     options: Annotated[tuple[Option, ...], Field(max_length=MOST_OPTIONS)] = ()
+    files: Annotated[tuple[Neighbour, ...], Field(max_length=MOST_FILES)] = ()
+    imports: tuple[str, ...] = ()
+    requires_python: Annotated[str, Field(max_length=100)] = ""
 
 
 def argument_text(value: object) -> str:

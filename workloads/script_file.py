@@ -13,12 +13,13 @@ import ast
 import hashlib
 import re
 import tomllib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
+from trainplan.workloads.script_imports import MOST_FILES, Imported, imports_of, neighbours_of, packages_of
 from trainplan.workloads.script_parser import options_of
 
 if TYPE_CHECKING:
@@ -27,38 +28,52 @@ if TYPE_CHECKING:
 MOST_REQUIREMENTS_BYTES = 256 * 1024
 # The expression of the specification (packaging.python.org, inline script metadata, read 2026-11-26).
 _BLOCK = re.compile(r"(?m)^# /// (?P<type>[a-zA-Z0-9-]+)$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-_FRAMEWORKS = {"torch": "torch", "lightning": "torch", "pytorch_lightning": "torch", "jax": "jax", "flax": "jax"}
+# A name with extras, versions and a marker (packaging.python.org, dependency specifiers): no address, folder or option.
+_VERSION = r"(~=|===?|!=|<=|>=|<|>)\s*[^\s,;()@/:\\=<>~]+"
+_VERSIONS = rf"{_VERSION}(\s*,\s*{_VERSION})*\s*,?"
+_REQUIREMENT = re.compile(
+    rf"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*({_VERSIONS}|\(\s*{_VERSIONS}\s*\))?\s*(;[^@/:\\]*)?", re.ASCII
+)
+_REQUIRES_PYTHON = re.compile(rf"\s*({_VERSIONS})?\s*", re.ASCII)
+MOST_NEIGHBOUR_CHARACTERS = 512 * 1024
+_TORCH = (
+    "torch lightning pytorch_lightning torchvision torchaudio torchmetrics ultralytics fastai timm accelerate "
+    "transformers peft monai segmentation_models_pytorch mmengine detectron2 kornia"
+)
+"""Packages that are PyTorch, or train with it (each by its own documentation, 2026-11); transformers can do without it
+where TensorFlow or JAX is imported beside it."""
+_FRAMEWORKS = {
+    "tensorflow": {"tensorflow", "tensorflow_datasets", "tf_keras"},
+    "torch": set(_TORCH.split()),
+    "jax": {"jax", "flax", "optax", "equinox"},
+}
+_OVER_SEVERAL = {"transformers", "accelerate"}
+# The marks that pip reads (pip/_internal/utils/encoding.py of 25.0), the longer ones first.
+_MARKS = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32"}
+_MARKS |= {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 class ScriptFile(NamedTuple):
-    """`table` is what `[tool.trainplan]` says: keys of a job. `framework` is that of its imports, "" for the default.
+    """`table` is what `[tool.trainplan]` says: keys of a job. `frameworks` are those of its imports, () for none.
 
-    `dependencies` is None where the script has no such list; `options` are those that its parser declares.
+    `dependencies` is None where the script has no such list; the rest is as in ReadScript.
     """
 
     sha256: str
     source: str
     dependencies: tuple[str, ...] | None
     table: dict[str, Any]
-    framework: str
+    frameworks: tuple[str, ...]
     options: tuple[Option, ...]
+    files: tuple[dict[str, str], ...] = ()
+    imports: tuple[str, ...] = ()
+    requires_python: str = ""
 
 
 def read_script_file(path: Path) -> ScriptFile:
     """The script and its metadata; nothing of it runs. Raises JobFileError."""
     raw = _bytes(path)
-    try:
-        source = raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError:
-        raise JobFileError(f"{path} is not a text file in UTF-8", "is this the right file?") from None
-    if len(source) > MOST_SOURCE_CHARACTERS:
-        raise JobFileError(f"{path} has more than {MOST_SOURCE_CHARACTERS // 1024} KiB", "is this the right file?")
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        why = getattr(error, "msg", error)
-        raise JobFileError(f"{path}{line}: not valid Python: {why}", "mend the script") from None
+    source, tree = _parsed(raw, path)
     metadata = _metadata(source, path)
     dependencies = metadata.get("dependencies")
     table = metadata.get("tool", {}).get("trainplan", {}) if isinstance(metadata.get("tool", {}), dict) else {}
@@ -67,7 +82,77 @@ def read_script_file(path: Path) -> ScriptFile:
     if not isinstance(table, dict):
         raise JobFileError(f"{path}: [tool.trainplan] has to be a table", "write keys of a job file into it")
     texts = None if dependencies is None else tuple(dependencies)
-    return ScriptFile(hashlib.sha256(raw).hexdigest(), source, texts, table, _framework(tree), options_of([tree]))
+    requires = metadata.get("requires-python", "")
+    if not isinstance(requires, str) or not _REQUIRES_PYTHON.fullmatch(requires) or len(requires) > 100:
+        raise JobFileError(f"{path}: requires-python has to be versions of Python", 'for example ">=3.11"')
+    trees = _with_neighbours(path, source, tree)
+    imports = [one for _, each in trees.values() for one in imports_of(each)]
+    own = {name.parts[0].removesuffix(".py") for name in trees}
+    return ScriptFile(
+        sha256=hashlib.sha256(raw).hexdigest(),
+        source=source,
+        dependencies=texts,
+        table=table,
+        frameworks=_frameworks(imports, [each for _, each in trees.values()]),
+        options=options_of(each for _, each in trees.values()),
+        files=tuple({"path": str(name), "source": text} for name, (text, _) in [*trees.items()][1:]),
+        imports=tuple(sorted(packages_of(imports) - own)),
+        requires_python=requires.strip(),
+    )
+
+
+def _parsed(raw: bytes, path: Path) -> tuple[str, ast.Module]:
+    """Its text and tree. Raises JobFileError."""
+    try:
+        source = raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise JobFileError(f"{path} is not a text file in UTF-8", "is this the right file?") from None
+    if len(source) > MOST_SOURCE_CHARACTERS:
+        raise JobFileError(f"{path} has more than {MOST_SOURCE_CHARACTERS // 1024} KiB", "is this the right file?")
+    try:
+        return source, ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        why = getattr(error, "msg", error)
+        raise JobFileError(f"{path}{line}: not valid Python: {why}", "mend the script") from None
+
+
+def _with_neighbours(path: Path, source: str, tree: ast.Module) -> dict[PurePosixPath, tuple[str, ast.Module]]:
+    """The script, first, and the files beside it that it imports, and those that they import. Raises JobFileError."""
+    folder = path.absolute().parent
+    found = {PurePosixPath(path.name): (source, tree)}
+    waiting, characters = [PurePosixPath(path.name)], 0
+    while waiting:
+        importer = waiting.pop()
+        for imported in imports_of(found[importer][1]):
+            for name in neighbours_of(imported, importer, folder):
+                if name in found:
+                    continue
+                found[name] = _parsed(_bytes(folder / name), folder / name)
+                waiting.append(name)
+                characters += len(found[name][0])
+                if len(found) > MOST_FILES + 1 or characters > MOST_NEIGHBOUR_CHARACTERS:
+                    raise JobFileError(
+                        f"{path} imports more of its folder than travels with it: {MOST_FILES} files of together "
+                        f"{MOST_NEIGHBOUR_CHARACTERS // 1024} KiB",
+                        "release what it shares with others as a package, and name that under requirements",
+                    )
+    return found
+
+
+def refuse_requirement(requirement: str, source: str) -> None:
+    """Raises JobFileError for what is no released package; pip would build it, and run what a stranger wrote."""
+    if not is_requirement(requirement):
+        raise JobFileError(
+            f"{source}: {requirement[:200]!r} cannot be locked: it is no package with its versions",
+            "name a released package, such as pandas>=2 or pandas==2.2.3; addresses, folders and conda's lines are not "
+            "taken",
+        )
+
+
+def is_requirement(text: str) -> bool:
+    """Whether it is a package by its name, with versions or not."""
+    return _REQUIREMENT.fullmatch(text.strip()) is not None
 
 
 def read_requirements(path: Path) -> tuple[str, ...]:
@@ -76,7 +161,12 @@ def read_requirements(path: Path) -> tuple[str, ...]:
     raw = _bytes(path)
     if len(raw) > MOST_REQUIREMENTS_BYTES:
         raise JobFileError(f"{path} is larger than {MOST_REQUIREMENTS_BYTES // 1024} KiB", "is this the right file?")
-    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in raw.decode("utf-8", "replace").splitlines()]
+    encoding = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), "utf-8")
+    try:
+        text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
+    except UnicodeDecodeError:
+        raise JobFileError(f"{path} is not a text file in UTF-8 or UTF-16", "save it as UTF-8") from None
+    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in text.splitlines()]
     for line in lines:
         if line.startswith("-") or line.endswith("\\"):
             raise JobFileError(
@@ -114,16 +204,30 @@ def _metadata(source: str, path: Path) -> dict[str, Any]:
         raise JobFileError(f"{path}: its block of metadata is not valid TOML: {error}", "see PEP 723") from None
 
 
-def _framework(tree: ast.Module) -> str:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    if names & {"keras", "tensorflow"}:
-        return ""
-    return next((framework for name, framework in _FRAMEWORKS.items() if name in names), "")
+def _frameworks(imports: list[Imported], trees: list[ast.Module]) -> tuple[str, ...]:
+    """Those that the imports mean, or KERAS_BACKEND where a file sets it; () where they mean none."""
+    if set_here := _keras_backend(trees):
+        return (set_here,)
+    names = {one.module.partition(".")[0] for one in imports if not one.level}
+    found = [framework for framework, own in _FRAMEWORKS.items() if names & own]
+    if len(found) > 1 and not names & (_FRAMEWORKS["torch"] - _OVER_SEVERAL):
+        found = [framework for framework in found if framework != "torch"]
+    # Without a choice in its text, Keras runs on what the machine comes with; JAX beside it is for data or mathematics.
+    return () if "keras" in names and found == ["jax"] else tuple(sorted(found, reverse=True))
+
+
+def _keras_backend(trees: list[ast.Module]) -> str:
+    """What `os.environ["KERAS_BACKEND"] = "torch"` or setdefault says; "" without one."""
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            parts = [node.targets[0].slice, node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setdefault":
+            parts = node.args[:2]
+        texts = [part.value for part in parts if isinstance(part, ast.Constant)]
+        if texts[:1] == ["KERAS_BACKEND"] and texts[1:] and texts[1] in _FRAMEWORKS:
+            return str(texts[1])
+    return ""
 
 
 def _is_texts(value: object) -> bool:

@@ -33,6 +33,10 @@ def read_job_file(path: Path, *, may_ask: bool = True, run_file: bool = False) -
         job = read_job(path)
     except JobFileError as error:
         raise BadInputError(error.message, error.hint) from None
+    if job.read_script is not None and job.read_script.requires_python:
+        from trainplan.planner.planning.locked_script import THIS_PYTHON, pythons_of, refuse_python
+
+        refuse_python(job, sorted({THIS_PYTHON.python, *pythons_of(job)}))
     return _whole(job, may_ask=may_ask, run_file=run_file)
 
 

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.providers.cloud.images import table
 from trainplan.providers.cloud.trainer_wheel import pinned
-from trainplan.providers.registry import is_here
+from trainplan.providers.registry import CLUSTER, is_here
 from trainplan.workloads.pip_faults import PipFault, pip_fault
+from trainplan.workloads.script_file import is_requirement
 
 if TYPE_CHECKING:
     from trainplan.planner.settings import Settings
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 MOST_SECONDS = 300.0
 """For one resolution: pip downloads what has no metadata of its own."""
 _PLATFORMS = ("manylinux_2_36_x86_64", "manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-# A name with extras, versions and a marker (packaging.python.org, dependency specifiers): no address, folder or option.
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][\w.-]*\s*(\[[\w\s,.-]*\])?\s*(\(?[<>=!~][^@/:\\]*)?(;[^@/:\\]*)?", re.ASCII)
 _OWN_INDEX = ("index-url", "extra-index-url", "find-links")
 _LOUD_PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
 _PIP = (*_LOUD_PIP, "--quiet")
@@ -46,7 +45,7 @@ class Environment(NamedTuple):
     software: str = ""
 
 
-_THIS_PYTHON = Environment(f"{sys.version_info.major}.{sys.version_info.minor}")
+THIS_PYTHON = Environment(f"{sys.version_info.major}.{sys.version_info.minor}")
 
 
 class Locked(NamedTuple):
@@ -78,7 +77,16 @@ def with_lock(
     Raises BadInputError for what cannot be locked, ThisMachineError where there is no pip.
     """
     read = job.read_script
-    if read is None or not read.dependencies:
+    if read is None:
+        return job
+    is_this_python = is_here(provider) and settings.options_of(provider).get("engine") == "process"
+    refuse_python(job, [THIS_PYTHON.python] if is_this_python or provider == CLUSTER else pythons_of(job))
+    if job.container is None and provider != CLUSTER and (names := missing(job, is_this_python=is_this_python)):
+        text = missing_text(job, names)
+        if not read.dependencies:
+            raise BadInputError(text, "name the packages under requirements, or put the files beside the script")
+        say(f"{text}, unless another package brings it")
+    if not read.dependencies:
         return job
     if importlib.util.find_spec("pip") is None:
         raise ThisMachineError("this Python has no pip, which locks what a script needs", "python -m ensurepip")
@@ -94,16 +102,83 @@ def with_lock(
     return job.model_copy(update={"read_script": read.model_copy(update={"locked": text})})
 
 
+def pythons_of(job: TrainingJob) -> list[str]:
+    """The versions of Python in the containers of the job's framework."""
+    rows = [row for name, row in table().software.items() if name.startswith(f"{job.framework}-")]
+    return sorted({row.container.python for row in rows})
+
+
+def refuse_python(job: TrainingJob, pythons: Sequence[str]) -> None:
+    """Raises BadInputError where a script is for none of these versions (3.12) of Python."""
+    requires = job.read_script.requires_python if job.read_script is not None else ""
+    if requires and job.container is None and not any(_is_for(requires, python) for python in pythons):
+        raise BadInputError(
+            f"{Path(str(job.script)).name} requires Python {requires}, and what it would run on has "
+            f"{' or '.join(pythons)}",
+            "change requires-python in its block of metadata, or name a container of your own",
+        )
+
+
+def _is_for(requires: str, python: str) -> bool:
+    """Whether some release of a version such as 3.12 is among the versions that a specifier allows."""
+    minor = _numbers(python)
+    for sign, text in re.findall(r"(~=|===?|!=|<=|>=|<|>)\s*([^\s,]+)", requires):
+        numbers = _numbers(text)
+        asked, exact = numbers[:2], len(numbers) > 2
+        allowed = {
+            ">=": minor >= asked,
+            ">": minor > asked or (exact and minor == asked),
+            "<": minor < asked or (exact and numbers[2] > 0 and minor == asked),
+            "<=": minor <= asked,
+            "~=": minor == asked if exact else minor[:1] == asked[:1] and minor >= asked,
+            "!=": minor[: len(asked)] != asked or exact,
+        }
+        if not allowed.get(sign, minor[: len(asked)] == asked):
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+# Packages that are imported by another name than their own (their documentation, 2026-11).
+_IMPORTED_AS = {
+    "PIL": "pillow", "yaml": "pyyaml", "sklearn": "scikit-learn", "skimage": "scikit-image", "google": "protobuf",
+    "absl": "absl-py", "pkg_resources": "setuptools", "pasta": "google-pasta", "cv2": "opencv-python",
+    "Bio": "biopython", "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
+}  # fmt: skip
+
+
+def missing(job: TrainingJob, *, is_this_python: bool) -> list[str]:
+    """What a script imports and nobody installs: neither the framework's software nor its requirements."""
+    read = job.read_script
+    if read is None:
+        return []
+    there = versions(pinned(f"{job.framework}-cpu"))
+    there |= dict.fromkeys((_normal(re.split(r"[\s\[<>=!~;(]", one)[0]) for one in read.dependencies), "")
+    absent = [name for name in read.imports if _normal(_IMPORTED_AS.get(name, name)) not in there]
+    return [name for name in absent if not is_this_python or importlib.util.find_spec(name) is None]
+
+
+def missing_text(job: TrainingJob, names: Sequence[str]) -> str:
+    """What a person is told of packages that are missing."""
+    return (
+        f"{Path(str(job.script)).name} imports {', '.join(names)}: not beside it, not in its requirements, and not "
+        f"installed with {job.framework}"
+    )
+
+
 def environments(job: TrainingJob, provider: str, settings: Settings) -> list[Environment]:
     """The Pythons that the script may run in at a provider, and where the run may go on from there: a cluster's is
     taken to be of this one's version."""
-    here = _THIS_PYTHON.python
+    here = THIS_PYTHON.python
     rows = [row for name, row in table().software.items() if name.startswith(f"{job.framework}-")]
     contained = {Environment(row.container.python, f"{job.framework}-cpu") for row in rows}
     if not is_here(provider):
         return sorted({Environment(here, f"{job.framework}-cpu"), *contained})
     if settings.options_of(provider).get("engine") == "process":
-        return [_THIS_PYTHON]
+        return [THIS_PYTHON]
     return sorted({Environment(here), *contained})
 
 
@@ -148,7 +223,7 @@ def resolved(dependencies: Sequence[str], environment: Environment, run: Run) ->
 
 def check_requirement(requirement: str) -> None:
     """Raises BadInputError for what is no released package. pip would build it here, and run what a stranger wrote."""
-    if not _REQUIREMENT.fullmatch(requirement.strip()):
+    if not is_requirement(requirement):
         raise BadInputError(
             f"{requirement!r} cannot be locked: it is no package with its versions",
             "name a released package, such as pandas>=2; folders, addresses and options of pip are not taken",

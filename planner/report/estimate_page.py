@@ -11,6 +11,7 @@ from trainplan.planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan,
 from trainplan.planner.forecast.price_notes import is_trusted, price_notes
 from trainplan.planner.forecast.script_work import NOT_MEASURED
 from trainplan.planner.forecast.spot import CostAndTime, spot_verdict
+from trainplan.planner.planning.locked_script import missing, missing_text
 from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
 from trainplan.planner.report.front import front_chart
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, joined
@@ -21,7 +22,7 @@ from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import UsdPerHour, format_usd, format_usd_interval, format_usd_per_hour, to_micro
 from trainplan.pricing.offers import LifecycleState
 from trainplan.providers.cloud.images import table as table_of_images
-from trainplan.providers.registry import CLOUDS, is_estimated_only, is_simulated
+from trainplan.providers.registry import CLOUDS, is_estimated_only, is_own, is_simulated
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.durations import format_duration
 from trainplan.workloads.pretrained import weights_text
@@ -236,6 +237,7 @@ def _notes(plan: Plan) -> list[str]:
         *_simulated_lines(plan),
         *price_notes(plan),
         *_data_lines(plan),
+        *_import_lines(plan),
         *_spot_verdicts(plan),
         *_obtainability_lines(plan),
         *_unproven_lines(plan),
@@ -260,6 +262,14 @@ def _tax_line(plan: Plan) -> list[str]:
     first, factor = plan.candidates[0], 1 + plan.tax_percent / 100
     costs = (first.cost_usd * factor, first.cost_low_usd * factor, first.cost_high_usd * factor)
     return [f"row 1 with {plan.tax_percent:f} % tax: {format_usd_interval(*costs)}; the table is before tax"]
+
+
+def _import_lines(plan: Plan) -> list[str]:
+    """What a script imports and no rented machine has."""
+    if plan.job.container is not None or all(is_own(ranked.offer.provider) for ranked in plan.candidates):
+        return []
+    names = missing(plan.job, is_this_python=False)
+    return [f"{missing_text(plan.job, names)}: write what installs it under requirements"] if names else []
 
 
 def _data_lines(plan: Plan) -> list[str]:

@@ -116,6 +116,10 @@ def _command(attempt: _Attempt) -> list[str]:
     file = attempt.setting.run_dir / "script" / Path(str(attempt.job.script)).name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(attempt.read.source, encoding="utf-8")
+    for neighbour in attempt.read.files:
+        path = file.parent / neighbour.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(neighbour.source, encoding="utf-8")
     own_folder(attempt.work)
     keeper = (sys.executable, "-P", "-m", "trainplan.workloads.trainer.keeper", str(MOST_PROCESSES))
     return [*keeper, sys.executable, "-u", str(file), *attempt.job.script_words]

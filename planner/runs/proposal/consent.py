@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from trainplan.planner.datasets.storage_costs import format_bytes
 from trainplan.providers.registry import is_here
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.pretrained import weights_address, weights_lines
@@ -44,10 +45,20 @@ def foreign_parts(job: TrainingJob) -> list[str]:
 def brought_lines(job: TrainingJob) -> tuple[str, ...]:
     """A line for each file that the run begins with: weights, and the person's Python, which runs unconfined there."""
     if job.script is not None:
-        return (f"runs {job.script} where it trains, with whatever a program may do there",)
+        return (f"runs {job.script}{_neighbours(job)} where it trains, with whatever a program may do there",)
     if job.model.file is None:
         return weights_lines(job)
     return (*weights_lines(job), f"runs {job.model.file} where it trains, with whatever the trainer may do there")
+
+
+def _neighbours(job: TrainingJob) -> str:
+    """The files that travel with a script, and how much they are."""
+    files = () if job.read_script is None else job.read_script.files
+    if not files:
+        return ""
+    size = format_bytes(sum(len(file.source.encode()) for file in files))
+    names = ", ".join(file.path for file in files[:3]) + (", …" if len(files) > 3 else "")
+    return f" and what it imports beside it ({names}: {size})"
 
 
 def readers(job: TrainingJob, offers: Iterable[Offer]) -> list[str]:

@@ -155,6 +155,89 @@ def test_tokens_of_a_text_are_no_secret(tmp_path: Path) -> None:
     assert argument_words(job.args)[:2] == ("--max-tokens", "512")
 
 
+def test_the_files_that_it_imports_travel_with_it(tmp_path: Path) -> None:
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "utils" / "__init__.py").write_text("from .bar import progress\n")
+    (tmp_path / "utils" / "bar.py").write_text("import json, pandas\nprogress = print\n")
+    (tmp_path / "utils" / "unused.py").write_text("import nothing\n")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret.py").write_text("key = 1\n")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (tmp_path / "utils").rename(folder / "utils")
+    (folder / "secret.py").symlink_to(elsewhere / "secret.py")
+    script = "import torch\nfrom models import net\nimport utils.bar\nimport trainplan_run\nimport secret\n"
+    script += "try:\n    import wandb\nexcept ImportError:\n    pass\n"
+    path = write(folder, "script: train.py\n", script, **{"models.py": "def net(): return 1\n"})
+    (folder / "trainplan_run.py").write_text("")
+    read = read_job(path).read_script
+    assert read is not None
+    assert sorted(file.path for file in read.files) == ["models.py", "utils/__init__.py", "utils/bar.py"]
+    assert read.imports == ("pandas", "secret", "torch"), "a link that leads out of the folder is no neighbour"
+    before = read_job(path).digest()
+    (folder / "models.py").write_text("def net(): return 2\n")
+    assert read_job(path).digest() != before
+    assert "def net" not in json.dumps(shown_job(read_job(path)))
+
+
+@pytest.mark.parametrize("path", ["../up.py", "/etc/x.py", "a/../b.py", "a.txt", "a-b.py", "a//b.py"])
+def test_no_file_travels_to_another_place(path: str) -> None:
+    read = {"sha256": "0" * 64, "source": "", "files": [{"path": path, "source": ""}]}
+    with pytest.raises(JobFileError):
+        a_script(read_script=read)
+
+
+def test_a_tree_without_end_does_not_travel(tmp_path: Path) -> None:
+    for number in range(250):
+        (tmp_path / f"m{number}.py").write_text(f"import m{number + 1}\n")
+    assert "200 files" in refused(write(tmp_path, "script: train.py\n", "import m0\n"))
+
+
+@pytest.mark.parametrize(
+    ("script", "framework"),
+    [
+        ("from ultralytics import YOLO\n", "torch"),
+        ("import timm\n", "torch"),
+        ("from transformers import Trainer\n", "torch"),
+        ("import tensorflow as tf\nfrom transformers import TFAutoModel\n", "tensorflow"),
+        ("import os\nos.environ['KERAS_BACKEND'] = 'torch'\nimport keras\n", "torch"),
+        ("import os\nos.environ.setdefault('KERAS_BACKEND', 'jax')\nimport keras\n", "jax"),
+        ("import torch\nimport keras\n", "torch"),
+        ("import jax\nimport keras\n", "tensorflow"),
+        ("import optax\n", "jax"),
+        ("import keras\n", "tensorflow"),
+        ("print(1)\n", "tensorflow"),
+    ],
+)
+def test_a_library_over_a_framework_means_that_one(tmp_path: Path, script: str, framework: str) -> None:
+    assert read_job(write(tmp_path, "script: train.py\n", script)).framework == framework
+
+
+def test_two_frameworks_are_asked_about(tmp_path: Path) -> None:
+    script = "import torch\nimport tensorflow\n"
+    assert "imports torch and tensorflow" in refused(write(tmp_path, "script: train.py\n", script))
+    assert read_job(write(tmp_path, "script: train.py\nframework: torch\n", script)).framework == "torch"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+def test_requirements_are_read_in_the_encodings_that_pip_reads(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path, "script: train.py\nrequirements: needs.txt\n")
+    (tmp_path / "needs.txt").write_bytes("six>=1.16\r\nrich\r\n".encode(encoding))
+    read = read_job(path).read_script
+    assert read is not None
+    assert read.dependencies == ("six>=1.16", "rich")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["git+https://github.com/a/b", "b @ git+https://x/y", "numpy=1.26.0=py310h5f9d8c6_0", "./folder", "numpy=1.2"],
+)
+def test_what_cannot_be_locked_is_refused_when_the_job_is_read(tmp_path: Path, line: str) -> None:
+    needs = {"needs.txt": f"{line}\n"}
+    assert "cannot be locked" in refused(write(tmp_path, "script: train.py\nrequirements: needs.txt\n", **needs))
+
+
 def test_options_of_pip_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "script: train.py\nrequirements: needs.txt\n", **{"needs.txt": "--index-url https://x\n"})
     assert "an option of pip" in refused(path)

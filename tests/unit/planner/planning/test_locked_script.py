@@ -19,12 +19,14 @@ from trainplan.planner.planning.locked_script import (
     check_requirement,
     lock_text,
     own_indexes,
+    refuse_python,
     resolved,
     run_pip,
     versions,
     with_lock,
 )
 from trainplan.planner.settings import load_settings
+from trainplan.workloads.job import TrainingJob
 
 HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -159,3 +161,37 @@ def test_pip_tells_its_settings(wheels: Path, tmp_path: Path, monkeypatch: pytes
     (tmp_path / "pip.conf").write_text("[global]\nextra-index-url = https://index.example/simple\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     assert own_indexes(run_pip) == ("extra-index-url", "find-links")
+
+
+def a_reader(**read: object) -> TrainingJob:
+    return a_script(read_script={"sha256": "0" * 64, "source": "print(1)\n", **read})
+
+
+def test_a_package_that_nobody_installs_is_named_before_anything_is_rented(tmp_path: Path) -> None:
+    settings = load_settings({"PLAN_HOME": str(tmp_path)})
+    job = a_reader(imports=["numpy", "PIL", "sklearn", "keras", "pandas_of_nobody"])
+    for provider in ("aws", "sim", "local"):
+        with pytest.raises(BadInputError, match="imports pandas_of_nobody: not beside it"):
+            with_lock(job, provider, settings, print)
+    assert with_lock(job, "slurm", settings, print) is job, "nobody knows what a cluster's Python has"
+    here = load_settings({"PLAN_HOME": str(tmp_path), "PLAN_ENGINE": "process"})
+    with pytest.raises(BadInputError, match="pandas_of_nobody"):
+        with_lock(job, "local", here, print)
+    assert with_lock(a_reader(imports=["pytest"]), "local", here, print).read_script is not None
+
+
+@pytest.mark.parametrize(
+    ("requires", "is_refused"),
+    [
+        (">=3.99", True), ("<3.9", True), ("==3.8.*", True), ("~=3.8.2", True), (">=3.12,<3.12", True),
+        ("", False), (">=3.9", False), ("~=3.12", False), ("==3.12.*", False), (">=3.12.4", False), (">3.11", False),
+        ("!=3.11.*", False), ("<3.13,>=3.10", False), ("<=3.12", False),
+    ],
+)  # fmt: skip
+def test_a_script_is_for_the_pythons_that_it_names(requires: str, is_refused: bool) -> None:
+    job = a_reader(requires_python=requires)
+    if is_refused:
+        with pytest.raises(BadInputError, match=r"requires Python .*, and what it would run on has 3\.12"):
+            refuse_python(job, ["3.12"])
+    else:
+        refuse_python(job, ["3.12"])
