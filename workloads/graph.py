@@ -92,7 +92,8 @@ class Operator:
     convolution or pool, or taken off the output of a transposed one. `groups` are those of a convolution or of group
     norm. A matrix operator or a norm adds a `bias`; a norm multiplies where it has a `scale`, and has an `epsilon`.
     `rate` is the share that dropout drops. `parameters` and `statistics` are those of an unknown operator, or the
-    figures of a fixed scale; other kinds have theirs by arithmetic. The weights of a `frozen` operator are not trained.
+    figures of a fixed scale; other kinds have theirs by arithmetic. The weights of a `frozen` operator are not trained,
+    those of a `shared` one are an earlier operator's, and counted there.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Operator:
     parameters: int = 0
     statistics: int = 0
     frozen: bool = False
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,8 +317,8 @@ def _figures(operator: Operator, inputs: tuple[Shape, ...], *, passes_back: bool
     return OperatorFigures(
         operator=operator,
         input_shapes=inputs,
-        parameters=parameters,
-        statistics=2 * operator.shape.channels if operator.kind is Kind.BATCH_NORM else operator.statistics,
+        parameters=0 if operator.shared else parameters,
+        statistics=0 if operator.shared else _statistics(operator),
         macs=macs,
         flops_forward=2 * macs + element_wise,
         flops_backward=backward + (_backward_factor(operator) * element_wise if is_trained or passes_back else 0),
@@ -340,6 +342,10 @@ def _parameters(operator: Operator, inputs: tuple[Shape, ...]) -> int:
             return channels
         case _:
             return operator.parameters
+
+
+def _statistics(operator: Operator) -> int:
+    return 2 * operator.shape.channels if operator.kind is Kind.BATCH_NORM else operator.statistics
 
 
 def _macs(operator: Operator, inputs: tuple[Shape, ...]) -> int:

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainplan.workloads.graph import GraphError, Kind, Shape
+from trainplan.workloads.graph import GraphError, Shape
 from trainplan.workloads.graph_builder import GraphBuilder
 from trainplan.workloads.graph_file import graph_json
 from trainplan.workloads.network_reader.confinement import ForbiddenError
@@ -19,6 +19,7 @@ from trainplan.workloads.network_reader.keras_trace import Step, Trace
 from trainplan.workloads.network_reader.pixel_range import pixel_range
 from trainplan.workloads.own_network import OwnFileError, call_builder
 from trainplan.workloads.terms import Framework
+from trainplan.workloads.trainable_network import NotTrainableError, model_of_logits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,11 +113,17 @@ def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> d
         )
     builder = GraphBuilder(name, Shape(size, size, channels))
     positions = {id(image): builder.image}
+    counted: set[int] = set()
     for step in traced.steps:
-        add_operation(builder, step, positions)
+        add_operation(builder, step, positions, counted)
     _check_output(builder, traced.steps, positions[id(output)])
+    graph = builder.graph()
     pixels = pixel_range(keras, traced.steps, image)
-    return {"graph": graph_json(builder.graph()), "own": traced.own, "pixel_range": pixels}
+    try:
+        model_of_logits(keras, model, graph, traced.own)
+    except NotTrainableError as error:
+        raise UnreadableError(str(error), error.hint) from None
+    return {"graph": graph_json(graph), "own": traced.own, "pixel_range": pixels}
 
 
 def _check_input(model: Any, size: int, channels: int) -> None:
@@ -138,12 +145,6 @@ def _check_output(builder: GraphBuilder, steps: list[Step], output: int) -> None
     if output != len(builder.operators) - 1:
         # A graph ends with its output; what comes after it in the order is not on the way to it.
         raise UnreadableError(f"{steps[-1].name} is not on the way to the model's output")
-    last = builder.operators[-1]
-    if last.kind is Kind.ACTIVATION and last.function not in ("linear", ""):
-        raise UnreadableError(
-            f"its model ends with {last.function}; what the trainer trains ends with softmax or without an activation",
-            "leave the activation of the last layer out",
-        )
 
 
 def _text(shape: tuple[Any, ...]) -> str:

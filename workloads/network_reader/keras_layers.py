@@ -55,9 +55,10 @@ Adds = Callable[["GraphBuilder", Step, "list[int]"], "int | None"]
 """Adds the operators of a step to the builder; None where the step does something that no operator here does."""
 
 
-def add_operation(builder: GraphBuilder, step: Step, positions: dict[int, int]) -> None:
-    """Add the operators of one step, and note in `positions` where its outputs are. What no operator here does, or has
-    weights of which none is known, is added as unknown, with its weights and bytes. Raises UnreadableError, GraphError.
+def add_operation(builder: GraphBuilder, step: Step, positions: dict[int, int], counted: set[int]) -> None:
+    """Add the operators of one step, and note in `positions` where its outputs are, in `counted` its weights: a layer
+    that is applied again has none of its own. What no operator here does, or has weights of which none is known, is
+    added as unknown, with its weights and bytes. Raises UnreadableError, GraphError.
     """
     inputs = [positions[id(tensor)] for tensor in step.inputs]
     before = len(builder.operators)
@@ -69,8 +70,11 @@ def add_operation(builder: GraphBuilder, step: Step, positions: dict[int, int]) 
         position = _unknown(builder, step, inputs, step.outputs[0])
     elif tuple(builder.shape(position)) != tuple(_shape(step, step.outputs[0])):
         raise UnreadableError(f"{step.name} ({step.kind}) gives {step.outputs[0].shape}, which was not foreseen")
+    is_shared = bool(weights) and all(id(weight) in counted for weight in weights)
+    counted.update(id(weight) for weight in weights)
     # By the layer's own name, which the person knows.
-    builder.operators[before:] = [replace(one, name=step.name) for one in builder.operators[before:]]
+    added = [replace(one, name=step.name, shared=is_shared) for one in builder.operators[before:]]
+    builder.operators[before:] = added
     positions[id(step.outputs[0])] = position
     for tensor in step.outputs[1:]:
         positions[id(tensor)] = builder.add_operator(

@@ -6,8 +6,6 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from trainplan.workloads.network_reader.keras_trace import Step, weights_of
 
 if TYPE_CHECKING:
@@ -19,6 +17,8 @@ RANGES: tuple[Range, ...] = ((-1.0, 1.0), (0.0, 1.0), (0.0, 255.0))
 _WIDTH = 2.0
 """Of the values behind a network's own scaling, which is from -1 to 1, or a deviation to each side of the mean."""
 _PROBES = (-1.0, 0.0, 128.0, 255.0)
+_CLOSE = 1 / 128
+"""Two steps of bfloat16, in which a file may have its layers compute."""
 _Line = tuple[float, float]
 """Factor and offset."""
 
@@ -62,8 +62,10 @@ def _distance(first: float, last: float) -> float:
 
 def _line(values: list[Any]) -> _Line | None:
     """What became of the probes, at most of the places and channels; None where it is no straight line."""
-    found = [float(np.median(np.asarray(value))) for value in values]
-    close = 1e-3 * max(map(abs, found)) + 1e-9
+    import numpy as np
+
+    found = [float(np.median(np.asarray(value).astype(np.float32))) for value in values]
+    close = _CLOSE * max(map(abs, found)) + 1e-9
     factor, offset = (found[-1] - found[1]) / _PROBES[-1], found[1]
     for line in ((1.0, 0.0), (factor, offset)):  # rounding makes no scaling of what changes nothing
         pairs = zip(_PROBES, found, strict=True)

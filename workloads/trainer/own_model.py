@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trainplan.workloads.graph import Kind
+from trainplan.workloads.graph import Graph
 from trainplan.workloads.own_network import OwnFileError, call_builder
+from trainplan.workloads.trainable_network import NotTrainableError, model_of_logits
 from trainplan.workloads.trainer.errors import BadInputError
 from trainplan.workloads.trainer.seeds import derived_seed
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnNetwork:
-    """The Python file of a job, and what it is built for. `weights` is how many the network had when it was read,
-    `has_softmax` whether it ended with one."""
+    """The Python file of a job, and what it is built for. `graph` is the network as it was read, `own` are the names of
+    classes in it that are not Keras'."""
 
     source: str
     file: str
@@ -31,8 +32,8 @@ class OwnNetwork:
     image_size: int
     channels: int
     classes: int
-    weights: int
-    has_softmax: bool
+    graph: Graph
+    own: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -45,11 +46,9 @@ def own_network(job: TrainingJob) -> OwnNetwork:
     read, file = job.model.read, job.model.file
     if read is None or file is None or not read.source:
         raise BadInputError("the job names a Python file and does not bring it; launch it with plan launch")
-    graph = read.graph()
     return OwnNetwork(
         source=read.source, file=file.name, builder=job.model.builder, image_size=job.image_size,
-        channels=job.channels, classes=job.classes, weights=graph.parameters + graph.statistics,
-        has_softmax=graph.operators[-1].kind is Kind.SOFTMAX,
+        channels=job.channels, classes=job.classes, graph=read.graph(), own=read.own_layers,
     )  # fmt: skip
 
 
@@ -75,45 +74,18 @@ def own_layers(kit: Kit, network: OwnNetwork) -> Callable[[Any], Any]:
         model(keras.KerasTensor((None, network.image_size, network.image_size, network.channels), dtype="float32"))
     if kit.replicas is not None:
         model = _for_several(kit, model)
-    model = _without_softmax(keras, model, network)
-    _check(keras, network, model)
+    weights = network.graph.parameters + network.graph.statistics
+    if (count := model.count_params()) != weights:
+        raise BadInputError(
+            f"{network.file} gives a network of {count:,} weights here, and gave one of {weights:,} when it was read: "
+            "it hangs on more than image_size, channels and classes"
+        )
+    try:
+        model = model_of_logits(keras, model, network.graph, network.own)
+    except NotTrainableError as error:
+        raise BadInputError(f"{network.file}: {error}; {error.hint}") from None
     logits = keras.layers.Activation("linear", dtype="float32", name="logits")
     return lambda images: logits(model(images))
-
-
-def _check(keras: Any, network: OwnNetwork, model: Any) -> None:
-    try:
-        keras.saving.serialize_keras_object(model)
-    except Exception as error:  # noqa: BLE001 - the person's code may raise anything
-        first = " ".join(str(error).split())[:300] or type(error).__name__
-        raise BadInputError(f"{network.file}: its network could not be kept after training: {first}") from None
-    count = model.count_params()
-    if count != network.weights:
-        raise BadInputError(
-            f"{network.file} gives a network of {count:,} weights here, and gave one of {network.weights:,} when it "
-            "was read: it hangs on more than image_size, channels and classes"
-        )
-
-
-def _without_softmax(keras: Any, model: Any, network: OwnNetwork) -> Any:
-    """The model up to its last softmax: the loss is computed of logits, and the model that is kept gets a softmax of
-    its own.
-
-    Raises BadInputError where the softmax is out of reach.
-    """
-    if not network.has_softmax:
-        return model
-    last: Any = model.outputs[0]._keras_history.operation if getattr(model, "outputs", None) else None
-    is_softmax = getattr(last, "activation", None) is keras.activations.softmax
-    if is_softmax and hasattr(last, "kernel"):
-        last.activation = keras.activations.linear
-        return model
-    if is_softmax or isinstance(last, keras.layers.Softmax):
-        return keras.Model(model.inputs, last.input, name=model.name)
-    raise BadInputError(
-        f"{network.file}: {network.builder} ends with a softmax inside another layer: leave it out, for the trainer "
-        "adds one"
-    )
 
 
 def _for_several(kit: Kit, model: Any) -> Any:

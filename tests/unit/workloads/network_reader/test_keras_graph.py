@@ -93,6 +93,7 @@ def test_models_and_layers_that_hold_others_are_opened() -> None:
         "    def call(self, x):\n        return ops.relu(self.inside(x))\n\n\n"
         "class Net(keras.Model):\n    def __init__(self, classes):\n        super().__init__()\n"
         "        self.blocks, self.last = [Block(4), Block(8)], layers.Dense(classes)\n\n"
+        "    def get_config(self):\n        return {'classes': self.last.units}\n\n"
         "    def call(self, x):\n        for block in self.blocks:\n            x = block(x)\n"
         "        return self.last(ops.mean(layers.Lambda(lambda y: y * 2)(x), axis=(1, 2)))\n\n\n"
         "def build(image_size, channels, classes):\n    return Net(classes)\n"
@@ -190,6 +191,7 @@ FLIPPED = "layers.RandomFlip('horizontal')(image)"
         ("layers.BatchNormalization()(image)", (-1, 1)),
         ("layers.Rescaling(1 / 255)(image)", (0, 255)),
         (f"layers.Rescaling(1 / 127.5, offset=-1)({FLIPPED})", (0, 255)),
+        ("layers.Rescaling(1 / 255, dtype='mixed_bfloat16')(image)", (0, 255)),
         ("layers.Normalization(mean=[124, 116, 104], variance=[3400, 3260, 3290])(image)", (0, 255)),
         ("layers.Normalization(mean=[.48, .46, .41], variance=[.052, .05, .05])(image)", (0, 1)),
         ("layers.Lambda(lambda pixels: (pixels - 127.5) / 127.5)(image)", (0, 255)),
@@ -212,3 +214,125 @@ def test_networks_of_keras_that_scale_their_images_are_given_0_to_255(name: str)
     made = f"keras.applications.{name}(weights=None, input_shape=(image_size, image_size, channels))"
     expected = (-1, 1) if name == "ResNet50" else (0, 255)
     assert answer_of(f"{BUILD}    return {made}\n", classes=1000)["pixel_range"] == expected
+
+
+VOTE = "layers.Dense(classes, activation='softmax')(layers.Flatten()(image))"
+MAP = "layers.Conv2D(classes, 1, activation='softmax')(image)"
+SMALL = "keras.Sequential([layers.Flatten(), layers.Dense(classes, activation='softmax')])"
+
+
+@pytest.mark.parametrize(
+    ("output", "named"),
+    [
+        (f"layers.Average()([{VOTE}, {VOTE}])", "dense"),
+        (f"({VOTE} + {VOTE}) / 2", "dense"),
+        (f"ops.mean(ops.stack([{VOTE}, {VOTE}], axis=1), axis=1)", "dense"),
+        (f"layers.GlobalAveragePooling2D()({MAP})", "conv2d"),
+        (f"ops.max({MAP}, axis=(1, 2))", "conv2d"),
+        (f"layers.Flatten()(layers.GlobalAveragePooling2D(keepdims=True)({MAP}))", "conv2d"),
+        (f"layers.Dropout(0.5)(layers.Rescaling(2.0)({VOTE}))", "dense"),
+        (f"layers.Average()([{SMALL}(image), {SMALL}(layers.RandomFlip()(image))])", "dense"),
+        (f"layers.Softmax()({VOTE})", "dense"),
+        (f"layers.Average()([{VOTE.replace('softmax', 'sigmoid')}, {VOTE}])", "sigmoid"),
+        (f"ops.exp({VOTE}) / ops.sum(ops.exp({VOTE}), axis=-1, keepdims=True)", "exp"),
+    ],
+)
+def test_an_output_made_of_probabilities_is_refused_with_where_they_are(output: str, named: str) -> None:
+    with pytest.raises(UnreadableError, match=rf"made of probabilities.*{named}") as refused:
+        read(f"{IMAGE}    return keras.Model(image, {output})\n")
+    assert "leave the" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        VOTE,
+        f"layers.Average()([{VOTE.replace('softmax', 'linear')}] * 2)",
+        f"layers.Average()([{VOTE.replace('softmax', 'relu')}] * 2)",
+        "layers.GlobalAveragePooling2D()(layers.Multiply()([layers.Conv2D(classes, 3, padding='same')(image),"
+        " layers.Conv2D(1, 1, activation='sigmoid')(image)]))",
+        f"layers.Activation('softmax')({VOTE.replace('softmax', 'linear')})",
+        f"ops.softmax({VOTE.replace('softmax', 'linear')})",
+        f"layers.Dense(classes)({VOTE})",
+    ],
+)
+def test_logits_and_one_softmax_over_them_are_read(output: str) -> None:
+    graph, _ = read(f"{IMAGE}    return keras.Model(image, {output})\n")
+    assert graph.classes == 10
+
+
+CLASSES = """
+
+class Small(keras.Model):
+    def __init__(self, classes, last):
+        super().__init__()
+        self.classes, self.last = classes, last
+        self.a, self.b = layers.Flatten(), layers.Dense(classes, activation=last)
+
+    def get_config(self):
+        return {"classes": self.classes, "last": self.last}
+
+    def call(self, images):
+        return self.b(self.a(images))
+
+
+class Ends(Small):
+    def call(self, images):
+        return ops.softmax(self.b(self.a(images)))
+
+
+class Holds(layers.Layer):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def call(self, x):
+        return self.inner(x)
+
+
+class Spare(keras.Model):
+    def __init__(self, classes):
+        super().__init__()
+        self.a, self.b, self.c = layers.Flatten(), layers.Dense(classes), layers.Dense(3)
+
+    def call(self, images):
+        self.c(self.a(images))
+        return self.b(self.a(images))
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("    return Small(classes, 'softmax')\n", ""),
+        ("    return Ends(classes, None)\n", "ends with a softmax inside"),
+        ("    return Spare(classes)\n", "has 39,949 weights, and those on the way"),
+        (f"{IMAGE.rpartition(':')[2][1:]}    x = Holds(layers.Conv2D(4, 3))(image)\n{END}", "could not be kept.*Holds"),
+        (
+            f"{IMAGE.rpartition(':')[2][1:]}    x = layers.Lambda(lambda y: y.numpy(), output_shape=(10,))\n"
+            "    return keras.Model(image, x(layers.Dense(classes)(layers.Flatten()(image))))\n",
+            "ends with Lambda, a layer of your own",
+        ),
+    ],
+)
+def test_what_the_trainer_could_not_train_is_refused_when_it_is_read(body: str, message: str) -> None:
+    source = BUILD.replace("\n\n\ndef", f"{CLASSES}def") + body
+    if not message:
+        assert kinds(read(source)[0])[-1] is Kind.SOFTMAX
+        return
+    with pytest.raises(UnreadableError, match=message) as refused:
+        read(source)
+    assert refused.value.hint
+
+
+def test_a_layer_that_is_applied_again_has_its_weights_once() -> None:
+    again = "    for _ in range(4):\n        x = same(x)\n"
+    source = f"{IMAGE}    x, same = image, layers.Conv2D(3, 3, padding='same')\n{again}"
+    graph, _ = read(source + END)
+    assert graph.parameters == graph.trained_parameters == 3 * 9 * 3 + 3 + 32 * 32 * 3 * 10 + 10
+    assert graph.macs == 4 * 32 * 32 * 3 * 9 * 3 + 32 * 32 * 3 * 10
+    once, *others = (row for row in graph.figures if row.kind is Kind.CONVOLUTION)
+    assert [row.parameters for row in (once, *others)] == [84, 0, 0, 0]
+    assert {row.flops_backward - once.flops_backward for row in others} == {2 * once.macs}

@@ -12,6 +12,8 @@ import pytest
 from tests.unit.workloads.trainer.builders import attempt, events, final_state, stopped_in_epoch_2, two_devices
 from tests.unit.workloads.trainer.own_networks import MOBILE, RESIDUAL, own_job
 from trainplan.workloads.trainer.errors import BadInputError
+from trainplan.workloads.trainer.model import build
+from trainplan.workloads.trainer.own_model import own_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,9 +94,67 @@ def build(image_size, channels, classes):
 """
 
 
+def with_source(job: Any, source: str) -> Any:
+    """The job, whose file has another content than the one that was read."""
+    read = job.model.read.model_copy(update={"source": source})
+    return job.model_copy(update={"model": job.model.model_copy(update={"read": read})})
+
+
 def test_a_layer_that_cannot_be_kept_is_told_before_it_trains(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match=r"Norm.*get_config"):
-        attempt(own_job(OWN_LAYER.format(more=", other=object()")), tmp_path)
+    job = own_job(OWN_LAYER.format(more=""))
+    with pytest.raises(BadInputError, match=r"could not be kept.*Norm.*get_config"):
+        attempt(with_source(job, OWN_LAYER.format(more=", other=object()")), tmp_path)
+
+
+ENDS = """\
+import keras
+from keras import layers, ops
+
+class Small(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = layers.Flatten(), layers.Dense(10, activation="softmax")
+
+    def call(self, images):
+        return self.b(self.a(images))
+
+def nested(image):
+    inner = keras.Sequential([keras.Input(image.shape[1:]), layers.Flatten(), layers.Dense(10, activation="softmax")])
+    return inner(layers.RandomFlip()(image))
+
+def operation(image):
+    return ops.softmax(layers.Dense(10)(layers.Flatten()(image)))
+
+def layer(image):
+    return layers.Softmax()(layers.Dense(10)(layers.Flatten()(image)))
+
+def build(image_size, channels, classes):
+    image = keras.Input((image_size, image_size, channels))
+    return MADE
+"""
+
+
+@pytest.mark.parametrize(
+    "made", ["Small()", *(f"keras.Model(image, {one}(image))" for one in ("nested", "operation", "layer"))]
+)
+def test_a_softmax_at_the_end_is_taken_off_wherever_it_stands(made: str) -> None:
+    import keras
+
+    network = own_network(own_job(ENDS.replace("MADE", made)))
+    models = build(keras, network, 8, 0)
+    images = np.random.default_rng(0).integers(0, 256, (4, 8, 8, 1), np.uint8)
+    logits, probabilities = (model.predict(images, verbose=0) for model in (models.testing, models.serving))
+    assert np.ptp(logits.sum(axis=1)) > 0.01
+    np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True), probabilities, rtol=1e-4)
+
+
+AGAIN = "x, same = layers.Conv2D(8, 3)(image), layers.Conv2D(8, 3, padding='same'); x = same(same(x))"
+
+
+def test_a_layer_that_is_applied_again_trains(tmp_path: Path) -> None:
+    again = RESIDUAL.replace("x = block(block(image, 8, 1), 16, 2)", AGAIN)
+    attempt(own_job(again, epochs=1), tmp_path)
+    assert json.loads((tmp_path / "output/metrics.json").read_text())["parameters"] == 80 + 584 + 90
 
 
 def test_a_layer_of_ones_own_with_batch_norm_trains_on_one_device(tmp_path: Path) -> None:
@@ -108,10 +168,7 @@ def test_a_layer_of_ones_own_with_batch_norm_trains_on_one_device(tmp_path: Path
 def test_a_file_that_gives_another_network_each_time_is_told(tmp_path: Path) -> None:
     source = RESIDUAL.replace("16, 2", "16 + getattr(keras, 'built_before', 0), 2")
     job = own_job(source)
-    grown = job.model.read.model_copy(
-        update={"source": source.replace("def build", "keras.built_before = 8\n\n\ndef build")}
-    )
-    changed = job.model_copy(update={"model": job.model.model_copy(update={"read": grown})})
+    changed = with_source(job, source.replace("def build", "keras.built_before = 8\n\n\ndef build"))
     try:
         with pytest.raises(BadInputError, match="hangs on more than"):
             attempt(changed, tmp_path)
