@@ -69,6 +69,9 @@ BATCH_OF_EFFECTS = 64
 RISE = 0.05
 """The most that a doubling of the batch may lengthen an image's time by (ADR 32)."""
 FALL = 0.25
+MOST_OF_A_SHARE = math.log(2)
+"""What all groups together may make a part of a step longer or shorter by (a logarithm). The fit finds effects on the
+tangent: one of a part that was a twentieth of its steps can be far too large where that part is all of a step."""
 _NARROW, _WIDE = 6.0, 9.0
 """Doublings of the channels from which on a convolution counts as of many, and up to which as of few."""
 
@@ -308,7 +311,7 @@ class OperatorModel:
                 return sum(row.get(name, 0.0) for row in rows)
 
             found = self._sums[known] = Effects(
-                shares=tuple(total(share) for share in SHARES),
+                shares=tuple(min(max(total(share), -MOST_OF_A_SHARE), MOST_OF_A_SHARE) for share in SHARES),
                 whole=total(WHOLE),
                 doubling=min(max(total(DOUBLINGS), -FALL), RISE),
             )
