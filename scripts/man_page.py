@@ -28,7 +28,8 @@ MEANINGS = {
     ExitCode.REFUSED: "refused: credentials, permission or quota",
     ExitCode.NO_CAPACITY: "no placement has capacity",
     ExitCode.TRAINING_FAILED: "the training failed",
-    ExitCode.TEARDOWN_UNVERIFIED: "the teardown is not confirmed: something may still exist and bill",
+    ExitCode.TEARDOWN_UNVERIFIED: "the teardown is not confirmed: something may still exist and bill; or a store has "
+    "not answered whether results are there",
     ExitCode.LIMIT_REACHED: "the deadline or the budget is reached",
     ExitCode.THIS_MACHINE: "a problem of this computer: engine, disk or journal",
     ExitCode.INTERRUPTED: "interrupted",

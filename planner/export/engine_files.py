@@ -185,6 +185,27 @@ def _trainer(job: TrainingJob, here: str, run_dir: str, python: str = "python") 
     return f"timeout -k {STOP_SECONDS} -s TERM {job.constraints.deadline.total_seconds():.0f} {command}"
 
 
+def _in_folder(folder: str) -> list[str]:
+    return [
+        "# The folder must be on the file system that the nodes share.",
+        f"here={shlex.quote(folder)}",
+        'say() { printf "%s %s\\n" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"; }',
+        "",
+        "# One job at a time trains in this folder; one that Slurm no longer has in its queue has left it.",
+        'while ! (set -C; echo "$SLURM_JOB_ID" >"$here/job-number") 2>/dev/null; do',
+        '    owner=$(cat "$here/job-number") || exit 70',
+        '    [ "$owner" != "$SLURM_JOB_ID" ] || break',
+        f'    if shown=$(squeue --noheader --format=%T --jobs="$owner" --states={_LIVING} 2>&1); then',
+        '        [ -z "$shown" ] || { say "job $owner trains in $here; this one ends"; exit 75; }',
+        "    else",
+        '        case $shown in *"Invalid job id"*) ;; *) say "squeue: $shown"; sleep 20; continue ;; esac',
+        "    fi",
+        '    rm -f "$here/job-number"',
+        "done",
+        "",
+    ]
+
+
 def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
     folder = place.folder
     deadline = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
@@ -207,22 +228,7 @@ def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
     lines = [
         "#!/bin/sh",
         *(f"#SBATCH {option}" for option in options),
-        "# The folder must be on the file system that the nodes share.",
-        f"here={shlex.quote(folder)}",
-        'say() { printf "%s %s\\n" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*"; }',
-        "",
-        "# One job at a time trains in this folder; one that Slurm no longer has in its queue has left it.",
-        'while ! (set -C; echo "$SLURM_JOB_ID" >"$here/job-number") 2>/dev/null; do',
-        '    owner=$(cat "$here/job-number") || exit 70',
-        '    [ "$owner" != "$SLURM_JOB_ID" ] || break',
-        f'    if shown=$(squeue --noheader --format=%T --jobs="$owner" --states={_LIVING} 2>&1); then',
-        '        [ -z "$shown" ] || { say "job $owner trains in $here; this one ends"; exit 75; }',
-        "    else",
-        '        case $shown in *"Invalid job id"*) ;; *) say "squeue: $shown"; sleep 20; continue ;; esac',
-        "    fi",
-        '    rm -f "$here/job-number"',
-        "done",
-        "",
+        *_in_folder(folder),
         *_find_python(packages),
         f'[ -n "$version" ] || {{ say {shlex.quote(_no_python(packages))}; exit 70; }}',
         f'environment="$here/python-$version-{name}"',

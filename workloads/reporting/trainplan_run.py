@@ -19,7 +19,6 @@ import hashlib
 import json
 import math
 import os
-import platform
 import random
 import shutil
 import signal
@@ -343,18 +342,7 @@ def _framework() -> dict[str, Any]:
             with contextlib.suppress(Exception):  # a framework that is half there tells nothing
                 told["device_kind"] = told["device_name"] = _device_kind(name, module)
             break
-    # Without a framework a machine without NVIDIA's driver has its processor to compute on.
-    if told.get("device_kind", "gpu" if Path("/dev/nvidiactl").exists() else "cpu") == "cpu":
-        told["device_name"] = _processor()
     return told
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _device_kind(name: str, module: Any) -> str:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from trainplan.workloads.trainer.devices import cpu_name
+
 _READ_BYTES = 1024 * 1024
 _MOST_LINE_BYTES = 16 * 1024
 _LEAST_SECONDS, _ENOUGH_SECONDS, _MOST_SECONDS = 16.0, 60.0, 120.0
@@ -16,6 +18,8 @@ _LEAST_REPORTS, _ENOUGH_REPORTS = 4, 50
 _STEADY = 0.03
 _MOST_NAMES, _LARGEST = 20, 1e300
 _TRAINED_WITH = ("framework", "framework_version", "python_version", "device_kind", "device_name")
+_GPU_DRIVER = Path("/dev/nvidiactl")
+"""Without it a script that names no framework computes on the processor."""
 _MOST_TEXT = 100
 _NO_FIGURES = frozenset({"event", "time", "step", "epoch", "reports", "images_per_second", "half_width"})
 _FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
@@ -102,6 +106,8 @@ class Reports:
             resumed = line.get("resumed_from_step")
             self.resumed_step = resumed if _is_step(resumed) else 0
             texts = {name: line[name] for name in _TRAINED_WITH if isinstance(line.get(name), str)}
+            if texts.get("device_kind", "gpu" if _GPU_DRIVER.exists() else "cpu") == "cpu":
+                texts["device_name"] = cpu_name()  # no framework has a name for it
             self.trained_with = {name: text[:_MOST_TEXT] for name, text in texts.items()}
         if event == "checkpoint":
             self.has_checkpoint = True

@@ -69,8 +69,8 @@ def run_record(run: Run) -> dict[str, Any]:
 def save_run(db: sqlite3.Connection, run: Run) -> None:
     """The recorded run as it is now, inside a transaction; see `merged_record` for what is left as it is recorded.
 
-    Raises OutdatedError where the recorded run has ended, and this is neither the same end nor a new life of it:
-    whoever saves it acts on what it read before.
+    Raises OutdatedError where the recorded run has ended, and this is neither the same end, nor a success in place of
+    another end, nor a new life of it: whoever saves it acts on what it read before.
     """
     row = db.execute("SELECT run_json, targets FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
@@ -90,7 +90,8 @@ def _refuse_outdated(run: Run, stored: Mapping[str, Any]) -> None:
         return
     outcome = stored.get("outcome")
     is_new_life = run.phase in MOVES[Phase.DONE] and outcome != Outcome.SUCCEEDED
-    if not is_new_life and (run.phase is not Phase.DONE or run.outcome != outcome):
+    is_end = run.phase is Phase.DONE and (run.outcome is Outcome.SUCCEEDED or run.outcome == outcome)
+    if not is_new_life and not is_end:
         raise OutdatedError(
             f"run {run.run_id} has been ended by another command meanwhile: {outcome}",
             f"plan report {run.run_id} shows how",

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -326,8 +327,9 @@ def in_journal(home: Path, phase: Phase, **changes: Any) -> None:
     late = datetime(2099, 1, 1, tzinfo=UTC)
     run = a_run(phase, provider="aws", target=target, made=(made,), deadline=late, **changes)
     with Journal.open(home / "home" / "journal.sqlite") as journal:
-        journal.add_run(run, a_job().to_json(), {}, run.created_at)
-        journal.add_attempt(run, {}, run.created_at)
+        begun = replace(run, phase=Phase.PLANNED, outcome=None)
+        journal.add_run(begun, a_job().to_json(), {}, run.created_at)
+        journal.add_attempt(begun, {}, run.created_at)
         journal.save(run, run.created_at)
 
 

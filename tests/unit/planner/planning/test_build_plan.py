@@ -216,7 +216,7 @@ def test_prices_are_as_old_as_the_day_the_plan_is_made(catalog: Path, tmp_path: 
     wanted = PlanQuery(catalog=catalog, devices=("T4",), markets=("spot",))
     now, then = (make_plan(a_job(), wanted, Settings(home=tmp_path), day).candidates[0] for day in (NOON, later))
     assert (now.offer.price_grade, now.offer.planning_usd_per_hour) == ("observed", Decimal("0.2104"))
-    assert (then.offer.price_grade, then.offer.planning_usd_per_hour) == ("stale", Decimal("0.22461"))
+    assert (then.offer.price_grade, then.offer.planning_usd_per_hour) == ("stale", Decimal("0.291175"))
     assert then.cost_usd > now.cost_usd
 
 

@@ -17,6 +17,7 @@ from tests.conftest import ROOT
 from tests.doubles.own_script import command, environment, left, lines, run
 from tests.doubles.waiting import until
 from trainplan.workloads.trainer.descendants import descendants
+from trainplan.workloads.trainer.devices import cpu_name
 from trainplan.workloads.trainer.errors import BadInputError
 from trainplan.workloads.trainer.script_reports import Reports
 from trainplan.workloads.trainer.script_trial import result_of
@@ -311,7 +312,7 @@ def test_what_a_script_says_that_it_trains_with_is_text_or_nothing(tmp_path: Pat
     path.write_text(json.dumps(start | {"resumed_from_step": True}) + "\n")
     reports = Reports(path)
     reports.read(1.0)
-    assert (reports.trained_with, reports.resumed_step) == ({"framework": "x" * 100}, 0)
+    assert (reports.trained_with, reports.resumed_step) == ({"framework": "x" * 100, "device_name": cpu_name()}, 0)
     assert reports.total_steps is None
 
 
