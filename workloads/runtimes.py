@@ -143,6 +143,20 @@ RUNTIMES = (
         proven=False,
     ),
     Runtime(
+        architectures=frozenset({"turing"}),
+        hosts=_ARM,
+        framework="jax",
+        framework_version="0.10.2",
+        least_driver="525",
+        least_capability="7.5",
+        software="jax-nvidia",
+        source="unproven: not tried. The wheels for arm64 that the list pins have code for 7.5: JAX and NCCL from "
+        "5.0 and 6.0 on, cuDNN for 7.5 itself (read out of them; those of the CUDA libraries were not)",
+        as_of="2026-11-28",
+        proven=False,
+        wants_devices=True,
+    ),
+    Runtime(
         architectures=_NEW_GPUS,
         hosts=_X86,
         framework="torch",

@@ -51,6 +51,10 @@ _BY_NAME: Mapping[str, tuple[str, str]] = {
         _AMAZON,
         "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *",
     ),
+    "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        _AMAZON,
+        "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) *",
+    ),
     UBUNTU: (
         _CANONICAL,
         "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-*",

@@ -29,6 +29,11 @@ PUBLIC = {
         "898082745236",
         "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261020",
     ),
+    "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id": (
+        "ami-0d1a0000000000002",
+        "898082745236",
+        "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261009",
+    ),
     "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/hvm/ebs-gp3/ami-id": (
         "ami-0cafe000000000001",
         "099720109477",

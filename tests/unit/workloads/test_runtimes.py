@@ -109,6 +109,15 @@ def test_what_came_before_keras_3_does_not_accumulate() -> None:
     assert {row.framework_version for row in RUNTIMES if not row.keras_3} == {"<=2.14.1", "<=2.15.1"}
 
 
+def test_an_arm_host_with_a_t4g_trains_with_jax_where_it_is_asked_for() -> None:
+    (row,) = runtimes_for(Architecture.TURING, "arm64", "7.5", unproven=True)
+    assert (row.framework, row.software) == ("jax", "jax-nvidia")
+    assert "TensorFlow has CUDA for x86_64 hosts alone" in str(
+        why_not(Architecture.TURING, "arm64", "7.5", "tensorflow")
+    )
+    assert runtimes_for(Architecture.AMPERE, "arm64", "8.6", unproven=True) == ()
+
+
 @pytest.mark.parametrize("architecture", [*Architecture])
 def test_no_arm_host_is_known_to_train(architecture: Architecture) -> None:
     assert runtimes_for(architecture, "arm64") == ()
