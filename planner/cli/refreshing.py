@@ -147,15 +147,22 @@ def refresh_daily(home: Path) -> None:
 
 @contextmanager
 def refresh_lock(home: Path) -> Iterator[None]:
-    """One refresh at a time in a state folder. Raises ThisMachineError."""
+    """One refresh at a time in a state folder. Raises ThisMachineError, also where the folder cannot be written."""
     from filelock import FileLock, Timeout
 
+    lock = FileLock(home / "prices.lock", timeout=0)
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with FileLock(home / "prices.lock", timeout=0):
-            yield
+        lock.acquire()
     except Timeout:
         raise ThisMachineError("another refresh is under way", "wait for it to end") from None
+    except (OSError, NotImplementedError) as error:  # NotImplementedError: a file system without locks
+        message = f"prices cannot be kept in {home}: {getattr(error, 'strerror', None) or error}"
+        raise ThisMachineError(message, "set PLAN_HOME to a folder that can be written") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.cli.refreshing import refreshed_beside
 from trainplan.planner.clock import SystemClock
+from trainplan.planner.errors import ExitCode
 from trainplan.pricing.grades import Market
 from trainplan.pricing.merge import News
 from trainplan.pricing.refresh import refresh
@@ -144,3 +146,16 @@ def test_a_month_later_the_prices_are_marked(home: Path) -> None:
         refresh("aws", News(parts=[part], on=now - timedelta(days=days)), home, accept=True)
         rows = plan("estimate", *JOB, "--market", "on_demand", "--json").json["candidates"]
         assert [row["price_old"] for row in rows if row["instance_type"] == "g4dn.xlarge"] == [old]
+
+
+@pytest.mark.parametrize("command", [("refresh", "aws"), ("accept", "aws/us-east-1"), ("forget",)])
+def test_a_home_that_cannot_be_written_gets_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    home = tmp_path / "file" / "home"
+    monkeypatch.setenv("PLAN_HOME", str(home))
+    result = plan("prices", *command)
+    assert result.code == ExitCode.THIS_MACHINE
+    assert f"prices cannot be kept in {home}: Not a directory" in result.error
+    assert not refreshed_beside(home), "an estimate goes on with the known prices"
