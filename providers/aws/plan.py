@@ -23,6 +23,12 @@ UPGRADE = (
     "aws freetier upgrade-account-plan --account-plan-type PAID --region us-east-1 ends the free plan; what is left of "
     "the credits stays, and costs beyond them are charged from then on"
 )
+_CLOSES = "AWS then closes the account, and what runs ends, unless it is upgraded"
+"""aws.amazon.com/free, as quoted 2026-09-13 (robhunter/agentdeals issue 1625): "The account closes on its own 6 months
+after you open it or when your credits run out, whichever comes first". Its FAQ: access to resources and data is lost
+(as quoted 2026-08-08)."""
+_KEPT = "AWS keeps the data for 90 days after the end, and deletes it then"
+"""The billing guide's page on the free tier, as quoted 2026-09-05."""
 _MEANWHILE = "until then --device cpu launches on the cheapest of them that the price table has"
 
 
@@ -66,19 +72,18 @@ def types_let_in(account: AwsAccount, region: str) -> tuple[str, ...]:
 def plan_check(account: AwsAccount, region: str) -> Check:
     """The line of a doctor. Raises ProviderError."""
     plan = account.plan()
-    left = f"; {plan.credits} of credits are left" if plan.credits else ""
-    until = f" until {plan.ends_at:%Y-%m-%d}" if plan.ends_at else ""
+    day = f"{plan.ends_at:%Y-%m-%d}" if plan.ends_at else ""
     if not plan.is_free:
-        return ok("plan", f"not the free plan{left}{until if left else ''}")
+        left = f"; {plan.credits} of credits are left{f' until {day}' if day else ''}" if plan.credits else ""
+        return ok("plan", f"not the free plan{left}")
     if plan.has_ended:
-        return refused("plan", f"the free plan has ended{until.replace(' until', ' on')}", UPGRADE)
+        return refused("plan", f"the free plan has ended{f' on {day}' if day else ''}", f"{UPGRADE}; {_KEPT}")
+    free = f"free until {_end(plan.credits, day)}: {_CLOSES}"
     try:
         types = account.free_types(region)
     except PermissionDeniedError as error:
-        return unknown(
-            "plan", f"free{until}{left}; which machines EC2 creates on it is not known: {error.message}", UPGRADE
-        )
-    return ok("plan", f"free{until}{left}; EC2 creates {_alone(types)} in {region}", f"{UPGRADE}; {_MEANWHILE}")
+        return unknown("plan", f"{free}; which machines EC2 creates on it is not known: {error.message}", UPGRADE)
+    return ok("plan", f"{free}; EC2 creates {_alone(types)} in {region}", f"{UPGRADE}; {_MEANWHILE}")
 
 
 def plan_for(account: AwsAccount, offer: Offer) -> Check:
@@ -87,7 +92,7 @@ def plan_for(account: AwsAccount, offer: Offer) -> Check:
     if not plan.is_free:
         return ok("plan", "not the free plan")
     if plan.has_ended:
-        return refused("plan", "the free plan has ended", UPGRADE)
+        return refused("plan", "the free plan has ended", f"{UPGRADE}; {_KEPT}")
     types = account.free_types(offer.region)
     detail = f"on the free plan EC2 creates {_alone(types)} in {offer.region}"
     return ok("plan", detail) if offer.instance_type in types else refused("plan", detail, UPGRADE)
@@ -108,6 +113,12 @@ def is_free(account: AwsAccount) -> bool:
         return account.plan().is_free
     except ProviderError:
         return False
+
+
+def _end(credits_left: str, day: str) -> str:
+    """When a free plan ends: at its last day or with its last credit, whichever is first."""
+    used_up = f"the {credits_left} of credits are used up" if credits_left else "its credits are used up"
+    return f"{day or '6 months after sign-up'}, or until {used_up}, if sooner"
 
 
 def _alone(types: tuple[str, ...]) -> str:

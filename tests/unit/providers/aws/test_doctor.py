@@ -82,7 +82,8 @@ def test_the_free_plan_is_told_with_what_ec2_creates_on_it(double: Double, sends
     plan = told["plan"]
     assert plan.state is OK
     assert plan.detail.startswith(
-        "free until 2027-05-20; $100.00 of credits are left; EC2 creates c7i-flex.large, m7i-"
+        "free until 2027-05-20, or until the $100.00 of credits are used up, if sooner: AWS then closes the account, "
+        "and what runs ends, unless it is upgraded; EC2 creates c7i-flex.large, m7i-"
     )
     assert plan.detail.endswith(" alone in us-east-1")
     assert "g4dn" not in plan.detail
