@@ -5,11 +5,16 @@ Only the trainer and the confined reader (trainplan.workloads.network_reader) do
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import linecache
+import sys
 import traceback
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 MODULE = "own_network"
 """The name of the module that the file is, whatever it is called."""
@@ -21,14 +26,19 @@ class OwnFileError(Exception):
     """The file or its function failed; says where in it."""
 
 
-def call_builder(source: str, file: str, builder: str, image_size: int, channels: int, classes: int) -> Any:
-    """What the function `builder` of the file returns for images of `image_size` px a side. `file` names it in errors.
+def call_builder(
+    source: str, file: str, builder: str, sizes: tuple[int, int, int], modules: Collection[str] | None = None
+) -> Any:
+    """What the function `builder` of the file returns for images of these `sizes`: px a side, channels, and classes.
+
+    `file` names it in errors. The file's own imports find Python's modules and these `modules` alone, as on a machine
+    that has no others; all that are here where it is None.
 
     Raises OwnFileError, but lets MemoryError and what ends a process through.
     """
-    values = dict(zip(PARAMETERS, (image_size, channels, classes), strict=True))
+    values = dict(zip(PARAMETERS, sizes, strict=True))
     try:
-        function = _module(source, file).get(builder)
+        function = _module(source, file, modules).get(builder)
         if not callable(function):
             raise OwnFileError(f"{file} has no function {builder}: write model.python: {file}:NAME")
         _check_parameters(function, file, builder)
@@ -41,13 +51,28 @@ def call_builder(source: str, file: str, builder: str, image_size: int, channels
         raise OwnFileError(_where(error, file)) from error
 
 
-def _module(source: str, file: str) -> dict[str, Any]:
+def _module(source: str, file: str, modules: Collection[str] | None) -> dict[str, Any]:
     module = types.ModuleType(MODULE)
     module.__file__ = file
+    if modules is not None:
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": _importing(modules)}
     # So that a traceback shows its lines, wherever it was read from.
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), module.__dict__)
     return module.__dict__
+
+
+def _importing(modules: Collection[str]) -> Any:
+    """`__import__` of a Python that has these modules."""
+    there = {*modules, *sys.stdlib_module_names}
+
+    def find(name: str, *arguments: Any, **more: Any) -> Any:
+        top = name.partition(".")[0]
+        if top and top not in there:
+            raise ModuleNotFoundError(f"No module named {top!r} on the machines that train this job", name=top)
+        return __import__(name, *arguments, **more)
+
+    return find
 
 
 def _check_parameters(function: Any, file: str, builder: str) -> None:

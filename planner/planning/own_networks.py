@@ -20,6 +20,8 @@ from pydantic import ValidationError
 
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.home.questions import is_asked, note_asked
+from trainplan.planner.planning.locked_script import versions
+from trainplan.providers.cloud.trainer_wheel import pinned
 from trainplan.workloads.extras import install_hint
 from trainplan.workloads.graph import GraphError
 from trainplan.workloads.network_reader.confinement import Limits, environment
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
 
 FOLDER = "networks"
 """Of the home: what was read, and `agreed-SHA256` for each Python file that a person let run."""
+_MODULES = {
+    "absl-py": "absl", "pillow": "PIL", "protobuf": "google", "pyyaml": "yaml", "scikit-learn": "sklearn",
+    "tensorflow-cpu": "tensorflow",
+}  # fmt: skip
+"""The module of a package that has another name, by the `top_level.txt` or files of its wheel."""
 _READER = ("-P", "-m", "trainplan.workloads.network_reader")
 _MORE_SECONDS = 200.0
 """For the start of the reader, beside what it bounds itself."""
@@ -97,6 +104,13 @@ def with_network(job: TrainingJob, reading: Reading) -> TrainingJob:
     return job.model_copy(update={"model": job.model.model_copy(update={"read": read})})
 
 
+def trained_modules(framework: str) -> list[str]:
+    """The modules that a file can import where it trains, beside Python's own: of the packages that are pinned for the
+    framework."""
+    names = versions(pinned(f"{framework}-cpu"))
+    return sorted(_MODULES.get(name, name.replace("-", "_")) for name in names)
+
+
 def check_trained(job: TrainingJob) -> None:
     """Raises BadInputError for a network that can only be estimated."""
     if job.model.onnx is not None:
@@ -136,8 +150,9 @@ def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
 
 
 def _key(job: TrainingJob, sha256: str) -> str:
-    """Of what was read: the same file gives another graph for another function or size of images."""
-    parts = [sha256, job.model.builder, job.image_size, job.channels, job.classes]
+    """Of what was read: the same file gives another graph for another function or size of images, and may not import
+    the same modules under another framework."""
+    parts = [sha256, job.framework, job.model.builder, job.image_size, job.channels, job.classes]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -178,6 +193,7 @@ def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Readi
         "channels": job.channels,
         "classes": job.classes,
         "framework": job.framework,
+        "modules": trained_modules(job.framework),
         "limits": reading.limits._asdict(),
     }
     answer = reading.ask(question, reading.limits)

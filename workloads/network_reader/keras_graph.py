@@ -87,10 +87,8 @@ def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:
 
 def _model(question: dict[str, Any]) -> Any:
     try:
-        return call_builder(
-            question["source"], question["file"], question["builder"], question["size"], question["channels"],
-            question["classes"],
-        )  # fmt: skip
+        sizes = (question["size"], question["channels"], question["classes"])
+        return call_builder(question["source"], question["file"], question["builder"], sizes, question.get("modules"))
     except OwnFileError as error:
         hint = _ALONE if isinstance(error.__cause__, ModuleNotFoundError) else ""
         raise UnreadableError(str(error), hint) from None

@@ -63,9 +63,8 @@ def own_layers(kit: Kit, network: OwnNetwork) -> Callable[[Any], Any]:
     random.seed(derived_seed(kit.seed, "own"))
     np.random.seed(derived_seed(kit.seed, "own"))
     try:
-        model = call_builder(
-            network.source, network.file, network.builder, network.image_size, network.channels, network.classes
-        )
+        sizes = (network.image_size, network.channels, network.classes)
+        model = call_builder(network.source, network.file, network.builder, sizes)
     except OwnFileError as error:
         raise BadInputError(str(error)) from error
     if not isinstance(model, keras.Model):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.planning.own_networks import FOLDER, Reading, with_network
+from trainplan.planner.planning.own_networks import FOLDER, Reading, trained_modules, with_network
 from trainplan.workloads.graph import Shape
 from trainplan.workloads.graph_builder import GraphBuilder
 from trainplan.workloads.graph_file import graph_json
@@ -154,3 +154,10 @@ def test_a_file_that_is_no_text_or_too_long_is_told(reader: Reader) -> None:
     reader.file.unlink()
     with pytest.raises(BadInputError, match="cannot read"):
         with_network(reader.job(), reader.reading)
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", "torch"])
+def test_a_file_may_import_what_is_pinned_for_its_framework(framework: str) -> None:
+    modules = set(trained_modules(framework))
+    assert {"keras", "numpy", "PIL", framework} <= modules
+    assert not modules & ({"matplotlib", "tensorflow", "jax", "torch"} - {framework})

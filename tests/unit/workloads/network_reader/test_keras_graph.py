@@ -21,12 +21,12 @@ IMAGE = f"{BUILD}    image = keras.Input((image_size, image_size, channels))\n"
 END = "    return keras.Model(image, layers.Dense(classes)(layers.Flatten()(x)))\n"
 
 
-def answer_of(source: str, size: int = 32, classes: int = 10) -> dict[str, Any]:
+def answer_of(source: str, size: int = 32, classes: int = 10, **more: Any) -> dict[str, Any]:
     question = {
         "source": source, "file": "my_net.py", "builder": "build", "size": size, "channels": 3, "classes": classes,
         "framework": "tensorflow",
     }  # fmt: skip
-    return read_keras(question, lambda: None, lambda: lambda: "")
+    return read_keras(question | more, lambda: None, lambda: lambda: "")
 
 
 def read(source: str, size: int = 32, classes: int = 10) -> tuple[Graph, tuple[str, ...]]:
@@ -336,3 +336,11 @@ def test_a_layer_that_is_applied_again_has_its_weights_once() -> None:
     once, *others = (row for row in graph.figures if row.kind is Kind.CONVOLUTION)
     assert [row.parameters for row in (once, *others)] == [84, 0, 0, 0]
     assert {row.flops_backward - once.flops_backward for row in others} == {2 * once.macs}
+
+
+def test_a_file_imports_what_is_there_where_it_trains() -> None:
+    guarded = "try:\n    import matplotlib.pyplot\nexcept ImportError:\n    import numpy as np\n"
+    body = f"{IMAGE}    import math, keras.layers as more\n    x = image\n{END}"
+    assert answer_of(guarded + body, modules=["keras", "numpy"])["own"] == []
+    with pytest.raises(UnreadableError, match=r"line 1: ModuleNotFoundError: No module named 'tensorflow' on"):
+        answer_of("from tensorflow.keras import layers\n" + body, modules=["keras", "numpy"])
