@@ -189,11 +189,15 @@ def ground(
 def first_day(text: str) -> date | None:
     """The earliest day that a source's own date can mean: of `2026-H1 (2026-01-25..07-21)` the first day in it, of
     `~2024` the first of that year; None where it names none."""
-    whole = re.search(r"\b20\d\d-\d\d-\d\d\b", text)
     year = re.search(r"\b20\d\d\b", text)
-    if whole is not None:
-        return date.fromisoformat(whole.group())
-    return None if year is None else date(int(year.group()), 1, 1)
+    return whole_day(text) or (None if year is None else date(int(year.group()), 1, 1))
+
+
+def whole_day(text: str) -> date | None:
+    """The first whole day that a source's own date names: 2026-01-25 of `2026-H1 (2026-01-25..07-21)`; None of
+    `~2024`."""
+    whole = re.search(r"\b20\d\d-\d\d-\d\d\b", text)
+    return None if whole is None else date.fromisoformat(whole.group())
 
 
 def is_admitted(share: Decimal, price: PriceDate) -> bool:

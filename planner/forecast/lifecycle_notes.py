@@ -1,4 +1,4 @@
-"""What a person asked for and its vendor has retired: since when, and what there is instead. Pure."""
+"""What a person asked for and cannot have: what its vendor has retired, and a market without a known price. Pure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.choose import Filters, unwanted
 from trainplan.pricing.offers import LifecycleState, Rental
+from trainplan.pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
     from trainplan.pricing.catalog import RentalPlacements
@@ -30,6 +31,23 @@ def retired_line(rented: Iterable[RentalPlacements], filters: Filters) -> str:
         smallest[key] = min(smallest.get(key, rental), rental, key=_size)
     lines = [_note_of(rental) for _, rental in sorted(smallest.items())]
     return "; ".join([*lines, HOW]) if lines else ""
+
+
+def unpriced_market_lines(rented: Iterable[RentalPlacements], filters: Filters) -> tuple[str, ...]:
+    """A line for each provider of whose wanted markets no price is known, where one of the other market is."""
+    if not filters.markets:
+        return ()
+    in_any_market = filters._replace(markets=frozenset())
+    rows = [row.rental for row in rented if _asked_for(row, in_any_market)]
+    priced = {rental.provider for rental in rows if rental.market in filters.markets}
+    markets = " or ".join(sorted(market.replace("_", "-") for market in filters.markets))
+    regions = f" in {' or '.join(sorted(filters.regions))}" if filters.regions else ""
+    lines = []
+    for provider in sorted({rental.provider for rental in rows} - priced):
+        needs = NEEDED_TO_READ.get(provider)
+        reads = f"; plan prices refresh {provider} reads it ({needs or 'no account needed'})"
+        lines.append(f"no {markets} price of {provider}{regions} is known{'' if needs is None else reads}")
+    return tuple(lines)
 
 
 def _asked_for(row: RentalPlacements, filters: Filters) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.pricing.grades import PriceGrade, is_old
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.pricing.own_rates import hours_text
-from trainplan.pricing.planning import AS_LISTED, PlannedAs, first_day
+from trainplan.pricing.planning import AS_LISTED, PlannedAs, first_day, whole_day
 from trainplan.pricing.sources import NEEDED_TO_READ
 
 if TYPE_CHECKING:
@@ -92,10 +92,15 @@ def price_notes(plan: Plan) -> list[str]:
 
 
 def age_note(offers: Sequence[Offer], today: date) -> list[str]:
-    """How old the prices are where all of them are old; after a year, what else is as old as they are. One line."""
-    read = [offer.price_as_of or first_day(offer.price_as_of_text) for offer in offers if not offer.own_rate]
-    days = sorted(day for day in read if day is not None)
-    if not days or not is_old(days[-1], today):
+    """How old the prices are where all of them are old; after a year, what else is as old as they are. One line.
+
+    A source that names a year alone gives its prices no day: how old the tables are does not follow from them.
+    """
+    listed = [offer for offer in offers if not offer.own_rate]
+    days = sorted(day for offer in listed if (day := offer.price_as_of or whole_day(offer.price_as_of_text)))
+    if not days:
+        return _without_day(listed, today)
+    if not is_old(days[-1], today):
         return []
     since, newest, age = days[0], days[-1], (today - days[-1]).days
     of = f"{newest}" if since == newest else f"{since} to {newest}"
@@ -106,6 +111,18 @@ def age_note(offers: Sequence[Offer], today: date) -> list[str]:
         ]
     months = round(age / (_YEAR / 12))
     return [f"prices of {of}: {months} {'month' if months == 1 else 'months'} old or more"]
+
+
+def _without_day(offers: Sequence[Offer], today: date) -> list[str]:
+    """The years that the sources name where none of them names a day, and who reads newer prices; one line."""
+    years = sorted({day.year for offer in offers if (day := first_day(offer.price_as_of_text)) is not None})
+    if not years or not is_old(date(years[-1], 12, 31), today):
+        return []
+    markets = {offer.market.replace("_", "-") for offer in offers}
+    kind = f"{markets.pop()} prices" if len(markets) == 1 else "prices"
+    readable = sorted({offer.provider for offer in offers} & NEEDED_TO_READ.keys())
+    remedy = f"; plan prices refresh {' '.join(readable)} reads today's" if readable else ""
+    return [f"these {kind} have no day and are from about {' and '.join(map(str, years))}{remedy}"]
 
 
 def _beyond_hours(plan: Plan) -> list[str]:

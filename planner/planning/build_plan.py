@@ -13,7 +13,7 @@ from trainplan.planner.forecast.advice import Findings, advice
 from trainplan.planner.forecast.at_placement import at_placement
 from trainplan.planner.forecast.choose import Filters, World, choose, fits, software_of, splits
 from trainplan.planner.forecast.estimate import Workload
-from trainplan.planner.forecast.lifecycle_notes import retired_line
+from trainplan.planner.forecast.lifecycle_notes import retired_line, unpriced_market_lines
 from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
@@ -241,6 +241,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
             )
         )
         lines += () if choice.candidates else _nearest(job, rented, world, filters)
+        lines += () if choice.candidates else unpriced_market_lines(rented, filters)
         names = () if retired or job.script is not None else filters.devices  # retired ones are told as that
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)

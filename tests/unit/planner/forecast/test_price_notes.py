@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders import an_offer
 from trainplan.planner.forecast.price_notes import age_note, explain_price, price_text, price_word
-from trainplan.pricing.grades import PriceGrade
+from trainplan.pricing.grades import Market, PriceGrade
 from trainplan.pricing.planning import PlannedAs, PriceSpread
 
 READ = date(2026, 7, 1)
@@ -41,6 +41,16 @@ def test_one_young_price_or_only_own_rates_and_nothing_is_said() -> None:
     assert age_note([an_offer(price_as_of=READ), an_offer(price_as_of=today)], today) == []
     assert age_note([an_offer(price_as_of=READ, own_rate="ours")], today) == []
     assert age_note([an_offer(price_as_of=None, price_as_of_text="undated")], today) == []
+
+
+def test_prices_of_a_year_without_a_day_have_no_age_and_a_refresh_reads_newer_ones() -> None:
+    """`prices of 2024-01-01: 2.9 years old; install a newer version` stood under prices of about 2024."""
+    spot = an_offer(provider="azure", market=Market.SPOT, price_as_of=None, price_as_of_text="~2024")
+    assert age_note([spot], date(2026, 11, 28)) == [
+        "these spot prices have no day and are from about 2024; plan prices refresh azure reads today's"
+    ]
+    assert age_note([spot], date(2024, 12, 1)) == []
+    assert age_note([spot, an_offer(price_as_of=READ)], READ) == []
 
 
 def test_the_newest_counts_and_a_source_s_own_date_is_its_first_day() -> None:

@@ -169,6 +169,11 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
         assert f"{count} {reason}" in error.hint
 
 
+def test_a_market_without_a_known_price_names_the_refresh_that_reads_it(make: Callable[..., Plan]) -> None:
+    plan = make(a_job(), providers=("gcp",), markets=("spot",))
+    assert "no spot price of gcp is known; plan prices refresh gcp reads it (no account needed)" in plan.advice
+
+
 @pytest.mark.parametrize(
     ("filters", "text"),
     [
