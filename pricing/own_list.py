@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +15,7 @@ from trainplan.pricing.grades import Market
 from trainplan.pricing.list_checks import Failure, ListedPrice, failures_against
 from trainplan.pricing.own_rates import OwnRate, OwnRateError, parse_own_rates
 from trainplan.pricing.sources.reading import usd
+from trainplan.workloads.nearest import nearest_names
 from trainplan.workloads.regular_file import hint_of, regular_text
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ class OwnListReport(NamedTuple):
     failed: tuple[tuple[OwnPrice, Failure], ...]
     unchecked: tuple[Unchecked, ...]
 
+    @property
+    def checked_count(self) -> int:
+        """How many of the prices were held against others."""
+        return len({own.location for own in self.prices} - {one.location for one in self.unchecked})
+
 
 def read_own_list(path: Path) -> tuple[list[OwnPrice], list[Unchecked]]:
     """The prices of a file, by its ending: `.toml` is settings, anything else CSV. Raises OwnListError."""
@@ -79,15 +85,30 @@ def read_own_list(path: Path) -> tuple[list[OwnPrice], list[Unchecked]]:
 def check_own_list(
     prices: Sequence[OwnPrice],
     types: Mapping[tuple[str, str], InstanceType],
-    known: Iterable[ListedPrice],
+    known: Collection[ListedPrice],
+    today: date,
 ) -> OwnListReport:
-    """Hold a list against itself and what is `known`; a machine type that is not among `types` is not checked."""
+    """Hold a list against itself and what is `known`.
+
+    Not checked is a price of a machine type that is not among `types`, of a region without a known price, and of a day
+    after `today`.
+    """
+    regions = {(one.type.provider, one.region) for one in known}
     listed: dict[str, OwnPrice] = {}
     rows, unchecked = [], []
     for price in prices:
         kind = types.get((price.provider, price.instance_type))
         if kind is None:
             unchecked.append(Unchecked(price.location, f"{price.provider} {price.instance_type} is not known here"))
+            continue
+        if (price.provider, price.region) not in regions:
+            near = nearest_names(price.region, sorted(name for provider, name in regions if provider == price.provider))
+            hint = f"; did you mean {near[0]}?" if near else ""
+            reason = f"no price of {price.provider} in a region {price.region!r} is known here{hint}"
+            unchecked.append(Unchecked(price.location, reason))
+            continue
+        if price.as_of is not None and price.as_of > today:
+            unchecked.append(Unchecked(price.location, f"its day, {price.as_of}, is in the future"))
             continue
         row = ListedPrice(kind, price.region, price.market, price.usd_per_hour, price.as_of)
         if row.name in listed:

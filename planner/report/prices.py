@@ -244,10 +244,13 @@ def checked_text(report: OwnListReport, name: str) -> str:
     """What came of a person's own list: a line for each price that fails, then the counts."""
     lines = [f"{own.location}: {failure.price.name}: {failure.reason}" for own, failure in report.failed]
     lines += [f"{one.location}: not checked: {one.reason}" for one in report.unchecked]
-    locations = {own.location for own in report.prices}
-    checked = len(report.prices) - sum(one.location in locations for one in report.unchecked)
-    lines.append(f"{name}: {checked:,} prices checked, {len(report.failed):,} cannot be true")
+    checked = report.checked_count
+    lines.append(f"{name}: {checked:,} {_prices(checked)} checked, {len(report.failed):,} cannot be true")
     return "\n".join(lines)
+
+
+def _prices(count: int) -> str:
+    return "price" if count == 1 else "prices"
 
 
 def checked_json(report: OwnListReport, name: str) -> dict[str, Any]:

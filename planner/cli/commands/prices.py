@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trainplan.planner.api.names import one_of
 from trainplan.planner.cli import completion, options
 from trainplan.planner.cli.refreshing import CLOUDS, errors_in_words, refresh_lock, refreshed
 from trainplan.planner.cli.screen import show
@@ -137,8 +138,9 @@ def _refresh(
     as_json: options.Json = False,
 ) -> None:
     names, settings = _names(provider), options.settings()
+    regions = _regions(region or (), names, settings.home)
     with refresh_lock(settings.home):
-        results = refreshed(names, settings.home, _say, regions=frozenset(region or ()), accept=accept_all)
+        results = refreshed(names, settings.home, _say, regions=regions, accept=accept_all)
     _report(results, as_json=as_json)
 
 
@@ -158,7 +160,9 @@ def _check(
         with errors_in_words():
             known = [known_of(name, home) for name in sorted({price.provider for price in prices} & READERS.keys())]
         types = {key: kind for one in known for key, kind in one.types.items()}
-        report = check_own_list(prices, types, [price for one in known for price in listed_prices(one.offers)])
+        report = check_own_list(
+            prices, types, [price for one in known for price in listed_prices(one.offers)], SystemClock().now().date()
+        )
     except OwnListError as error:
         raise BadInputError(str(error), error.hint) from None
     report = report._replace(unchecked=(*entries, *report.unchecked))
@@ -166,7 +170,7 @@ def _check(
     sys.stdout.write(f"{text}\n")
     if report.failed:
         raise BadInputError(
-            f"{len(report.failed):,} of {len(prices):,} prices of {file.name} cannot be true",
+            f"{len(report.failed):,} of {report.checked_count:,} checked prices of {file.name} cannot be true",
             "take the price of Linux on shared tenancy, on demand, for them, or leave them out",
         )
 
@@ -185,6 +189,15 @@ def _names(names: list[str] | None) -> tuple[str, ...]:
         if name not in READERS:
             raise BadInputError(f"nothing here reads the price list of {name!r}", f"known: {', '.join(READERS)}")
     return tuple(dict.fromkeys(names or CLOUDS))
+
+
+def _regions(values: Sequence[str], providers: Iterable[str], home: Path) -> frozenset[str]:
+    """The regions as these providers name them. Raises BadInputError for one that none of them has."""
+    if not values:
+        return frozenset()
+    with errors_in_words(), Catalog.open(current_catalog(home)) as catalog:
+        known = sorted({region for name in providers for *_, region in catalog.rented(name)})
+    return frozenset(one_of("--region", value, known) for value in values)
 
 
 def _check_known(names: Iterable[str], known: Collection[str]) -> None:

@@ -159,3 +159,10 @@ def test_a_home_that_cannot_be_written_gets_words(
     assert result.code == ExitCode.THIS_MACHINE
     assert f"prices cannot be kept in {home}: Not a directory" in result.error
     assert not refreshed_beside(home), "an estimate goes on with the known prices"
+
+
+@pytest.mark.parametrize(("region", "near"), [("westeuropa", "westeurope"), ("eastuss", "eastus")])
+def test_a_region_that_is_none_is_refused_before_anything_is_read(home: Path, region: str, near: str) -> None:
+    result = plan("prices", "refresh", "azure", "--region", region)
+    assert (result.code, result.hint) == (ExitCode.BAD_INPUT, f"did you mean {near}?")
+    assert f"there is no {region!r}" in result.error

@@ -46,7 +46,7 @@ def test_windows_rows_are_named_with_line_and_reason(tmp_path: Path) -> None:
         "our-prices.csv:6: azure/eastus2/Standard_NC24ads_A100_v4/on_demand: $4.777/h is $3.673 and 24 x 0.046 for "
         "Windows (other sizes of the family there say so)",
     ]
-    assert "2 of 5 prices of our-prices.csv cannot be true" in said.error
+    assert "2 of 5 checked prices of our-prices.csv cannot be true" in said.error
     result = plan("prices", "check", file, "--json").json
     assert (result["price_count"], result["not_checked"]) == (5, [])
     assert [(one["location"], one["check"], one["usd_per_hour"]) for one in result["failures"]] == [
@@ -80,7 +80,7 @@ usd_per_hour = 38.5
         "dedicated tenancy (other sizes of the family there say so)",
         "settings.toml: prices.override 2: not checked: a discount is no price",
         "settings.toml: prices.override 3: not checked: only a price of one instance_type in one region can be checked",
-        "settings.toml: 1 prices checked, 1 cannot be true",
+        "settings.toml: 1 price checked, 1 cannot be true",
     ]
 
 
@@ -92,6 +92,20 @@ def test_a_machine_that_is_not_known_is_not_checked_and_said_so(tmp_path: Path) 
         "our-prices.csv:3: not checked: azure Standard_Z9 is not known here",
         "our-prices.csv: 0 prices checked, 0 cannot be true",
     ]
+
+
+def test_a_region_and_a_day_that_cannot_be_are_not_checked_and_not_counted(tmp_path: Path) -> None:
+    wrong = "azure,westeuropa,Standard_D2as_v5,0.1,,\nazure,eastus,Standard_NC24ads_A100_v4,3.673,,2999-01-01\n"
+    windows = "azure,eastus2,Standard_D8as_v5,0.712,,\n"
+    said = plan("prices", "check", written(tmp_path, HEADER + wrong + windows))
+    lines = said.out.splitlines()
+    assert lines[1:3] == [
+        "our-prices.csv:2: not checked: no price of azure in a region 'westeuropa' is known here; did you mean "
+        "westeurope?",
+        "our-prices.csv:3: not checked: its day, 2999-01-01, is in the future",
+    ]
+    assert lines[-1] == "our-prices.csv: 1 price checked, 1 cannot be true"
+    assert said.error == "1 of 1 checked prices of our-prices.csv cannot be true"
 
 
 @pytest.mark.parametrize(
