@@ -82,7 +82,7 @@ def start_up(boot: Boot) -> str:
     """
     text = (
         "#cloud-config\n"
-        "# trainplan: this machine trains one run and then ends itself, at the latest at its deadline.\n"
+        "# trainplan: this machine trains one run, then ends.\n"
         "bootcmd:\n"
         f"- {_block(_shell('arm.sh', boot))}"
         "write_files:\n"

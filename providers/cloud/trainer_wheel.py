@@ -70,13 +70,17 @@ def _root() -> Path:
 
 
 def _files() -> list[Path]:
-    """But for what a person's computer alone uses: schemas for editors, and the reader of a network's file."""
+    """But for what a person's computer alone uses: schemas for editors, and the readers of files of a network, a script
+    and a job."""
     file_path = (path for path in _root().rglob("*") if path.is_file() and not path.name.endswith(".schema.json"))
     return sorted(path for path in file_path if not _is_left_out(path.relative_to(_root()).parts))
 
 
+_OF_A_PERSONS_COMPUTER = ("network_reader", "jobfile.py", "job_mistakes.py", "script_file.py", "script_parser.py")
+
+
 def _is_left_out(parts: tuple[str, ...]) -> bool:
-    return parts[0] == "network_reader" or any(part.startswith(".") or part == "__pycache__" for part in parts)
+    return parts[0] in _OF_A_PERSONS_COMPUTER or any(part.startswith(".") or part == "__pycache__" for part in parts)
 
 
 def _text(path: Path) -> bytes:

@@ -10,7 +10,7 @@ done
 arm() { # NAME WHEN CONDITION
     cat >"$units/trainplan-$1.service" <<EOF
 [Unit]
-Description=trainplan: the $1 ends this machine
+Description=trainplan: $1
 DefaultDependencies=no
 [Service]
 Type=oneshot
@@ -19,7 +19,7 @@ ExecStart=/bin/sh -c '$3 timeout 300 sh $here/end.sh $1; systemctl poweroff -ff'
 EOF
     cat >"$units/trainplan-$1.timer" <<EOF
 [Unit]
-Description=trainplan: the $1
+Description=trainplan: $1
 DefaultDependencies=no
 [Timer]
 OnCalendar=$2
@@ -31,7 +31,7 @@ EOF
 echo @SWITCH@ | base64 -d | gzip -d >"$here/switch.py"
 cat >"$units/trainplan-switch.service" <<EOF
 [Unit]
-Description=trainplan: the last switch
+Description=trainplan: last switch
 DefaultDependencies=no
 ConditionVirtualization=!container
 [Service]
@@ -53,10 +53,10 @@ systemctl --no-block start trainplan-switch trainplan-deadline.timer trainplan-b
 # A crash within the next half minute is counted too; a disk that does not answer holds up nothing.
 [ ! -e $state/crashes ] || {
     sync $state/crashes $state >/dev/null 2>&1 &
-    crashes=$(wc -l <$state/crashes)
+    n=$(wc -l <$state/crashes)
     # Off it may bill on (Azure, a TPU's node): the agent, where an earlier boot has fetched it, deletes it. Only once.
-    [ "$crashes" -ne 4 ] || timeout 300 sh $here/end.sh crashes
-    [ "$crashes" -lt 4 ] || systemctl poweroff -ff
+    [ "$n" -ne 4 ] || timeout 300 sh $here/end.sh crashes
+    [ "$n" -lt 4 ] || systemctl poweroff -ff
 }
 # A date that has passed never comes again.
 now=$(date +%s)

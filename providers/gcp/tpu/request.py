@@ -34,7 +34,7 @@ LONGEST_WAIT = timedelta(minutes=20)
 _LEAST_WAIT = timedelta(minutes=1)
 _HEAD = """\
 #!/bin/sh
-# trainplan: this machine trains one run and then ends itself, at the latest at its deadline.
+# trainplan: this machine trains one run, then ends.
 # The machine's start-up text (a cloud-init document), part by part, at every boot: doing it again changes nothing.
 """
 _WRAPPED = 76

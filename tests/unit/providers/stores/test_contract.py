@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,8 @@ def test_names_that_have_to_be_quoted(world: World | FolderWorld) -> None:
 def test_a_store_keeps_to_its_run(world: World | FolderWorld, tmp_path: Path) -> None:
     store = world.store()
     (tmp_path / "f").write_bytes(b"x")
-    for path in ("", "/etc/passwd", "../other", "a/../../b", "a\\b", "c:x"):
+    of_windows = ("a\\b", "c:x") if os.name == "nt" else ()
+    for path in ("", "/etc/passwd", "../other", "a/../../b", *of_windows):
         with pytest.raises(BadRequestError):
             store.put(path, b"x")
         with pytest.raises(BadRequestError):
