@@ -227,6 +227,8 @@ def _receipt(report: RunDocument) -> Content:
     parts = [f"{name} {usd_text(usd)}" for name, usd in receipt.get("usd_by_resource", {}).items() if usd]
     phases = [f"{name} {seconds:,.0f} s" for name, seconds in receipt.get("phase_seconds", {}).items()]
     credit_usd = receipt.get("credit_usd")
+    # Of a net of our trainer, only a pilot has such figures, which its rows above are made of.
+    reported = receipt.get("figures", {}) if (report["job"] or {}).get("script") else {}
     rows: list[tuple[str, str | None]] = [
         ("outcome", receipt.get("outcome")),
         ("cost", usd_text(receipt.get("actual_usd")) + (" at most" if receipt.get("at_most") else "")),
@@ -236,6 +238,7 @@ def _receipt(report: RunDocument) -> Content:
         ("paid by credit", usd_text(credit_usd) if credit_usd is not None else ""),
         ("steps", f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}"),
         ("steps trained again", _count(receipt["lost_steps"]) if receipt.get("lost_steps") else ""),
+        ("reported", ", ".join(f"{name} {value:.6g}" for name, value in reported.items())),
         ("trained on", ", ".join(filter(None, [receipt.get("device"), receipt.get("framework")]))),
         ("seconds of phases", ", ".join(phases)),
         ("model", receipt.get("model_folder")),

@@ -29,7 +29,8 @@ FIGURES = {
     "attempts": "attempts",
     "steps": "steps",
 }
-"""The twelve figures of a run that every tracker gets, with the fields of the receipt that they are."""
+"""The twelve figures of a run that every tracker gets, with the fields of the receipt that they are; those that a
+script reported stand beside them."""
 _CURVES = "metrics.csv"
 _FILES = ("model.keras", _CURVES, "report.md")
 _MOST_ROWS = 100_000
@@ -45,7 +46,8 @@ def run_record(job: TrainingJob, receipt: Receipt) -> dict[str, Any]:
         "job_name": receipt.job_name,
         "params": _params(job, receipt, best),
         "curves": _curves(folder / _CURVES) if folder else [],
-        "figures": {name: float(value) for name, value in figures.items() if value is not None},
+        # Those of a script by its own names, which are none of the twelve's.
+        "figures": receipt.figures | {name: float(value) for name, value in figures.items() if value is not None},
         "files": [str(folder / name) for name in _FILES if (folder / name).is_file()] if folder else [],
     }
 

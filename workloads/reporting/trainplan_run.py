@@ -132,6 +132,8 @@ class _Run:
         if not 0 <= number < 10**12 or not 0 < count < 10**12 or (total is not None and not 0 < total < 10**12):
             self.complain("step is not negative, images and total_steps are above 0")
             return
+        if number < self.step:
+            self._untold.setdefault("began_anew_after", self.step)
         self.step = number
         self._total = total or self._total
         self.rate.add(self.clock(), number, count)

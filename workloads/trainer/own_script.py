@@ -35,7 +35,7 @@ from trainplan.workloads.trainer.progress import State
 from trainplan.workloads.trainer.rung_result import write_result
 from trainplan.workloads.trainer.script_output import own_folder, results_of, set_aside, write_documents, write_output
 from trainplan.workloads.trainer.script_packages import Installing, installed
-from trainplan.workloads.trainer.script_reports import Reports
+from trainplan.workloads.trainer.script_reports import OF_EVERY_TRAINER, Reports
 from trainplan.workloads.trainer.script_trial import cannot_be_ranked, result_of
 
 GRACE_SECONDS = 45.0
@@ -49,6 +49,8 @@ _RESERVE_SECONDS = 180.0
 _POLL_SECONDS = 0.25
 _ALIVE_SECONDS = 120.0
 """A script need not say anything: its trainer does."""
+FIGURE = "figure."
+"""Before the name of a figure of a script in the line of its end, where it is nothing that the line says itself."""
 _SHARED_MEMORY = "/dev/shm"
 
 
@@ -289,7 +291,9 @@ def _why_failed(code: int) -> str:
 
 def _figures(reports: Reports) -> dict[str, object]:
     rate = reports.images_per_second
-    return {} if rate is None else {"images_per_second": round(rate, 4), **reports.figures}
+    known = {name: value for name, value in reports.figures.items() if name in OF_EVERY_TRAINER}
+    told = {f"{FIGURE}{name}": value for name, value in reports.figures.items()}
+    return {**known, **told, **({} if rate is None else {"images_per_second": round(rate, 4)})}
 
 
 def _write_measurement(attempt: _Attempt, reports: Reports) -> None:
@@ -319,7 +323,7 @@ def _write_output(attempt: _Attempt, reports: Reports, failure: str = "", outcom
             "job_digest": attempt.job.digest(),
             "steps": reports.step,
             "images_per_second": reports.images_per_second,
-            **reports.figures,
+            "figures": reports.figures,
             **({"failure": failure, "outcome": outcome} if failure else {}),
         }
         output = attempt.setting.run_dir / "output"
@@ -327,7 +331,7 @@ def _write_output(attempt: _Attempt, reports: Reports, failure: str = "", outcom
     except OSError as error:
         before = f"{failure}; " if failure else ""
         raise TrainerError(f"{before}the results cannot be written: {error.strerror}") from None
-    for remark in remarks:
+    for remark in (*remarks, *reports.remarks()):
         attempt.setting.progress.warn(remark)
     return True
 

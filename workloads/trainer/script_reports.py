@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -21,15 +22,20 @@ _TRAINED_WITH = ("framework", "framework_version", "python_version", "device_kin
 _GPU_DRIVER = Path("/dev/nvidiactl")
 """Without it a script that names no framework computes on the processor."""
 _MOST_TEXT = 100
-_NO_FIGURES = frozenset({"event", "time", "step", "epoch", "reports", "images_per_second", "half_width"})
-_FIGURES = ("loss", "accuracy", "validation_loss", "validation_accuracy")
+_NO_FIGURES = frozenset(
+    {"event", "time", "step", "epoch", "reports", "images_per_second", "half_width", "began_anew_after"}
+)
+_FIGURE_NAME = re.compile(r"[A-Za-z_][\w./-]{0,99}", re.ASCII)
+OF_EVERY_TRAINER = ("loss", "accuracy", "validation_loss", "validation_accuracy")
+"""Figures that our trainer has too, under the same names."""
 
 
 class Reports:
     """The newest figures of one attempt. `now` is steady, in seconds. With `skips` what is there already is passed
     over. `figure` is the name of one that is looked for: `value` is its newest value (None: no number), `told_figure`
-    whether it was told at all, and `names` what else was. `trained_with` says what the script trains with,
-    `resumed_step` from where it went on."""
+    whether it was told at all, and `names` what else was. `figures` are the newest numbers by name, the first 20 names
+    of them. `began_anew` is the step after which a lower one was told (None: never). `trained_with` says what the
+    script trains with, `resumed_step` from where it went on."""
 
     def __init__(self, path: Path, *, skips: bool = False, figure: str = "") -> None:
         self.step = 0
@@ -43,6 +49,7 @@ class Reports:
         self.has_checkpoint = False
         self.checkpoints = 0
         self.figures: dict[str, float] = {}
+        self.began_anew: int | None = None
         self.total_steps: int | None = None
         self.told_figure = False
         self.value: float | None = None
@@ -69,6 +76,17 @@ class Reports:
     def are_of_all(self) -> bool:
         """Whether the script has told that all of its steps are done."""
         return self.total_steps is not None and self.step >= self.total_steps
+
+    def remarks(self) -> list[str]:
+        """What the steps that were told cannot mean."""
+        if self.began_anew is not None:
+            return [
+                f"the steps that the script told began anew after {self.began_anew}: how far it is was not known; "
+                "report(step) counts from the beginning of the training, through all epochs"
+            ]
+        if self.total_steps is not None and self.step > self.total_steps:
+            return [f"the script told {self.step} steps, and total_steps={self.total_steps} as all that it does"]
+        return []
 
     def is_enough(self, now: float, most_steps: int) -> bool:
         """Whether a pilot knows the rate, or there is no time for more of it."""
@@ -115,18 +133,26 @@ class Reports:
             self.checkpoint_seconds = _positive(line.get("seconds")) or self.checkpoint_seconds
         if not _is_step(step) or event not in ("step", "checkpoint"):
             return
+        before = self.step
         self.step = step  # of a checkpoint too: not every report is a line
         if event == "checkpoint":
             return
+        # Not every report is a line: the script's side notes what it saw between two of them.
+        after = line.get("began_anew_after", before if step < before else None)
+        self.began_anew = after if _is_step(after) else self.began_anew
         if self.first_at is None:
             self.first_at, self.first_step = now, self.step
         count = line.get("reports")
         self.count = count if isinstance(count, int) and not isinstance(count, bool) else self.count + 1
         self.images_per_second = _positive(line.get("images_per_second")) or self.images_per_second
         self.half_width = _positive(line.get("half_width")) or self.half_width
+        self._add_figures(line)
+
+    def _add_figures(self, line: dict[str, Any]) -> None:
         self.names |= {name for name in line if name not in _NO_FIGURES and len(self.names) < _MOST_NAMES}
-        for name in _FIGURES:
-            if (number := _number(line.get(name))) is not None:
+        for name, value in line.items():
+            is_one = name in self.figures or (len(self.figures) < _MOST_NAMES and _FIGURE_NAME.fullmatch(name))
+            if is_one and name not in _NO_FIGURES and (number := _number(value)) is not None:
                 self.figures[name] = number
         if self._figure in line:
             self.told_figure, self.value = True, _number(line[self._figure])

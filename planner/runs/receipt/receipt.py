@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
@@ -35,6 +36,9 @@ PILOT_FIGURES = (
     "peak_memory_bytes",
 )  # fmt: skip
 
+_OF_A_SCRIPT = re.compile(r"figure\.([A-Za-z_][\w./-]{0,99})", re.ASCII)
+"""How the trainer names a figure of a script in the line of its end (workloads/trainer/own_script.py)."""
+_MOST_REPORTED = 20
 _STARTING_PHASES = "import", "build", "compile"
 
 
@@ -56,7 +60,8 @@ class Receipt:
     of it may not have been billed; `parts_at_most` are the parts of which that holds. `project` is the job's. `billed`
     is what the vendor has billed by part (plan bill), in `billed_currency`, `billed_whole` whether it adds nothing any
     more. `simulated`: nothing was rented and no net was trained. `figures` is what a pilot measured beside its rate
-    (PILOT_FIGURES), `tries` the settings that it tried, `kept` the number from 1 of the one whose figures these are.
+    (PILOT_FIGURES), or the newest figures that a script reported, by its names; `tries` are the settings that a pilot
+    tried, `kept` the number from 1 of the one whose figures these are.
     """
 
     run_id: str
@@ -267,9 +272,21 @@ def write_receipt(
         ],
         project=run.project,
         simulated=is_simulated(run.provider),
-        **(_of_pilot(run, story) if run.until_steady else {}),
+        **(_of_pilot(run, story) if run.until_steady else {"figures": _reported(end)}),
         **_stored(ending.stays),
     )
+
+
+def _reported(end: dict[str, Any]) -> dict[str, float]:
+    """The figures of a script by its names, in the line of its end."""
+    found = ((_OF_A_SCRIPT.fullmatch(name), value) for name, value in end.items())
+    figures = {match[1]: float(value) for match, value in found if match is not None and _is_number(value)}
+    return dict([*figures.items()][:_MOST_REPORTED])
+
+
+def reported_text(figures: dict[str, float]) -> str:
+    """The figures of a script, which are none of a pilot's, as a person reads them."""
+    return ", ".join(f"{name} {value:.6g}" for name, value in figures.items() if name not in PILOT_FIGURES)
 
 
 def _of_pilot(run: Run, story: Story) -> dict[str, Any]:
@@ -460,6 +477,8 @@ def receipt_text(receipt: Receipt) -> str:
         phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in receipt.phase_seconds.items())
         lines.append(f"  seconds     {phases}")
     lines += _pilot_lines(receipt)
+    if reported := reported_text(receipt.figures):
+        lines.append(f"  {'reported':12}{reported}")
     if receipt.model_folder:
         lines.append(f"  model       {receipt.model_folder}")
     lines += _stored_lines(receipt)

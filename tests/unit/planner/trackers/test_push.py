@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,8 @@ from trainplan.workloads.sweep import Result, table_of
 from trainplan.workloads.terms import Tracker
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
+from pathlib import Path
 
 MODEL = {"preset": "vgg11", "image_size": 64, "classes": 2}
 JOB = TrainingJob.model_validate(
@@ -74,6 +76,12 @@ def test_the_record_has_curves_files_and_every_figure_that_is_known(tmp_path: Pa
     assert record["figures"].keys() == FIGURES.keys() - {"hold_out_top5"}
     assert record["figures"]["actual_usd"] == 1.25
     assert [file.rpartition("/")[2] for file in record["files"]] == ["model.keras", "metrics.csv"]
+
+
+def test_the_figures_of_a_script_stand_beside_those_of_the_run(tmp_path: Path) -> None:
+    receipt = replace(a_receipt(tmp_path), figures={"val_accuracy": 0.9, "steps": 7.0})
+    figures = run_record(JOB, receipt)["figures"]
+    assert (figures["val_accuracy"], figures["steps"]) == (0.9, 30.0)
 
 
 def test_no_address_and_no_secret_is_in_it(tmp_path: Path) -> None:

@@ -298,6 +298,33 @@ def test_what_a_script_writes_beside_the_protocol_is_passed_over(tmp_path: Path,
     assert (reports.step, reports.images_per_second, reports.figures) == (4, 5.0, {})
 
 
+def test_a_figure_of_any_name_is_in_its_results_and_in_the_line_of_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    source = (
+        "import trainplan_run as tr\nfor epoch in range(2):\n  for step in range(3):\n    tr.report(step, 4, 9)\n"
+        "  tr.figures(val_accuracy=0.5 + epoch / 10, state=3, hold_out_accuracy=0.99, loss=1.5)\n"
+    )
+    assert run(folder, source).returncode == 0
+    figures = {"val_accuracy": 0.6, "state": 3.0, "hold_out_accuracy": 0.99, "loss": 1.5}
+    assert json.loads((folder / "output" / "metrics.json").read_text())["figures"] == figures
+    end = next(line for line in lines(folder) if line["event"] == "end")
+    assert {name: end[f"figure.{name}"] for name in figures} == figures
+    assert (end["state"], end["loss"], "hold_out_accuracy" in end) == ("done", 1.5, False)
+    warnings = [line["message"] for line in lines(folder) if line["event"] == "warning"]
+    assert any(text.startswith("the steps that the script told began anew after 2") for text in warnings)
+
+
+def test_more_steps_than_there_are_is_told_and_few_names_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "progress.jsonl"
+    many = {f"f{number}": number for number in range(50)} | {"\x1b[31m": 1, "truth": True}
+    rows = [{"event": "start", "total_steps": 10}, {"event": "step", "step": 200, **many}]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    reports = Reports(path)
+    reports.read(1.0)
+    assert reports.remarks() == ["the script told 200 steps, and total_steps=10 as all that it does"]
+    assert list(reports.figures) == [f"f{number}" for number in range(20)]
+
+
 def test_the_step_of_a_checkpoint_is_a_step_that_is_done(tmp_path: Path) -> None:
     path = tmp_path / "progress.jsonl"
     path.write_text('{"event": "step", "step": 50}\n{"event": "checkpoint", "step": 84, "seconds": 0.1}\n')
