@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import threading
 import time
@@ -23,6 +24,9 @@ MOST_BYTES = 64 << 20
 MOST_REFRESH_BYTES, MOST_REFRESH_SECONDS = 30_000_000, 60.0
 """Of all responses of one refresh together, as they come over the line (benchmarks/refresh.py has what it takes)."""
 TRIES = 4
+_NAME_TRIES = 2
+"""How often a host's name is looked up at most: without a network every look-up takes seconds and fails alike."""
+_ADDRESS_HINT = "an address as https://HOST/PATH is expected; docs/prices.md names the variables that set it"
 _TIMEOUT_SECONDS = 20.0
 _CHUNK = 1 << 18
 # Answers of a server that is busy, or away for a moment.
@@ -87,6 +91,8 @@ class UrllibHttp:
         self._agent = f"{agent} (gzip)"
         self._tries = tries
         self._opener = urllib.request.build_opener(_SameSafety())
+        self._unknown_hosts = set[str | None]()
+        """Those whose name was not resolved after `_NAME_TRIES`: no further request asks for them."""
 
     def get(self, url: str, headers: Mapping[str, str] | None = None) -> bytes:
         return self._whole(url, headers)[0]
@@ -101,6 +107,9 @@ class UrllibHttp:
                 return self._once(url, headers)
             except _AgainError as error:
                 seconds = min(error.wait_seconds or 2.0**tries, _LONGEST_WAIT_SECONDS)
+                if error.without_name and tries >= _NAME_TRIES:
+                    self._unknown_hosts.add(_host(url))
+                    raise error.for_good() from None
                 if tries == self._tries or seconds > self.limits.left_seconds():
                     raise error.for_good() from None
                 self._wait(seconds)
@@ -110,6 +119,8 @@ class UrllibHttp:
         """The content and its Last-Modified. Raises _AgainError for what may pass, SourceError for the rest."""
         request_headers = {"User-Agent": self._agent, "Accept-Encoding": "gzip", **(headers or {})}
         address = where(url)
+        if _host(url) in self._unknown_hosts:
+            raise _unknown_host(url).for_good()
         self.limits.take()
         try:
             request = urllib.request.Request(url, headers=request_headers)
@@ -126,10 +137,13 @@ class UrllibHttp:
         except urllib.error.URLError as error:
             if isinstance(error.reason, ssl.SSLCertVerificationError):
                 raise _certificate(address, error.reason) from None
+            if isinstance(error.reason, socket.gaierror):
+                raise _unknown_host(url) from None
             reason = error.reason.strerror if isinstance(error.reason, OSError) else None
             raise _AgainError(f"{address} cannot be reached: {reason or error.reason}", nobody=True) from None
         except (ValueError, http.client.InvalidURL) as error:
-            raise SourceError(f"{address} is no address: {error}") from None
+            # Neither the error's own text nor the whole address: both have the query, and a key may be in it.
+            raise SourceError(f"{address} is no address of a list ({type(error).__name__})", _ADDRESS_HINT) from None
         except (OSError, http.client.HTTPException) as error:
             raise _AgainError(f"{address}: the connection broke off: {str(error) or type(error).__name__}") from None
 
@@ -151,14 +165,31 @@ def where(url: str) -> str:
     return f"{parts.hostname or '?'}{parts.path}"
 
 
+def _host(url: str) -> str | None:
+    """The host of an address; None where it has none."""
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _unknown_host(url: str) -> _AgainError:
+    """One text for all requests of a host, so that they are reported together."""
+    message = f"the name {_host(url)} cannot be resolved: is this computer online?"
+    return _AgainError(message, nobody=True, without_name=True)
+
+
 class _AgainError(Exception):
     """The request may succeed next time; `wait_seconds` is the wait that the server asks for. `nobody`: no server was
-    reached.
+    reached; `without_name`: since its name was not resolved.
     """
 
-    def __init__(self, message: str, wait_seconds: float | None = None, *, nobody: bool = False) -> None:
+    def __init__(
+        self, message: str, wait_seconds: float | None = None, *, nobody: bool = False, without_name: bool = False
+    ) -> None:
         self.wait_seconds = wait_seconds
         self.nobody = nobody
+        self.without_name = without_name
         super().__init__(message)
 
     def for_good(self) -> SourceError:

@@ -13,7 +13,7 @@ import typer
 
 from trainplan.planner.api.names import one_of
 from trainplan.planner.cli import completion, options
-from trainplan.planner.cli.refreshing import CLOUDS, errors_in_words, refresh_lock, refreshed
+from trainplan.planner.cli.refreshing import CLOUDS, errors_in_words, outcome_line, refresh_lock, refreshed
 from trainplan.planner.cli.screen import show
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError, RefusedError, ThisMachineError
@@ -234,6 +234,7 @@ def _report(results: list[Outcome | SourceError], *, as_json: bool) -> None:
     errors = [one for one in results if isinstance(one, SourceError)]
     if as_json:
         failed = [{"reason": error.message, "hint": error.hint} for error in errors]
+        failed += [{"reason": outcome_line(one.provider, one), "hint": ""} for one in outcomes if not one.read]
         sys.stdout.write(json.dumps({"providers": [outcome_json(one) for one in outcomes], "failed": failed}) + "\n")
     else:
         show([outcome_text(outcome) for outcome in outcomes if outcome.read])

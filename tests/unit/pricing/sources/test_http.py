@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 from datetime import date
 
 import pytest
@@ -126,3 +127,30 @@ def test_once_nobody_can_be_reached_the_rest_is_not_tried(http: UrllibHttp) -> N
     parts = list(azure.read(http, azure.Endpoints(address), names, ["eastus"], date(2026, 11, 21)))
     assert [part.name for part in parts] == sorted(names)
     assert all("cannot be reached" in part.error for part in parts)
+
+
+def test_a_host_without_a_name_is_looked_up_twice_for_all_requests(
+    http: UrllibHttp, waits: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every request waited 14 s: without a network a refresh took a minute."""
+    lookups: list[object] = []
+
+    def no_name(host: object, *arguments: object, **options: object) -> None:
+        lookups.append(host)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_name)
+    for path in ("one?key=secret", "two"):
+        with pytest.raises(UnreachableError, match=r"^the name no-host\.invalid cannot be resolved"):
+            http.get(f"http://no-host.invalid/{path}")
+    assert (len(lookups), len(waits)) == (2, 1)
+
+
+def test_what_is_no_address_has_one_text_for_all_queries(http: UrllibHttp) -> None:
+    errors = []
+    for query in ("a=1", "key=secret"):
+        with pytest.raises(SourceError) as caught:
+            http.get(f"notaurl?{query}")
+        errors.append((caught.value.message, caught.value.hint))
+    assert errors[0] == errors[1]
+    assert "https://HOST/PATH is expected" in errors[0][1]
