@@ -61,7 +61,8 @@ def nearest_names(value: str, names: Iterable[str], most: int = 1) -> list[str]:
     """At most `most` of `names`, the nearest first; none where nothing is similar.
 
     What another tool calls a name is that name. A name with the same characters in another order comes first: `vgg61`
-    is meant for vgg16, and no nearer to it than to vgg19 for difflib.
+    is meant for vgg16, and no nearer to it than to vgg19 for difflib. Then come those that differ in a number alone:
+    `us-east-9` is meant for us-east-1 or us-east-2, not for us-east.
     """
     import difflib  # costs 5 ms, and only a mistake needs it
 
@@ -75,5 +76,10 @@ def nearest_names(value: str, names: Iterable[str], most: int = 1) -> list[str]:
     if key in by_plain:
         return [by_plain[key]]
     near = difflib.get_close_matches(key, list(by_plain), n=max(most, 5), cutoff=0.5)
-    near.sort(key=lambda name: sorted(name) != sorted(key))
+    near.sort(key=lambda name: (sorted(name) != sorted(key), _numberless(name) != _numberless(key)))
     return [by_plain[name] for name in near[:most]]
+
+
+def _numberless(name: str) -> str:
+    """The name with 0 in the place of every digit."""
+    return "".join("0" if letter.isdigit() else letter for letter in name)

@@ -45,3 +45,7 @@ def test_a_name_without_capitals_and_dashes_is_the_same_unless_two_are() -> None
 def test_of_several_names_the_nearest_are_told() -> None:
     assert nearest_names("vgg1", PRESETS, 2) == nearest_names("vgg1", PRESETS, 4)[:2]
     assert len(nearest_names("vgg1", PRESETS, 4)) == 4
+
+
+def test_a_name_that_differs_in_a_number_alone_is_nearer_than_one_without_it() -> None:
+    assert nearest_names("us-east-9", ["us-east", "us-east-2", "us-west-2"]) == ["us-east-2"]
