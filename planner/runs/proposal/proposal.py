@@ -142,7 +142,7 @@ def within(proposal: Proposal, most: Decimal | None) -> Proposal:
     left_out = (
         f"left out: {len(too_dear)} of {len(proposal.targets)} placements, where it would cost more than "
         f"{format_usd(most)}"
-        f"{', all of on demand among them, so that spot without room has no fallback' if fallback else ''}; "
+        f"{', all on-demand ones among them: if spot has no room, the launch ends' if fallback else ''}; "
         # Rounded up: the amount that is named has to admit them.
         f"--max-cost {_dearest(too_dear).quantize(Decimal('0.01'), ROUND_UP)} takes them all"
     )

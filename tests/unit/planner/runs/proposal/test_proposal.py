@@ -160,8 +160,8 @@ def test_spot_that_loses_its_fallback_is_told_so(plan: Plan) -> None:
     kept = within(proposal, Decimal("0.11"))
     assert kept.targets == (spot,)
     assert kept.left_out == (
-        "left out: 1 of 2 placements, where it would cost more than $0.11, all of on demand among them, so that spot "
-        "without room has no fallback; --max-cost 0.41 takes them all"
+        "left out: 1 of 2 placements, where it would cost more than $0.11, all on-demand ones among them: if spot has "
+        "no room, the launch ends; --max-cost 0.41 takes them all"
     )
 
 
