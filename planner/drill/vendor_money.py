@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from trainplan.planner.drill.tools import Tools
 
 AMOUNT = Decimal(1_000_000)
-"""The amount of the drill's alarm, in the account's currency: no account reaches it, so that no mail is sent, and an
-alarm of this amount is recognised as the drill's."""
+"""The amount of the drill's alarm, in the account's currency (AWS: USD): no account reaches it, so that no mail is
+sent, and an alarm of this amount is recognised as the drill's."""
 SHOWN_WITHIN = timedelta(minutes=1)
 DAYS = 3
 """How far back the bill is read: costs of today are often not there yet."""

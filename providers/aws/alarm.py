@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 LATE = "AWS looks at the costs several times a day"
 """The reference of AWS Budgets, read 2026-11-26; it states no hours."""
 _SERVICE = "budgets"
+_CURRENCY = "USD"
+"""AWS refuses a budget in any other: "AUD is not in the supported unit set: [USD]"
+(awslabs/landing-zone-accelerator-on-aws issue 682, 2024-12-18)."""
+_COUNTS_ANEW = "with the change AWS counts what was spent as 0 until it has new costs"
+"""botocore 1.44, budgets, UpdateBudget: what was spent "drops to zero until Amazon Web Services has new usage data"."""
 PAYER = (
     "an IAM user or role sees billing only after the root user has allowed it (console: Account, IAM user and role "
     "access to Billing information); where another account pays, that one has to let its members have budgets"
@@ -60,6 +65,7 @@ class AwsAlarm:
     def steps(self, wanted: Alarm | None) -> list[SetupStep]:
         """An alarm stands at any time: whoever is new is added before the amount is changed and others are left out."""
         there, stop = self.found(), AlarmStop(self.at)
+        wanted = wanted and replace(wanted, currency=_CURRENCY)
         if wanted is None:
             calls = [self._call("DeleteBudget")] if there else []
             # The budget goes last: while it is there, so may be what else was made.
@@ -68,6 +74,8 @@ class AwsAlarm:
         calls = self._changes(there, wanted) if there else [self._create(wanted)]
         before = f", in place of {there.text}{'' if _is_gross(self._budget()) else ' after credits'}" if there else ""
         detail = f"budget {NAME}: {wanted.text}, {percents()}, before credits; free, {LATE}{before}"
+        if any(call.operation == "UpdateBudget" for call in calls):
+            detail += f"; {_COUNTS_ANEW}"
         budget = [one for one in (step("alarm", detail, calls),) if one is not None]
         if wanted.stops:
             return [*budget, *stop.steps(wanted)]
@@ -127,7 +135,7 @@ def _budget(wanted: Alarm) -> dict[str, object]:
         "BudgetName": NAME,
         "BudgetType": "COST",
         "TimeUnit": "MONTHLY",
-        "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": "USD"},
+        "BudgetLimit": {"Amount": f"{wanted.amount:f}", "Unit": _CURRENCY},
         "CostTypes": _GROSS,
     }
 

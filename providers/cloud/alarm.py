@@ -26,7 +26,8 @@ _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,2})?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """`amount` is for a month, in the currency that the account is billed in; `currency` is "" where none was told.
+    """`amount` is for a month, in the currency that the account is billed in, at AWS in US dollars; `currency` is ""
+    where none was told.
     `stops`: once all of it is spent, the vendor ends what runs too (`Stops`)."""
 
     amount: Decimal
@@ -82,14 +83,15 @@ def wanted(amount: str, emails: Sequence[str], *, stops: bool = False) -> Alarm:
     """
     if not _AMOUNT.fullmatch(amount.strip()):
         raise BadRequestError(
-            f"{amount!r} is no amount", hint="a number for a month, in the currency that the account is billed in: 20"
+            f"{amount!r} is no amount",
+            hint="a number for a month, in the currency that the account is billed in (AWS: in US dollars): 20",
         )
     try:
         value = Decimal(amount.strip())
     except InvalidOperation as error:
         raise BadRequestError(f"{amount!r} is no amount", hint="a number, such as 20") from error
     if value <= 0:
-        raise BadRequestError(f"an alarm at {amount} would never be silent", hint="an amount above 0")
+        raise BadRequestError(f"an alarm at {amount} would mail you at once and always", hint="an amount above 0")
     unreadable = [address for address in emails if not _ADDRESS.fullmatch(address)]
     if unreadable:
         raise BadRequestError(f"{unreadable[0]!r} is no mail address", hint="--email me@example.com")
@@ -122,5 +124,6 @@ def check(look: Callable[[], Alarm | None], late: str, set_up: str) -> Check:
     except ProviderError as error:
         return unknown("alarm", error.message, error.hint)
     if found is None:
-        return ok("alarm", f"none by mail of what a month costs (free; {late})", f"{set_up} --alarm 20 --email ADDRESS")
+        none = "no alarm is set: nobody would be mailed when a month costs more than planned"
+        return ok("alarm", f"{none} (an alarm is free; {late})", f"{set_up} --alarm 20 --email ADDRESS")
     return ok("alarm", f"{found.text}; {late}")

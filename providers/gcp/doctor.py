@@ -16,7 +16,7 @@ from trainplan.providers.gcp.alarm import LATE, GoogleAlarm
 from trainplan.providers.gcp.errors import OFF, in_short
 from trainplan.providers.gcp.kinds import ALL_CPUS, ALL_GPUS
 from trainplan.providers.gcp.permissions import ACT_AS, ADVICE, CLIENT_ROLES, PREFIX, ROLES
-from trainplan.providers.gcp.quotas import NO_TPUS_EITHER
+from trainplan.providers.gcp.quotas import NO_TPUS_EITHER, TRIAL_FIRST
 from trainplan.providers.gcp.request import LABEL_OURS, OURS
 from trainplan.providers.gcp.setup_steps import FOR_TPUS, NEEDED_SERVICES, SERVICES, StandingResources, missing_bindings
 from trainplan.providers.gcp.tpu.deadline import QUEUE, REGION
@@ -28,7 +28,9 @@ _OK, _REFUSED, _UNKNOWN = PreflightState.OK, PreflightState.REFUSED, PreflightSt
 _SETUP = "plan setup gcp"
 _REFUSING = (CredentialsError, PermissionDeniedError, BadRequestError)
 _TAKES = "it takes hours to days, and may be refused"
-_MEANWHILE = f"meanwhile processors launch; {NO_TPUS_EITHER}"
+_MEANWHILE = "meanwhile processors launch"
+_GPU_QUOTAS = f"at least 1 {ALL_GPUS} and 1 of the GPU's own quota in its region (NVIDIA_T4_GPUS; on spot "
+_GPU_QUOTAS += "PREEMPTIBLE_NVIDIA_T4_GPUS)"
 _MADE_BY_SETUP = ("network", "machine account", "machine roles")
 _SIZES = (8, 4, 2)
 """vCPUs of the E2 machines in the catalog."""
@@ -230,16 +232,21 @@ def _bucket(at: StandingResources) -> Check:
 
 def _gpus(at: StandingResources) -> Check:
     """The one quota that holds for every GPU, and at 0 for TPUs too, as Google's guide says; those of regions and
-    markets are each offer's own."""
+    markets are each offer's own. At 0 it is UNKNOWN, for the TPUs: what is refused here keeps everything from being
+    launched, and processors are."""
     for row in at.account.described().get("quotas", ()):
         if row.get("metric") == ALL_GPUS:
             limit, used = float(row.get("limit", 0)), float(row.get("usage", 0))
-            detail = f"{ALL_GPUS}: {used:g} of {limit:g} in use"
             if limit:
-                return ok("GPUs", detail)
-            return unknown("GPUs", detail, f"ask for more at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}")
+                return ok("GPUs", f"{ALL_GPUS}: {used:g} of {limit:g} in use")
+            detail = f"{ALL_GPUS} is 0: no GPU can be launched; whether TPUs can is not known: {NO_TPUS_EITHER}"
+            return unknown("GPUs", detail, f"{TRIAL_FIRST}; then {_ask_for_gpus(at)}")
     detail, fix = f"the quota {ALL_GPUS} is not shown", f"{_QUOTAS}{at.project}"
     return unknown("GPUs", detail, fix)
+
+
+def _ask_for_gpus(at: StandingResources) -> str:
+    return f"ask for {_GPU_QUOTAS} at {_QUOTAS}{at.project}: {_TAKES}; {_MEANWHILE}"
 
 
 def _cpus(at: StandingResources) -> Check:
@@ -270,11 +277,12 @@ def _of_error(at: StandingResources, name: str, error: ProviderError) -> Check:
 def _behind_what_is_off(name: str, error: ProviderError, at: StandingResources) -> Check:
     """A line whose API the project does not use: what set-up makes is not there, and quotas are a new project's."""
     if name in ("GPUs", "vCPUs"):
-        new = f"{ALL_GPUS} 0" if name == "GPUs" else "8 to 24 in a region"
-        detail = f"not shown while the API compute is off; a new project has {new}"
-        meanwhile = f"; {_MEANWHILE}" if name == "GPUs" else ""
-        fix = f"{_SETUP} first; then ask for more at {_QUOTAS}{at.project}: {_TAKES}{meanwhile}"
-        return unknown(name, detail, fix)
+        detail = "not shown while the API compute is off; a new project has"
+        if name == "GPUs":
+            fix = f"{_SETUP} first; {TRIAL_FIRST}; then {_ask_for_gpus(at)}"
+            return unknown(name, f"{detail} {ALL_GPUS} 0, and {NO_TPUS_EITHER}", fix)
+        fix = f"{_SETUP} first; then ask for more at {_QUOTAS}{at.project}: {_TAKES}"
+        return unknown(name, f"{detail} 8 to 24 in a region", fix)
     if name == "timers":
         detail = f"there is no queue {QUEUE!r} in {REGION}, so no TPU v2 to v5e is launched; the rest does without"
         return ok(name, detail, _SETUP)

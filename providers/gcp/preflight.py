@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from trainplan.pricing.offers import LifecycleState, Market, Offer
@@ -122,7 +122,9 @@ class Quotas:
         if ALL_GPUS not in table:
             detail = f"the quota {ALL_GPUS} is not shown"
             return unknown("quota", detail, self._page())
-        return self._enough("all regions", [ALL_GPUS], offer.device_count, table)
+        found = self._enough("all regions", [ALL_GPUS], offer.device_count, table)
+        limit, _ = table[ALL_GPUS]
+        return found if limit else replace(found, fix=f"{quotas.TRIAL_FIRST}; then {found.fix}")
 
     def _enough(self, where: str, names: Sequence[str], count: int, table: dict[str, tuple[float, float]]) -> Check:
         for name in names:

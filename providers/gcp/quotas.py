@@ -43,6 +43,10 @@ TPU = "TPU "
 NO_TPUS_EITHER = "Google's guide for TPU builders (2026-07-14) says that 0 keeps a project from TPUs too"
 """No create has shown it: one project of a free trial had 0 and quotas of TPU v5e. The guide: "If … exactly 0, your
 entire project is globally restricted from using any accelerators (GPUs or TPUs)"."""
+TRIAL_FIRST = "on a free trial, which gets no GPUs, upgrade the billing account first (what is left of the $300 stays)"
+"""Whether a billing account is on a trial is in no API that was read, so the advice is conditional. That a trial takes
+no GPUs: docs.cloud.google.com/free/docs/free-cloud-features (a copy read 2026-11-26), and fastai/course-v3 pull request
+173 (2019-01-27); that the credit stays: the same page (a copy read 2026-11-28)."""
 GPUS = frozenset({"H100", "H200", "B200", "RTX PRO 6000"})
 """Those of them that are GPUs, which the quota of GPUs in all regions counts as well."""
 _SPOT = re.compile(r"preempt|spot")
@@ -109,7 +113,7 @@ def doubt(account: GcpAccount) -> str:
 def tpus_at_all(account: GcpAccount) -> list[Check]:
     """A line where it is not known whether the project gets TPUs at all."""
     why = doubt(account)
-    fix = f"ask for at least 1 {ALL_GPUS}: {_PAGE}?project={account.project}"
+    fix = f"{TRIAL_FIRST}; then ask for at least 1 {ALL_GPUS}: {_PAGE}?project={account.project}"
     return [unknown("quota", why, fix)] if why else []
 
 

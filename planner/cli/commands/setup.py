@@ -27,7 +27,9 @@ def command(
     ] = False,
     alarm: Annotated[
         str,
-        typer.Option("--alarm", metavar="AMOUNT", help="Also make a monthly alarm by mail, in the account's currency"),
+        typer.Option(
+            "--alarm", metavar="AMOUNT", help="Also make a monthly alarm by mail, in the account's currency (AWS: USD)"
+        ),
     ] = "",
     email: Annotated[
         list[str] | None, typer.Option("--email", help="Whom the alarm warns; may be given several times")
@@ -50,7 +52,7 @@ def command(
         return
     try:
         asked = wanted_alarm(alarm, email or [], remove=remove, stop=stop)
-        steps = _steps(cloud, asked, remove=remove)
+        steps = _steps(name, cloud, asked, remove=remove)
         if dry_run:
             _print_calls(name, steps, remove=remove, as_json=as_json)
             return
@@ -70,14 +72,14 @@ def wanted_alarm(amount: str, emails: Sequence[str], *, remove: bool, stop: bool
     if remove and (amount or emails or stop):
         raise BadInputError("--remove removes the alarm with all the rest", "leave out --alarm, --email and --stop")
     if stop and not amount:
-        raise BadInputError("--stop says what an alarm does", "--alarm 20 --email me@example.com --stop")
+        raise BadInputError("--stop needs --alarm and --email", "--alarm 20 --email me@example.com --stop")
     if bool(amount) != bool(emails):
         missing = "--email says whom it warns" if amount else "--alarm says at which monthly amount"
         raise BadInputError(f"an alarm needs both: {missing}", "--alarm 20 --email me@example.com")
     return wanted(amount, emails, stops=stop) if amount else None
 
 
-def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep]:
+def _steps(name: str, cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep]:
     """What a set-up does, and the alarm last, so that what it takes in rights keeps nothing else from being made."""
     if not isinstance(cloud, Alarms):
         if alarm is not None:
@@ -85,7 +87,7 @@ def _steps(cloud: SetUp, alarm: Alarm | None, *, remove: bool) -> list[SetupStep
         return list(cloud.removable() if remove else cloud.lacking())
     if alarm is not None and alarm.stops and not isinstance(cloud, Stops):
         raise BadInputError(
-            "this provider ends nothing by itself", "leave out --stop; docs/alarm.md has what each can do"
+            f"{name} cannot end machines at an amount", "leave out --stop; docs/alarm.md has what each can do"
         )
     if remove:
         return [*_alarm_to_remove(cloud), *cloud.removable()]

@@ -58,18 +58,18 @@ class Cloud:
 def test_an_alarm_that_cannot_be_seen_keeps_nothing_else_from_being_removed(
     error: ProviderError, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [step.name for step in _steps(Cloud(error), None, remove=True)] == ["bucket"]
+    assert [step.name for step in _steps("aws", Cloud(error), None, remove=True)] == ["bucket"]
     assert f"the monthly alarm stays, if there is one: {error.message}" in capsys.readouterr().err
 
 
 def test_a_cloud_that_ends_nothing_by_itself_makes_no_such_alarm() -> None:
     stopping = wanted_alarm("20", [ME], remove=False, stop=True)
-    with pytest.raises(BadInputError, match="ends nothing by itself") as told:
-        _steps(Cloud(BadRequestError("unused")), stopping, remove=False)
-    assert "docs/alarm.md" in told.value.hint
-    for amount, remove in (("", False), ("", True)):
-        with pytest.raises(BadInputError):
-            wanted_alarm(amount, [], remove=remove, stop=True)
+    with pytest.raises(BadInputError, match="gcp cannot end machines at an amount") as told:
+        _steps("gcp", Cloud(BadRequestError("unused")), stopping, remove=False)
+    assert told.value.hint.startswith("leave out --stop")
+    for remove, words in ((False, "--stop needs --alarm and --email"), (True, "--remove")):
+        with pytest.raises(BadInputError, match=words):
+            wanted_alarm("", [], remove=remove, stop=True)
 
 
 def test_an_alarm_that_somebody_else_made_meanwhile_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,8 @@ def test_an_alarm_is_made_once_and_told(desk: Callable[..., Desk]) -> None:
     assert alarm.found() is None
     asked = wanted("20", [ME, "boss@example.com"])
     (step,) = alarm.steps(asked)
-    assert "20 in the account's currency a month" in step.detail
+    assert "20 USD a month" in step.detail, "AWS takes a budget in no other currency"
+    assert "counts what was spent as 0" not in step.detail
     assert first.api.calls == []
     first.carry_out([step])
     found = alarm.found()
@@ -47,6 +48,7 @@ def test_a_change_says_what_it_replaces(desk: Callable[..., Desk]) -> None:
     alarm = AwsAlarm(at.at)
     at.carry_out(alarm.steps(wanted("20", ["other@example.com"])))
     (step,) = alarm.steps(wanted("30.50", [ME]))
+    assert "AWS counts what was spent as 0 until it has new costs" in step.detail
     assert "in place of 20 USD a month, mail to other@example.com" in step.detail
     at.carry_out([step])
     assert wanted("30.5", [ME]).is_like(alarm.found())
@@ -62,7 +64,7 @@ def test_it_counts_before_credits_and_one_that_does_not_is_mended(desk: Callable
     at.api.call("budgets", HOME, "CreateBudget", request)
     alarm = AwsAlarm(at.at)
     (step,) = alarm.steps(wanted("20", [ME]))
-    assert step.detail.endswith("in place of 20 USD a month, mail to me@example.com after credits")
+    assert "in place of 20 USD a month, mail to me@example.com after credits" in step.detail
     at.carry_out([step])
     types = shown(at)["CostTypes"]
     assert (types["IncludeCredit"], types["IncludeRefund"]) == (False, False)
@@ -168,5 +170,8 @@ def test_the_provider_has_it(provider: TimedAws) -> None:
     assert isinstance(provider, Alarms)
     assert provider.alarm() is None
     (line,) = [one for one in provider.doctor() if one.name == "alarm"]
-    assert line.detail == "none by mail of what a month costs (free; AWS looks at the costs several times a day)"
+    assert line.detail == (
+        "no alarm is set: nobody would be mailed when a month costs more than planned "
+        "(an alarm is free; AWS looks at the costs several times a day)"
+    )
     assert "--alarm" in line.fix

@@ -53,7 +53,7 @@ def line(desk: Callable[..., Desk]) -> tuple[PreflightState, str]:
 
 def test_what_it_would_end_is_said_before_and_it_is_made_once(desk: Callable[..., Desk]) -> None:
     budget, role, stop = AwsAlarm(desk().at).steps(STOPPING)
-    assert "20 in the account's currency a month" in budget.detail
+    assert "20 USD a month" in budget.detail
     assert "ends what runs when it is spent" in budget.detail
     assert "every machine of trainplan in this account, whoever launched it" in stop.detail
     assert "8 to 12 hours" in stop.detail

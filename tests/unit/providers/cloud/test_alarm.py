@@ -18,7 +18,12 @@ ME = "me@example.com"
 def test_an_amount_that_is_none_is_told(amount: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         wanted(amount, [ME])
-    assert caught.value.hint
+    assert "AWS: in US dollars" in caught.value.hint or amount in ("0", "0.00")
+
+
+def test_an_alarm_at_0_is_told_what_it_would_do() -> None:
+    with pytest.raises(BadRequestError, match="an alarm at 0 would mail you at once and always"):
+        wanted("0", [ME])
 
 
 @pytest.mark.parametrize(

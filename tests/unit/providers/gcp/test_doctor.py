@@ -174,11 +174,15 @@ def first_day(bare: Project) -> Project:
 def test_a_new_project_is_told_its_quotas_first(first_day: Project) -> None:
     found = first_day.lines()
     assert list(found)[:2] == ["GPUs", "vCPUs"]
-    assert "GPUS_ALL_REGIONS: 0 of 0" in found["GPUs"].detail
+    assert found["GPUs"].detail.startswith(
+        "GPUS_ALL_REGIONS is 0: no GPU can be launched; whether TPUs can is not known"
+    )
+    assert found["GPUs"].fix.startswith("on a free trial, which gets no GPUs, upgrade the billing account first")
+    assert "NVIDIA_T4_GPUS" in found["GPUs"].fix, "the GPU's own quota in its region is needed as well"
     assert "hours to days" in found["GPUs"].fix
     assert "console.cloud.google.com" in found["GPUs"].fix
     assert "meanwhile processors launch" in found["GPUs"].fix
-    assert "TPUs too" in found["GPUs"].fix
+    assert "TPUs too" in found["GPUs"].detail
     assert found["GPUs"].state is UNKNOWN
     assert "CPUS_ALL_REGIONS 0 of 12" in found["vCPUs"].detail
     assert "e2-standard-4 is the largest" in found["vCPUs"].detail

@@ -66,6 +66,8 @@ def test_spot_counts_in_the_gpus_of_all_regions(make_world: Callable[..., World]
     offer = an_offer(OFFER, Market.SPOT)
     assert checks(world, offer)["quota"] is PreflightState.REFUSED
     assert world.provider.shortfalls([offer]) == ["GPUS_ALL_REGIONS: 0, 1 are needed"]
+    (row,) = [row for row in world.provider.preflight(offer).checks if row.state is PreflightState.REFUSED]
+    assert row.fix.startswith("on a free trial, which gets no GPUs, upgrade the billing account first")
     with pytest.raises(QuotaError):
         world.provider.launch(spot(world))
 
