@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -284,7 +285,8 @@ def test_store_puts_gets_lists_and_deletes(provider: Provider, run_id: str) -> N
 
 def test_store_keeps_to_its_run(provider: Provider, run_id: str) -> None:
     store = provider.store(RunId(run_id))
-    for path in ("/etc/passwd", "../other", "a/../../b", "", ".", "a\\b"):
+    of_windows = ("a\\b",) if os.name == "nt" else ()
+    for path in ("/etc/passwd", "../other", "a/../../b", "", ".", *of_windows):
         with pytest.raises(BadRequestError):
             store.put(path, b"x")
         with pytest.raises(BadRequestError):

@@ -319,8 +319,8 @@ def _() -> None:
 def _() -> None:
     real = sweep.fate_of
 
-    def mine(*given: Any) -> Any:
-        found = real(*given)
+    def mine(*given: Any, **named: Any) -> Any:
+        found = real(*given, **named)
         return sweep.Fate.ORPHAN if found is sweep.Fate.FOREIGN else found
 
     sweep.fate_of = mine

@@ -134,8 +134,7 @@ class _Run:
             return
         if number < self.step:
             self._untold.setdefault("began_anew_after", self.step)
-        self.step = number
-        self._total = total or self._total
+        self.step, self._total = number, total or self._total
         self.rate.add(self.clock(), number, count)
         if self.folder is None:
             return
