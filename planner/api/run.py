@@ -253,6 +253,8 @@ def refuse_failure(run: JournalRun) -> None:
     if run.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
         return
     error = ended_error(run)
-    if isinstance(error, LimitReachedError):
+    if isinstance(error, LimitReachedError) and not run.may_have_checkpoint:
+        error.hint = "it saved no checkpoint: launch it again to start from the beginning"
+    elif isinstance(error, LimitReachedError):
         error.hint = "launch it again to go on from its newest checkpoint; fresh=True starts anew"
     raise error

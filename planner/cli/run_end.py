@@ -98,7 +98,10 @@ def finish(run: Run) -> None:
     """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
     if run.outcome is Outcome.SUCCEEDED:
         return
-    again = f"{launch_again(run.provider)} goes on from the newest checkpoint, --fresh starts anew"
+    goes_on = "goes on from the newest checkpoint, --fresh starts anew"
+    if not run.may_have_checkpoint:
+        goes_on = "starts from the beginning: no checkpoint was saved"
+    again = f"{launch_again(run.provider)} {goes_on}"
     if run.outcome is Outcome.STOPPED:
         sys.stderr.write(f"stopped; {again}\n")
         raise typer.Exit(int(ExitCode.INTERRUPTED))

@@ -411,6 +411,12 @@ class Run:
             raise MoveError(f"run {self.run_id} cannot go from {self.phase} to {phase}")
         return replace(self, phase=phase)
 
+    @property
+    def may_have_checkpoint(self) -> bool:
+        """Whether a checkpoint of it is there, or nobody has said that there is none."""
+        ran = [attempt for attempt in self.attempts if attempt.had_instance]
+        return not ran or ran[-1].step != 0
+
     def with_attempt(self, attempt: Attempt) -> Run:
         """The run with this attempt in the place of the one of its number, or behind the others."""
         attempts = tuple(

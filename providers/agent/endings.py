@@ -47,13 +47,15 @@ def failed(reason: str, message: str) -> Ending:
     return Ending("failed", reason, message)
 
 
+WITH_CHECKPOINT = "stopped, with a checkpoint"
+BEFORE_CHECKPOINT = "stopped before it could write a checkpoint"
 BUS_ERROR = "ended by signal 7 (a bus error): mostly shared memory (/dev/shm) or the disk was full"
 
 _BY_CODE = {
     65: failed("BAD_JOB", "the trainer cannot train this job or read its data"),
     69: failed("UNREACHABLE", "something that the job downloads could not be reached"),
     70: failed("TRAINING_FAILED", "training failed"),
-    75: Ending("stopped", "STOPPED", "stopped, with a checkpoint"),
+    75: Ending("stopped", "STOPPED", WITH_CHECKPOINT),
     76: Ending("deadline", "DEADLINE", "the deadline was reached"),
     86: failed("OUT_OF_MEMORY", "killed: the memory limit was reached"),
     125: failed("CONTAINER_NOT_STARTED", "the container could not be started"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainplan.providers.agent import endings
-from trainplan.providers.agent.endings import BUS_ERROR
+from trainplan.providers.agent.endings import BEFORE_CHECKPOINT, BUS_ERROR, WITH_CHECKPOINT
 from trainplan.providers.base import EndKind
 
 OUT_OF_MEMORY_EXIT = 86
@@ -18,12 +18,12 @@ ENDS = {
     65: (EndKind.BAD_JOB, "the trainer cannot train this job or read its data"),
     69: (EndKind.FAILED, "something that the job downloads could not be reached"),
     70: (EndKind.FAILED, "training failed"),
-    75: (EndKind.STOPPED, "stopped, with a checkpoint"),
+    75: (EndKind.STOPPED, WITH_CHECKPOINT),
     76: (EndKind.DEADLINE, "the deadline was reached"),
     77: (EndKind.DONE, "training failed, and left results"),
     OUT_OF_MEMORY_EXIT: (EndKind.OUT_OF_MEMORY, "killed: the memory limit was reached"),
     HARD_DEADLINE_EXIT: (EndKind.DEADLINE, "the deadline was reached, and the trainer was ended"),
-    128 + _SIGTERM: (EndKind.STOPPED, "stopped before it could write a checkpoint"),
+    128 + _SIGTERM: (EndKind.STOPPED, BEFORE_CHECKPOINT),
     128 + _SIGBUS: (EndKind.FAILED, BUS_ERROR),
     128 + _SIGKILL: (EndKind.KILLED, "killed (signal 9), often for want of memory"),
 }

@@ -33,6 +33,16 @@ def checked_path(path: str) -> str:
 
 
 @runtime_checkable
+class KeptHere(Protocol):
+    """A run store that is the folder of this computer in which the run was trained."""
+
+    @property
+    def root(self) -> Path:
+        """The run directory."""
+        ...
+
+
+@runtime_checkable
 class FileStore(Protocol):
     """What most run stores can do besides: move files without holding them in memory, and tell sizes."""
 

@@ -52,6 +52,7 @@ _ALIVE_SECONDS = 120.0
 FIGURE = "figure."
 """Before the name of a figure of a script in the line of its end, where it is nothing that the line says itself."""
 _SHARED_MEMORY = "/dev/shm"
+_NO_CHECKPOINT = "it saved no checkpoint, so a new launch starts from the beginning"
 
 
 class _Asked(StrEnum):
@@ -254,7 +255,8 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
         progress.event("end", state="done", step=reports.step, **_figures(reports))
         progress.status(State.DONE, step=reports.step)
         return
-    kept = f"its newest checkpoint is that of step {step}" if (step := _newest(attempt)) else "it left no checkpoint"
+    step = _newest(attempt)
+    kept = f"its newest checkpoint is that of step {step}" if step else _NO_CHECKPOINT
     if asked is not None:
         state = "stopped" if asked is _Asked.STOP else "deadline"
         progress.event("end", state=state, step=reports.step, **_figures(reports))
@@ -265,7 +267,9 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
         _Asked.STOP: f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}",
     }.get(asked, f"the deadline was reached{nothing}; {kept}")
     has_results = not (attempt.is_pilot or attempt.is_trial) and (asked is not _Asked.STOP or _is_near_its_end(attempt))
-    if has_results and _write_output(attempt, reports, why, "failed" if asked is None else "deadline"):
+    # Who reads the output of a script that was late has been told of its deadline, or of the budget, already.
+    failure, outcome = (why, "failed") if asked is None else (kept, "deadline")
+    if has_results and _write_output(attempt, reports, failure, outcome):
         raise FailedWithResultsError(why)
     raise {None: TrainerError, _Asked.STOP: TrainingStopped}.get(asked, DeadlineReached)(why)
 

@@ -16,15 +16,17 @@ from trainplan.planner.errors import ResultsUnknownError, TeardownUnverifiedErro
 from trainplan.planner.runs.decision.next_action import End, early_end
 from trainplan.planner.runs.directory.proofs import Vouched
 from trainplan.planner.runs.directory.results import finished_attempt
-from trainplan.planner.runs.directory.run_directory import Ended, has_written, status_of, when_ended
+from trainplan.planner.runs.directory.run_directory import Ended, has_written, newest_checkpoint, status_of, when_ended
 from trainplan.planner.runs.execution.collect import collect, failure_of
 from trainplan.planner.runs.execution.teardown import Seen, Teardown
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import early_text
 from trainplan.providers import interrupts
+from trainplan.providers.agent.endings import BEFORE_CHECKPOINT, WITH_CHECKPOINT
 from trainplan.providers.agent.schema import MOST_TEXT
-from trainplan.providers.base import Instance, InstanceState, Provider
+from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
+from trainplan.providers.stores.files import KeptHere
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.recorder import Recorder
@@ -43,6 +45,8 @@ RESULTS_PATIENCE = timedelta(days=30)
 
 
 _GIVEN_UP = f"its results are given up, since its store has not let them be read for {RESULTS_PATIENCE.days} days"
+_STOPPED = (WITH_CHECKPOINT, BEFORE_CHECKPOINT, EndKind.STOPPED)
+"""What an exit code, or a status alone, has as the reason of a stop."""
 _CRASHES = "MACHINE_CRASHES"
 """What start.sh gives as the reason of a machine whose kernel crashed three times in a row."""
 _KERNEL_LINE = re.compile(r"\[ *[0-9]+\.[0-9]{6}\] (.*)")
@@ -139,9 +143,11 @@ class Finisher:
         folder = Path(run.model_folder)
         failure = failure_of(folder)
         if failure is not None and failure.is_late and run.stop_asked is None:
-            return early_end(run, f"its script had ended: {failure.text}")
+            return early_end(run, f"its script had ended; {failure.text}")
+        if failure is not None and failure.is_late:
+            return End(Outcome.STOPPED, f"stopped near its deadline; {failure.text}")
         if failure is not None:
-            return End(Outcome.STOPPED if failure.is_late else Outcome.FAILED, failure.text)
+            return End(Outcome.FAILED, failure.text)
         early = early_text(folder)
         return early_end(run, early) if early else End(Outcome.SUCCEEDED, "")
 
@@ -158,7 +164,7 @@ class Finisher:
         else:
             run = self.with_exit(run)  # it may have ended since another process gave up
         self.keep_output(run)
-        run = self._with_results(self._all_cleared(run, self._torn_down(run), is_end=True))
+        run = self._with_newest_step(self._with_results(self._all_cleared(run, self._torn_down(run), is_end=True)))
         # A run with any other outcome can be continued, and needs its checkpoints for that. Nothing is deleted before
         # its end is on disk: another command would not find what the journal sends it for.
         if run.outcome is Outcome.SUCCEEDED and self._recorder.is_kept:
@@ -190,6 +196,24 @@ class Finisher:
         message = end.message or f"all of it was trained, and its results lay in the store ({before})"
         run = replace(_with_results_at_home(run), outcome=end.outcome, message=message)
         return self._recorder.keep(run, "brought home")
+
+    def _with_newest_step(self, run: Run) -> Run:
+        """A run that did not succeed, with the step of its newest checkpoint; where there is none, its message has so,
+        and where its files are kept. As it is where its store does not answer."""
+        if run.outcome is Outcome.SUCCEEDED or not run.has_results_settled or not run.attempts:
+            return run
+        store = self._provider_of(run.provider).store(run.run_id)
+        try:
+            step = newest_checkpoint(store) or 0
+        except ProviderError:
+            return run
+        run = run.with_attempt(replace(run.attempts[-1], step=step))
+        if step or run.outcome is not Outcome.STOPPED or run.message not in _STOPPED:
+            return run
+        work = store.root / "work" if isinstance(store, KeptHere) else None
+        if work is None or not work.is_dir():  # only scripts have one
+            return replace(run, message="stopped. It saved no checkpoint")
+        return replace(run, message=f"stopped. The script saved no checkpoint; its files are in {work}")
 
     def _waits(self, run: Run) -> bool:
         """Whether a run whose store does not answer stays as it is until it does. Whoever has stopped it does not wait:

@@ -173,7 +173,7 @@ def test_a_run_that_is_over_before_anybody_looks_is_collected(desk: Desk) -> Non
         (EndKind.FAILED, Outcome.FAILED, "training failed"),
         (EndKind.BAD_JOB, Outcome.FAILED, "the trainer cannot train this job"),
         (EndKind.DEADLINE, Outcome.DEADLINE, "the deadline has passed"),
-        (EndKind.STOPPED, Outcome.STOPPED, "stopped, with a checkpoint"),
+        (EndKind.STOPPED, Outcome.STOPPED, "stopped. It saved no checkpoint"),
     ],
 )
 def test_however_the_instance_ends_the_run_says_so_and_nothing_is_left(

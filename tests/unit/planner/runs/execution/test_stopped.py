@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.builders import a_job
 from tests.doubles.clock import ctrl_c
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import (
+    ends,
     stubborn,
     trains_well,
     until_asked,
@@ -15,6 +18,7 @@ from tests.doubles.fake_machine import (
 from tests.unit.planner.runs.execution.followed import HERE, packed, recorded
 from trainplan.planner.runs.events import Message, PhaseReached
 from trainplan.planner.runs.run import Outcome, Phase
+from trainplan.providers.base import EndKind
 
 # --- Ctrl-C ------------------------------------------------------------------------------------------------------
 
@@ -126,3 +130,17 @@ def test_plan_stop_from_elsewhere_ends_the_run_that_is_followed_here(desk: Desk)
     run, _ = desk.launch()
     assert run.outcome is Outcome.STOPPED
     assert desk.leaked == []
+
+
+def test_a_stop_without_a_checkpoint_says_so_and_where_the_files_are(desk: Desk, tmp_path: Path) -> None:
+    desk.scripts(ends(EndKind.STOPPED))
+    run, receipt = desk.launch()
+    assert (run.outcome, receipt.message) == (Outcome.STOPPED, "stopped. It saved no checkpoint")
+    assert run.attempts[-1].step == 0
+    assert not run.may_have_checkpoint
+    (tmp_path / "work").mkdir()
+    planned = desk.planned()
+    desk.provider.store(planned.run_id).root = tmp_path  # type: ignore[attr-defined]  # as on this computer
+    desk.scripts(ends(EndKind.STOPPED))
+    run, _ = desk.runner().follow(planned, desk.request())
+    assert run.message == f"stopped. The script saved no checkpoint; its files are in {tmp_path / 'work'}"
