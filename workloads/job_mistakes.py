@@ -243,7 +243,8 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(f"{_plain(loc)}: {_short(value)} is not one of {choice}", hint)
         case "string_pattern_mismatch" if loc == ("name",):
             text = f"name: {_short(value)} does not serve as a name"
-            return _Problem(text, "use lower-case letters, digits, dots, dashes and underscores, 63 at most")
+            rule = "a name starts and ends with a letter or digit"
+            return _Problem(text, f"{rule}; use lower-case letters, digits, dots, dashes and underscores, 63 at most")
         case kind if kind in _WHAT_A_KIND_NEEDS:
             return _Problem(f"{_plain(loc)}: needs {_WHAT_A_KIND_NEEDS[kind]}, not {_short(value)}", _in_decimal(value))
         case kind if kind in _LIMITS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import secrets
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from trainplan.planner.api.data_steps import check_at_launch
 from trainplan.planner.cli import options
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.export.colab import colab_files
+from trainplan.planner.export.colab import colab_files, drive_folder
 from trainplan.planner.export.hugging_face import hugging_face_files
 from trainplan.planner.export.ibm import ibm_files
 from trainplan.planner.export.kaggle import kaggle_files
@@ -68,17 +69,18 @@ def for_place(job: TrainingJob, name: str, folder: Path, typed: PlaceOptions) ->
     estimate = ranked.estimate
     if estimate.software is not None:  # where the person wrote none, what trains on that machine
         job = job.model_copy(update={"framework": estimate.software.framework})
+    where = (folder.as_posix(), platform.node())
     limits = free_place(name, estimate.rental.instance_type)
     if limits is None:
         machine = _machine_job(job, ranked)
         if name == "hf":
-            return hugging_face_files(machine, folder.as_posix(), typed.user)
-        return ibm_files(machine, folder.as_posix(), typed.address)
+            return hugging_face_files(machine, *where, typed.user)
+        return ibm_files(machine, *where, typed.address)
     plan = session_plan(job, limits, _machine_time(estimate), typed.weeks)
     run_id = f"{SystemClock().now():%y%m%d}-{secrets.token_hex(4)}"
     if name == "kaggle":
-        return kaggle_files(plan, run_id, folder.as_posix(), typed.user)
-    return colab_files(plan, run_id, typed.drive)
+        return kaggle_files(plan, run_id, *where, typed.user)
+    return colab_files(plan, run_id, typed.drive or drive_folder(job.name, *where))
 
 
 def _machine_job(job: TrainingJob, candidate: Candidate) -> MachineJob:

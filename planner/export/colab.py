@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from trainplan.planner.export.export_files import ExportFiles, Sealed
+from trainplan.planner.export.labels import mark
 from trainplan.planner.export.session_plan import SessionPlan, exported_job
 from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
 from trainplan.workloads.sessions.session import JOB, PLAN
@@ -16,11 +17,10 @@ NOTEBOOK = "train.ipynb"
 _ACCELERATORS = {"T4": ("GPU", "T4"), "v5e1": ("TPU", "V5E1"), "v2-8": ("TPU", "V28")}
 
 
-def colab_files(plan: SessionPlan, run_id: str, drive_folder: str | None = None) -> ExportFiles:
-    """The notebook, and all that it needs. `drive_folder` is where the folder will be on Drive, as Colab sees it."""
+def colab_files(plan: SessionPlan, run_id: str, folder: str) -> ExportFiles:
+    """The notebook, and all that it needs. `folder` is where they will be on Drive, as Colab sees it."""
     instance_type = plan.limits.instance_type
     accelerator, kind = _ACCELERATORS.get(instance_type, ("GPU", instance_type))
-    folder = drive_folder or f"{DRIVE}/{plan.job.name}"
     following = "run the same cell again in the next session"
     return ExportFiles(
         files={
@@ -39,6 +39,11 @@ def colab_files(plan: SessionPlan, run_id: str, drive_folder: str | None = None)
             "cell again in each",
         ),
     )
+
+
+def drive_folder(name: str, folder: str, host: str) -> str:
+    """Where the job of that name, exported to `folder` of the computer `host`, will be on Drive unless told."""
+    return f"{DRIVE}/{name}-{mark(name, host, folder)}"
 
 
 def notebook(plan: SessionPlan, folder: str, accelerator: str, kind: str) -> dict[str, Any]:

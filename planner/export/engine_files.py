@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.export.labels import LONGEST_LABEL, label
+from trainplan.planner.export.labels import LONGEST_LABEL, place_name
 from trainplan.planner.planning.own_networks import check_exported
 from trainplan.providers.cloud.trainer_wheel import WHEEL, pinned, wheel_bytes
 from trainplan.workloads.job import Framework, TrainingJob
@@ -208,6 +208,12 @@ def _in_folder(folder: str) -> list[str]:
 
 def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
     folder = place.folder
+    for what, text in (("the job's name", job.name), ("the folder", folder)):
+        if found := _HETJOB.search(text):
+            raise BadInputError(
+                f"{what} has the word {found[0]}, which sbatch takes for the border between two jobs: {text}",
+                "give another name in the job file, or another folder with --out",
+            )
     deadline = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
     minutes = min((limit for limit in (deadline, place.minutes) if limit is not None), default=None)
     # Slurm replaces what follows a per cent sign, also in a folder's name.
@@ -255,6 +261,9 @@ def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
     return "job.sbatch", "\n".join(lines) + "\n", f"sbatch {shlex.quote(f'{folder}/job.sbatch')}"
 
 
+_HETJOB = re.compile("hetjob|packjob", re.IGNORECASE)
+"""What sbatch cuts out of a #SBATCH line, also from a name or a path (Slurm's own get_argument; met by a
+person in esm-tools/esm_tools#933)."""
 _LIVING = "PENDING,RUNNING,SUSPENDED,COMPLETING"
 _IN_ENVIRONMENT = '"$environment/bin/python"'
 _AT_THE_LIMIT = (
@@ -270,21 +279,19 @@ _AT_THE_LIMIT = (
 def _skypilot(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
     resources: dict[str, Any] = {"use_spot": "on_demand" not in job.constraints.markets}
     if accelerators:
-        name = _SKYPILOT_NAMES.get(accelerators.device, accelerators.device)
-        resources["accelerators"] = f"{name}:{accelerators.count}"
+        gpu = _SKYPILOT_NAMES.get(accelerators.device, accelerators.device)
+        resources["accelerators"] = f"{gpu}:{accelerators.count}"
     if image := job.container or place.image:
         resources["image_id"] = f"docker:{image}"
     if len(job.constraints.providers) == 1:
         regions = job.constraints.regions
         resources["infra"] = "/".join((job.constraints.providers[0], *(regions if len(regions) == 1 else ())))
-    # The names of buckets are one space for everybody: what the folder is, and where, makes this one.
-    mark = hashlib.sha256(f"{place.host}:{place.folder}".encode()).hexdigest()[:8]
-    bucket = f"trainplan-{label(job.name, LONGEST_LABEL - len('trainplan--') - len(mark))}-{mark}"
+    name = place_name(job.name, place.host, place.folder, LONGEST_LABEL - len("trainplan-"))
     task = {
-        "name": label(job.name, LONGEST_LABEL),
+        "name": name,
         "num_nodes": job.nodes,
         "resources": resources,
-        "file_mounts": {"/trainplan": place.folder, "/run-dir": {"name": bucket, "mode": "MOUNT"}},
+        "file_mounts": {"/trainplan": place.folder, "/run-dir": {"name": f"trainplan-{name}", "mode": "MOUNT"}},
         "setup": "\n".join(_sky_setup(packages)) + "\n",
         "run": (
             "export TRAINPLAN_RANK=$SKYPILOT_NODE_RANK TRAINPLAN_PROCESSES=$SKYPILOT_NUM_NODES\n"
@@ -324,7 +331,8 @@ def _jobset(job: TrainingJob, place: Place, accelerators: Accelerators | None, p
             f"give --image: one with Python and what {REQUIREMENTS} lists",
         )
     # The longest name that is made of it is a pod's, with five random letters at its end.
-    name = label(job.name, LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345"))
+    longest = LONGEST_LABEL - len(f"-workers-0-{job.nodes - 1}-12345")
+    name = place_name(job.name, place.host, place.folder, longest)
     data, wheel = job.to_json(), _deflated(wheel_bytes())
     if (size := len(data.encode()) + len(wheel)) > _MOST_CONFIG_MAP_BYTES:
         raise BadInputError(

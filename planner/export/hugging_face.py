@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles
-from trainplan.planner.export.labels import LONGEST_LABEL, label
+from trainplan.planner.export.labels import LONGEST_LABEL, place_name
 
 if TYPE_CHECKING:
     from trainplan.planner.export.machine_job import MachineJob
@@ -18,8 +18,9 @@ _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,41}")
 _FOLDER, _RUN = "/trainplan", "/run-dir"
 
 
-def hugging_face_files(machine: MachineJob, folder: str, user: str | None) -> ExportFiles:
-    """The files of `folder`, which the command brings to the machine; checkpoints and model go to a bucket of `user`.
+def hugging_face_files(machine: MachineJob, folder: str, host: str, user: str | None) -> ExportFiles:
+    """The files of `folder` on the computer `host`, which the command brings to the machine; checkpoints and model go
+    to a bucket of `user`.
 
     Raises BadInputError for a name that is no account's.
     """
@@ -29,7 +30,7 @@ def hugging_face_files(machine: MachineJob, folder: str, user: str | None) -> Ex
             "--user NAME: your name at Hugging Face, as in huggingface.co/NAME",
         )
     # Letters, digits and single hyphens are in every name that the Hub takes (huggingface_hub, validate_repo_id).
-    name = label(machine.job.name, LONGEST_LABEL - len("trainplan-"))
+    name = place_name(machine.job.name, host, folder, LONGEST_LABEL - len("trainplan-"))
     bucket = f"{user}/trainplan-{name}"
     words = (
         *("hf", "jobs", "run", "--detach", "--name", name, "--flavor", machine.instance_type),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles
+from trainplan.planner.export.labels import LONGEST_LABEL, place_name
 from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _YOURS = {
 }
 
 
-def ibm_files(machine: MachineJob, folder: str, address: str | None) -> ExportFiles:
+def ibm_files(machine: MachineJob, folder: str, host: str, address: str | None) -> ExportFiles:
     """The request and what it fetches. `address` is where the person puts the other files: an HTTPS address to which a
     file's name is added. Raises BadInputError for an address that is none, and for images of this computer."""
     if address is None or not re.fullmatch(r"https://\S+", address) or has_control_characters(address):
@@ -44,7 +45,7 @@ def ibm_files(machine: MachineJob, folder: str, address: str | None) -> ExportFi
     )
     assert len(script) <= _LARGEST_USER_DATA
     request = {
-        "name": re.sub(r"[^a-z0-9]+", "-", f"trainplan-{machine.job.name}").strip("-")[:63],
+        "name": f"trainplan-{place_name(machine.job.name, host, folder, LONGEST_LABEL - len('trainplan-'))}",
         "profile": {"name": machine.instance_type},
         "zone": {"name": f"{machine.region}-1"},
         **_YOURS,

@@ -12,6 +12,7 @@ import shlex
 
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.export.export_files import ExportFiles, Images, Sealed
+from trainplan.planner.export.labels import place_name
 from trainplan.planner.export.session_plan import SessionPlan, exported_job
 from trainplan.providers.cloud.trainer_wheel import WHEEL, wheel_bytes
 from trainplan.workloads.sessions.session import JOB, PLAN
@@ -20,7 +21,7 @@ SCRIPT, KERNEL, DATA_SET = "train.py", "kernel-metadata.json", "dataset-metadata
 FIRST, EVEN, ODD = "session-1", "session-even", "session-odd"
 _TRAINER, _IMAGES = "trainer", "images"
 _USER = re.compile(r"[a-z0-9][a-z0-9-]{2,49}")
-_LONGEST_NAME = 30
+_LONGEST_NAME = 50 - len(f"-{_TRAINER}")
 """Of a job in a slug, which has 50 characters at most (kaggle 2.2.5, dataset_create_new)."""
 _SCRIPT = f"""\
 # One session of a run; plan export wrote this file.
@@ -37,14 +38,15 @@ sys.exit(kaggle.train())
 """
 
 
-def kaggle_files(plan: SessionPlan, run_id: str, folder: str, user: str | None) -> ExportFiles:
-    """The folders, below `folder`, of the Kaggle account `user`. Raises BadInputError for what is no account's name."""
+def kaggle_files(plan: SessionPlan, run_id: str, folder: str, host: str, user: str | None) -> ExportFiles:
+    """The folders, below `folder` of the computer `host`, of the Kaggle account `user`. Raises BadInputError for
+    what is no account's name."""
     if user is None or not _USER.fullmatch(user):
         raise BadInputError(
             "whose data sets and kernels are they?" if user is None else f"--user {user}: no name of an account",
             "--user NAME: your name at Kaggle, as in kaggle.com/NAME, in small letters",
         )
-    name = _slug(plan.job.name)
+    name = place_name(plan.job.name, host, folder, _LONGEST_NAME)
     seconds = int(plan.limits.session_hours * 3600)
     push = {which: _push(folder, which, seconds) for which in (FIRST, EVEN, ODD)}
     following = f"{push[EVEN]} (sessions 2, 4, ...) or {push[ODD]} (sessions 3, 5, ...), when this one has ended"
@@ -115,12 +117,6 @@ def _kernel(
         "kernel_sources": [] if source is None else [f"{user}/{name}-{source}"],
         "model_sources": [],
     }
-
-
-def _slug(name: str) -> str:
-    """The name as Kaggle writes it in addresses: at least five characters of a title, and six of a data set's."""
-    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
-    return slug if len(slug) > 2 else f"trainplan-{slug}".strip("-")
 
 
 def _json(document: dict[str, object]) -> bytes:

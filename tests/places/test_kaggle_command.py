@@ -170,11 +170,13 @@ def test_kaggles_own_command_takes_every_line(
         assert "rror" not in said.stdout, said.stdout
         assert "retired" not in said.stderr
         assert "does not resolve" not in said.stdout
-    assert set(api.data_sets[f"{USER}/cats-trainer"]) == {
+    (name,) = {kernel.partition("/")[2].removesuffix("-a") for kernel in api.kernels if kernel.endswith("-a")}
+    assert re.fullmatch("cats-[0-9a-f]{8}", name)
+    assert set(api.data_sets[f"{USER}/{name}-trainer"]) == {
         "job.json", "sessions.json", "trainplan_trainer-0-py3-none-any.whl",
     }  # fmt: skip
-    assert api.kernels.keys() == {f"{USER}/cats-a", f"{USER}/cats-b"}
-    assert api.kernels[f"{USER}/cats-a"]["kernelDataSources"] == [f"{USER}/cats-b"]
+    assert api.kernels.keys() == {f"{USER}/{name}-a", f"{USER}/{name}-b"}
+    assert api.kernels[f"{USER}/{name}-a"]["kernelDataSources"] == [f"{USER}/{name}-b"]
     for kernel in api.kernels.values():
         assert kernel["machineShape"] == machine
         assert kernel["enableTpu"] == (device != "T4")

@@ -90,6 +90,14 @@ def command(
     sys.stderr.writelines(f"{note}\n" for note in export.notes)
 
 
+_ENDS = {
+    Engine.SBATCH: "Slurm, not plan, ends this job; plan history does not list it",
+    Engine.SKYPILOT: "SkyPilot, not plan, ends the machines of this job; you must delete its bucket",
+    Engine.JOBSET: "JobSet, not plan, ends this job; you must delete its pods and volume",
+}
+"""Who ends the job, and what is left to the person."""
+
+
 def _for_engine(
     job: TrainingJob, engine: Engine, folder: Path, device: str | None, count: int, image: str | None
 ) -> ExportFiles:
@@ -97,7 +105,7 @@ def _for_engine(
     minutes = most_minutes(job, accelerators, load_settings(os.environ)) if engine is Engine.SBATCH else None
     place = Place(folder=folder.as_posix(), host=platform.node(), image=image, minutes=minutes)
     made = engine_files(job, engine, place, accelerators)
-    promises = f"deadline, teardown and bill are those of {engine}, not of plan (docs/several-machines.md)"
+    promises = f"{_ENDS[engine]} (docs/several-machines.md)"
     return ExportFiles(files=made.files, commands=(made.command,), notes=(*made.notes, promises))
 
 

@@ -245,6 +245,7 @@ WRONG_LINES = [
         "name: tiny",
         "name: My Job",
         "job.yaml:1: name: 'My Job' does not serve as a name",
+        "a name starts and ends with a letter or digit; "
         "use lower-case letters, digits, dots, dashes and underscores, 63 at most",
     ),
     ("name: tiny", "name: 7", "job.yaml:1: name: needs text, not 7", ""),

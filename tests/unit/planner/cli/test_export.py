@@ -31,7 +31,7 @@ def job(tmp_path: Path) -> Path:
 def test_the_folder_has_what_the_printed_command_needs(job: Path, tmp_path: Path) -> None:
     made = plan("export", job, "--to", "skypilot", "--out", tmp_path / "out", "--device", "v100", "--count", "2")
     assert (made.code, made.out) == (0, f"sky launch --down {tmp_path}/out/task.yaml\n")
-    assert "deadline, teardown and bill are those of skypilot, not of plan" in made.err
+    assert "SkyPilot, not plan, ends the machines of this job; you must delete its bucket" in made.err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "job.json", "requirements.txt", "task.yaml", WHEEL,
     }  # fmt: skip

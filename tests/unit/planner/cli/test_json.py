@@ -99,7 +99,7 @@ def test_export_lists_what_it_wrote(here: Path) -> None:
     said = plan("export", "job.yaml", "--to", "sbatch", "--out", "out", "--json").json
     assert {here / "out" / name for name in said["files"]} == {*(here / "out").iterdir()}
     assert (said["to"], said["commands"]) == ("sbatch", [f"sbatch {here}/out/job.sbatch"])
-    assert "deadline, teardown and bill" in said["notes"][-1]
+    assert "not plan, ends" in said["notes"][-1]
 
 
 def test_forgetting_says_whether_there_was_anything(here: Path) -> None:

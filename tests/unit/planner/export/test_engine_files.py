@@ -147,3 +147,18 @@ def test_every_field_of_a_jobset_is_one_of_its_published_schema() -> None:
     *_, jobset = yaml.load_all(text, yaml.CSafeLoader)
     for path, kind in paths(jobset["spec"], "spec").items():
         assert kind in fields[path], path
+
+
+def test_volumes_of_two_folders_are_two() -> None:
+    here, there = (
+        engine_files(a_job(), Engine.JOBSET, Place(folder=folder, image="me/it:1"), None).files["jobset.yaml"]
+        for folder in ("/a", "/b")
+    )
+    names = re.compile(rb"^  name: (.*)$", re.MULTILINE)
+    assert not set(names.findall(here)) & set(names.findall(there))
+
+
+@pytest.mark.parametrize(("name", "folder"), [("tco-hetjob", "/f"), ("a", "/me/My-HetJob/x"), ("packjob.1", "/f")])
+def test_words_that_sbatch_cuts_out_of_its_options_are_refused(name: str, folder: str) -> None:
+    with pytest.raises(BadInputError, match="which sbatch takes for the border between two jobs"):
+        engine_files(a_job(name=name), Engine.SBATCH, Place(folder=folder), None)

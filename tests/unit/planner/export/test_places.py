@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ class TestColab:
         assert (notebook.metadata.accelerator, notebook.metadata.colab.gpuType) == ("GPU", "T4")
         for cell in notebook.cells[1:]:
             compile(cell.source, "cell", "exec")
-            assert "/content/drive/MyDrive/two_cats" in cell.source
+            assert re.search("/content/drive/MyDrive/two_cats-[0-9a-f]{8}'", cell.source)
 
     def test_images_of_this_computer_travel_in_archives(self, tmp_path: Path) -> None:
         write_images(tmp_path / "cats", classes=2, each=20)
@@ -148,16 +149,18 @@ class TestKaggle:
         ]
         kernel = document(out / "session-1" / "kernel-metadata.json")
         assert (kernel["machine_shape"], kernel["enable_gpu"], kernel["enable_tpu"]) == ("NvidiaTeslaT4", True, False)
-        assert kernel["dataset_sources"] == ["ada-l/two-cats-trainer"]
+        (source,) = kernel["dataset_sources"]
+        assert re.fullmatch("ada-l/two-cats-[0-9a-f]{8}-trainer", source)
         compile((out / "session-1" / "train.py").read_text(encoding="utf-8"), "train.py", "exec")
 
     def test_each_session_goes_on_from_the_output_of_the_one_before(self, tmp_path: Path) -> None:
         assert exported(tmp_path, JOB, "--to", "kaggle", "--user", "ada-l").code == 0
         kernels = [document(tmp_path / "out" / name / "kernel-metadata.json") for name in _SESSIONS]
+        name = kernels[0]["id"].removesuffix("-a")
         assert [(one["id"], one["kernel_sources"]) for one in kernels] == [
-            ("ada-l/two-cats-a", []),
-            ("ada-l/two-cats-b", ["ada-l/two-cats-a"]),
-            ("ada-l/two-cats-a", ["ada-l/two-cats-b"]),
+            (f"{name}-a", []),
+            (f"{name}-b", [f"{name}-a"]),
+            (f"{name}-a", [f"{name}-b"]),
         ]
 
     @pytest.mark.parametrize(
