@@ -26,6 +26,10 @@ _MOST_PATH_BYTES = 700
 object names, read 2026-11)."""
 _RESERVED = frozenset(':\\*?"<>|')
 """What no file name on Windows may hold (Microsoft, "Naming Files, Paths, and Namespaces")."""
+_DEVICES = frozenset(
+    ("CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10)))
+)
+"""What Windows takes for a device, whatever follows a dot (the same page)."""
 _MOST_NAMED = 5
 
 
@@ -48,9 +52,16 @@ def arranged(sources: Mapping[str, Path], taken: Collection[str] = (), most_file
         f"{len(paths):,} files come home as {names[archive]}: an output has {most_files:,} files at most"
         for archive, paths in groups.items()
     ]
-    if renamed := [f"{path!r} as {name!r}" for path, name in names.items() if path != name]:
+    for why, is_of_run in (
+        ("renamed, because trainplan writes its own", True),
+        ("comes home under a name that every system takes", False),
+    ):
+        renamed = [
+            f"{path!r} as {name!r}" for path, name in names.items() if path != name and (path in taken) is is_of_run
+        ]
         more = f" and {len(renamed) - _MOST_NAMED:,} more" if len(renamed) > _MOST_NAMED else ""
-        remarks.append(f"comes home under a name that every system takes: {', '.join(renamed[:_MOST_NAMED])}{more}")
+        if renamed:
+            remarks.append(f"{why}: {', '.join(renamed[:_MOST_NAMED])}{more}")
     return Arrangement(
         {names[path]: source for path, source in sources.items() if path not in packed},
         {names[archive]: {path: sources[path] for path in paths} for archive, paths in groups.items()},
@@ -63,16 +74,16 @@ def stored_names(paths: Iterable[str], taken: Collection[str] = ()) -> dict[str,
     manifest refuses, and bytes that are no UTF-8, are written as in addresses (%3A); what is too long ends in a hash.
     A name that the run needs gets `script-` in front."""
     names: dict[str, str] = {}
-    used = set(taken)
+    used = {name.casefold() for name in taken}  # Windows and macOS hold names apart by more than case alone
     # What keeps its name comes first: nothing that is renamed takes it.
     for path in sorted(paths, key=lambda path: _portable(path) != path):
         name = wanted = f"script-{path}" if path in taken else _portable(path)
         number = 1
-        while name in used:
+        while name.casefold() in used:
             number += 1
             pure = PurePosixPath(wanted)
             name = str(pure.with_name(f"{pure.stem}~{number}{pure.suffix}"))
-        used.add(name)
+        used.add(name.casefold())
         names[path] = name
     return names
 
@@ -125,6 +136,8 @@ def _portable(path: str) -> str:
 
 def _portable_component(part: str) -> str:
     name = "".join(char if _is_plain(char) else _escaped(char) for char in part)
+    if name.partition(".")[0].rstrip(" ").upper() in _DEVICES:
+        name = _escaped(name[0]) + name[1:]
     if name[-1:] in (".", " "):
         name = name[:-1] + _escaped(name[-1])
     if len(name.encode()) <= _MOST_COMPONENT_BYTES:

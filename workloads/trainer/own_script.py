@@ -43,7 +43,7 @@ GRACE_SECONDS = 45.0
 _PILOT_GRACE_SECONDS = 3.0
 _PILOT_CHECKPOINT_SECONDS = 10.0
 LAST_SECONDS = 30.0
-"""So long before its deadline a script is asked to end; a twentieth of its time where that is less."""
+"""So long before its deadline a script is asked to end; half of its time where it has less than a minute."""
 _RESERVE_SECONDS = 180.0
 """So long before its deadline a rented machine asks what trains to end (providers/agent/spec.py)."""
 _POLL_SECONDS = 0.25
@@ -194,7 +194,7 @@ def _ask_at(attempt: _Attempt) -> float | None:
     deadline = attempt.setting.limits.deadline_unix
     if deadline is None:
         return None
-    return deadline - min(LAST_SECONDS, max(0.0, deadline - attempt.setting.clock.wall()) / 20)
+    return deadline - min(LAST_SECONDS, max(0.0, deadline - attempt.setting.clock.wall()) / 2)
 
 
 def _is_near_its_end(attempt: _Attempt) -> bool:

@@ -35,18 +35,33 @@ class Results:
     files: dict[str, Path] = field(default_factory=dict)
     own: set[Path] = field(default_factory=set)
     links: dict[str, str] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Those of the links that lead to nothing."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Hidden entries and folders of data, with the number of files in each."""
 
     @property
     def remarks(self) -> list[str]:
-        """A line for the person where links are not followed."""
-        if not self.links:
-            return []
-        texts = [f"{name!r} leads to {target!r}" for name, target in sorted(self.links.items())]
-        more = f" and {len(texts) - _MOST_NAMED:,} more" if len(texts) > _MOST_NAMED else ""
-        return [
-            f"links to folders, and to what lies outside the script's folder, do not come home: "
-            f"{', '.join(texts[:_MOST_NAMED])}{more}"
-        ]
+        """Lines for the person on what stays where it is."""
+        remarks = []
+        if self.left_out:
+            texts = [f"{name} ({n:,} file{'' if n == 1 else 's'})" for name, n in sorted(self.left_out.items())]
+            remarks.append(f"left out, as hidden or as data: {_first(texts)}")
+        if self.broken:
+            texts = [f"{name!r} to {self.links[name]!r}" for name in sorted(self.broken)]
+            remarks.append(f"links that lead to nothing do not come home: {_first(texts)}")
+        others = sorted(self.links.keys() - self.broken)
+        if others:
+            texts = [f"{name!r} leads to {self.links[name]!r}" for name in others]
+            remarks.append(
+                f"links to folders, and to what lies outside the script's folder, do not come home: {_first(texts)}"
+            )
+        return remarks
+
+
+def _first(texts: list[str]) -> str:
+    more = f" and {len(texts) - _MOST_NAMED:,} more" if len(texts) > _MOST_NAMED else ""
+    return f"{', '.join(texts[:_MOST_NAMED])}{more}"
 
 
 def results_of(work: Path, checkpoints: Path) -> Results:
@@ -54,6 +69,7 @@ def results_of(work: Path, checkpoints: Path) -> Results:
     folder and to a checkpoint of the run."""
     results = Results()
     work, checkpoints = work.resolve(), checkpoints.resolve()
+    results.left_out = _left_out(work)
     for path in _entries(work):
         name = path.relative_to(work).as_posix()
         if not path.is_symlink():
@@ -70,6 +86,8 @@ def results_of(work: Path, checkpoints: Path) -> Results:
             results.files[name] = real
         else:
             results.links[name] = str(path.readlink())
+            if not path.exists():
+                results.broken.add(name)
     return results
 
 
@@ -86,6 +104,26 @@ def _entries(folder: Path) -> Iterator[Path]:
             mode = path.lstat().st_mode
             if not name.startswith(".") and (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
                 yield path
+
+
+def _left_out(work: Path) -> dict[str, int]:
+    """The hidden entries anywhere below the working folder, and its folder `data`, with the number of their files."""
+    counts: dict[str, int] = {}
+    for place, folders, names in os.walk(work):
+        below = Path(place).relative_to(work)
+        for name in [*folders, *names]:
+            if not (name.startswith(".") or (below == Path() and name == "data" and name in folders)):
+                continue
+            path = Path(place) / name
+            is_folder = name in folders and not path.is_symlink()
+            count = sum(len(files) for _, _, files in os.walk(path)) if is_folder else 1
+            if count:
+                counts[(below / name).as_posix()] = count
+        folders[:] = [
+            name for name in folders
+            if (below / name).as_posix() not in counts and not name.startswith(".") and name != "__pycache__"
+        ]  # fmt: skip
+    return counts
 
 
 def _allow(path: Path, rights: int) -> None:

@@ -93,3 +93,19 @@ def test_an_archive_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(OSError, match="gone"):
         write_archive(tmp_path / "half.tar", {"a": tmp_path / "a", "gone": tmp_path / "gone"})
     assert not (tmp_path / "half.tar").exists()
+
+
+def test_names_of_devices_and_twins_by_case_are_renamed() -> None:
+    paths = ["CON.txt", "logs/aux", "Model.pt", "model.pt", "console.txt"]
+    assert stored_names(paths, ("metrics.json",)) == {
+        "CON.txt": "%43ON.txt", "logs/aux": "logs/%61ux", "Model.pt": "Model.pt", "model.pt": "model~2.pt",
+        "console.txt": "console.txt",
+    }  # fmt: skip
+
+
+def test_a_name_that_the_run_needs_is_told_apart_from_one_that_no_system_takes(tmp_path: Path) -> None:
+    remarks = arranged({"metrics.json": tmp_path, "a:b": tmp_path}, ("metrics.json",)).remarks
+    assert remarks == [
+        "renamed, because trainplan writes its own: 'metrics.json' as 'script-metrics.json'",
+        "comes home under a name that every system takes: 'a:b' as 'a%3Ab'",
+    ]

@@ -1,0 +1,24 @@
+"""What a script has left that stays where it is, and what the person is told of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainplan.workloads.trainer.script_output import results_of
+
+
+def test_what_is_left_out_and_links_to_nothing_are_named(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    for name in (".hydra/config.yaml", "data/a/1.png", "data/2.png", "out/.hidden", "out/data/kept.pt", "model.pt"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("x")
+    (work / "best.pt").symlink_to("nothing.pt")
+    (work / "away").symlink_to(tmp_path)
+    results = results_of(work, tmp_path / "checkpoints")
+    assert sorted(results.files) == ["model.pt", "out/data/kept.pt"]
+    assert results.remarks == [
+        "left out, as hidden or as data: .hydra (1 file), data (2 files), out/.hidden (1 file)",
+        "links that lead to nothing do not come home: 'best.pt' to 'nothing.pt'",
+        "links to folders, and to what lies outside the script's folder, do not come home: "
+        f"'away' leads to {str(tmp_path)!r}",
+    ]
