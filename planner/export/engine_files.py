@@ -206,14 +206,19 @@ def _in_folder(folder: str) -> list[str]:
     ]
 
 
-def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
-    folder = place.folder
-    for what, text in (("the job's name", job.name), ("the folder", folder)):
+def _check_words_of_sbatch(name: str, folder: str) -> None:
+    """Raises BadInputError for what sbatch would misread in its options."""
+    for what, text in (("the job's name", name), ("the folder", folder)):
         if found := _HETJOB.search(text):
             raise BadInputError(
                 f"{what} has the word {found[0]}, which sbatch takes for the border between two jobs: {text}",
                 "give another name in the job file, or another folder with --out",
             )
+
+
+def _sbatch(job: TrainingJob, place: Place, accelerators: Accelerators | None, packages: str) -> tuple[str, str, str]:
+    folder = place.folder
+    _check_words_of_sbatch(job.name, folder)
     deadline = None if job.constraints.deadline is None else -(-int(job.constraints.deadline.total_seconds()) // 60)
     minutes = min((limit for limit in (deadline, place.minutes) if limit is not None), default=None)
     # Slurm replaces what follows a per cent sign, also in a folder's name.
