@@ -34,6 +34,7 @@ from trainplan.planner.runs.proposal.make_proposal import (
 from trainplan.planner.runs.proposal.proposal import Proposal, further_text, most_usd, within
 from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.runs.runner import Runner, refuse_unwritable, request_for
+from trainplan.providers.registry import is_simulated
 from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     try:
         beside.look()
         if not choices.fresh:
-            _refuse_trained(offer.job, runner, desk.view)
+            _refuse_trained(offer, runner, desk.view)
         run, make_request = _begun(offer, choices, desk, runner, beside)
     except Joined as joined:
         run, around = joined.run, desk.around
@@ -179,8 +180,17 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     return Begun(runner=runner, run=run, make_request=make_request, images=offer.transfer.folder)
 
 
-def _refuse_trained(job: TrainingJob, runner: Runner, view: View) -> None:
-    """Raises Joined with a run of this very job that was trained to its end, and whose model is not at home yet."""
+def _refuse_trained(offer: Offered, runner: Runner, view: View) -> None:
+    """Raises Joined with a run of this very job that was trained to its end, and whose model is not at home yet;
+    RefusedError where the model is here, and the record of its run was lost."""
+    job, folder = offer.job, Path.cwd()
+    simulated = all(is_simulated(name) for name in offer.providers)
+    if (model := runner.unrecorded_model(job, folder, simulated=simulated)) is not None:
+        raise RefusedError(
+            f"the trained model of this very job is in {model}, and this home has no record of its run: nothing was "
+            "launched",
+            "--fresh trains it anew",
+        )
     run = runner.results_of(job)
     if run is not None:
         view.show(

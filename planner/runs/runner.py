@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ from trainplan.planner.runs.directory.results import finished_attempt
 from trainplan.planner.runs.directory.run_directory import Watcher, newest_checkpoint
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.events import Message
-from trainplan.planner.runs.execution.collect import partial_folder
+from trainplan.planner.runs.execution.collect import is_whole_model, partial_folder
 from trainplan.planner.runs.execution.executor import Detached, Executor, Person
 from trainplan.planner.runs.execution.observe import spent_by
 from trainplan.planner.runs.journal.locks import RunLocks
@@ -65,6 +67,8 @@ FOLLOWER_PATIENCE = timedelta(minutes=3)
 """How long `plan stop` waits for a command that follows the run and writes nothing of it into the journal. One that
 works looks every 10 s, every 60 s while it waits for a placement; the rest is the time that a trainer takes to write
 its checkpoint."""
+_RUN_FOLDER = re.compile(r"-([0-9]{6}-[0-9a-f]{8})$")
+"""How the name of a folder ends that a launch made for a model (`output_folder`)."""
 LOCAL_POLL_SECONDS, POLL_SECONDS = 1.0, 10.0
 
 
@@ -146,6 +150,17 @@ class Runner:
                 run = replace(run, outcome=None, message=None, results_given_up=False).moved(Phase.COLLECTING)
                 self.journal.save(run, self._clock.now(), "its results are in the store")
         return run
+
+    def unrecorded_model(self, job: TrainingJob, folder: Path, *, simulated: bool) -> Path | None:
+        """The folder below this one with the trained model of this very job, of a run that the journal has no record
+        of: its record was lost. None where there is none."""
+        for path in sorted(folder.glob(f"{escape(job.name)}-*")):
+            found = _RUN_FOLDER.search(path.name)
+            if found is None or self.journal.has(RunId(found[1])):
+                continue
+            if is_whole_model(path, job.digest(), simulated=simulated):
+                return path
+        return None
 
     def waiting(self, job: TrainingJob, providers: Sequence[str]) -> str:
         """A line of a run that a launch of this changed job leaves behind: one of a job of the same name that was ended

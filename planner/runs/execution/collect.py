@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 OUTPUT = "output"
+MODEL = "model.keras"
 _METRICS = "metrics.json"
 _METRICS_BYTES = 4_000_000
 """A thousand classes with long names, and more."""
@@ -91,6 +92,18 @@ def failure_of(folder: Path) -> Failure | None:
     if not isinstance(text, str) or not text:
         return None
     return Failure(text[:MOST_TEXT], is_late=figures.get("outcome") == "deadline")
+
+
+def is_whole_model(folder: Path, job_digest: str, *, simulated: bool) -> bool:
+    """Whether the folder has the trained model of the job with this digest, by its own figures."""
+    try:
+        with (folder / _METRICS).open("rb") as file:
+            figures = json_object(file.read(_METRICS_BYTES + 1), _METRICS_BYTES) or {}
+    except OSError:
+        return False
+    is_of_job = figures.get("job_digest") == job_digest and (figures.get("simulated") is True) is simulated
+    is_whole = (folder / MODEL).is_file() and not failure_of(folder) and not _has_ended_early(folder)
+    return is_of_job and is_whole
 
 
 class _Manifest(NamedTuple):

@@ -27,8 +27,10 @@ from tests.doubles.fake_machine import done_at_once
 from tests.doubles.fake_provider import FakeProvider
 from tests.unit.planner.api.test_living_run import trains_until_asked
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import PlanError
 from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.providers.base import InstanceState, LaunchRequest, RunId
 from trainplan.providers.errors import TransientError
@@ -63,7 +65,11 @@ class Counting(FakeProvider):
 
     def launch(self, request: LaunchRequest) -> Any:
         made = super().launch(request)
-        alive = [one for one in self.machines.values() if one.sighting.state is not InstanceState.ENDED]
+        alive = [
+            one
+            for one in self.machines.values()
+            if one.sighting.state is not InstanceState.ENDED and one.request.max_steps is None  # no pilot
+        ]
         self.at_once = max(self.at_once, len(alive))
         return made
 
@@ -198,7 +204,7 @@ class Meanwhile:
         if event != "call" or not frame.f_code.co_filename.startswith(ROOMS):
             return
         self.seen += 1
-        # Within a write of the journal another process waits for its end.
+        # Within such a block the other process waits for its end.
         if self._number and self.seen >= self._number and not self._is_writing():
             self._number = 0
             sys.setprofile(None)
@@ -215,21 +221,26 @@ class Meanwhile:
 
 @pytest.fixture
 def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
-    """Whether a journal of this process is being written."""
+    """Whether this process does what others wait for: it writes the journal, or decides on a launch."""
     depth = 0
-    real = Journal._write
 
-    @contextmanager
-    def counted(self: Journal) -> Iterator[Any]:
-        nonlocal depth
-        depth += 1
-        try:
-            with real(self) as db:
-                yield db
-        finally:
-            depth -= 1
+    def counted(kind: type, name: str) -> None:
+        real = getattr(kind, name)
 
-    monkeypatch.setattr(Journal, "_write", counted)
+        @contextmanager
+        def block(*given: Any) -> Iterator[Any]:
+            nonlocal depth
+            depth += 1
+            try:
+                with real(*given) as value:
+                    yield value
+            finally:
+                depth -= 1
+
+        monkeypatch.setattr(kind, name, block)
+
+    counted(Journal, "_write")
+    counted(RunLocks, "deciding")
     return lambda: depth > 0
 
 
@@ -241,6 +252,8 @@ def world_of(state: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     prepare, script, _ = STATES[state]
     world = World(folder)
     world.provider.scripts = [script]
+    monkeypatch.setattr(SystemClock, "now", lambda _: world.clock.now())
+    monkeypatch.setattr(SystemClock, "sleep", lambda _, seconds: world.clock.sleep(seconds))
     with fake_provider.as_this_machine(world.provider, monkeypatch):
         plan("launch", "job.yaml", "--provider", "local", "--yes", "--detach", "--json")
         prepare(world)

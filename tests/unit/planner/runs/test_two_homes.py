@@ -325,3 +325,18 @@ def test_an_empty_journal_beside_the_locks_of_runs_is_said_and_nothing_is_launch
     assert (shared.machines, journal.stat().st_size) == (before, 0)
     assert plan("stop", run.run_id).code == 0
     assert shared.machines == []
+
+
+def test_a_model_at_home_whose_record_was_lost_is_said_and_not_trained_again(person: Person) -> None:
+    person.sits_at("alpha", "home")
+    words = ("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--yes")
+    assert plan(*words).code == 0
+    (model,) = person.folder.glob("vgg16-cifar10-*")
+    shutil.rmtree(person.folder / "home")
+    again = plan(*words, "--detach")
+    assert again.code == ExitCode.REFUSED
+    assert f"the trained model of this very job is in {model}" in again.error
+    assert again.hint == "--fresh trains it anew"
+    assert person.machines == []
+    (person.folder / "job.yaml").write_text(JOB.replace("epochs: 900", "epochs: 901"))
+    assert plan(*words, "--detach").code == 0, "another job"
