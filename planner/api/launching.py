@@ -15,14 +15,14 @@ from trainplan.planner.api.data_steps import bring, send_brought
 from trainplan.planner.api.living_run import Beside, Joined
 from trainplan.planner.api.view import View
 from trainplan.planner.datasets.transfer import DataTransfer
-from trainplan.planner.errors import RefusedError
+from trainplan.planner.errors import RefusedError, ThisMachineError
 from trainplan.planner.report.page import Page
 from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.execution.create import MakeRequest
 from trainplan.planner.runs.execution.executor import Person
 from trainplan.planner.runs.journal.journal import Journal
-from trainplan.planner.runs.journal.reader import readable_runs
+from trainplan.planner.runs.journal.reader import read_only
 from trainplan.planner.runs.proposal.consent import brought_lines, foreign_parts, readers
 from trainplan.planner.runs.proposal.live_prices import Watchful
 from trainplan.planner.runs.proposal.make_proposal import (
@@ -78,8 +78,8 @@ class Limits(NamedTuple):
 class Offered:
     """What a launch proposes: where, within which limits, what the data takes to get there, and the job's parts that
     others made. `job` is as it is trained: a folder that is sent to our own storage has an address there. `most_usd` is
-    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each). `lived` are the
-    runs of this home that lived when the command began."""
+    what the job may be planned to cost at a placement of the proposal (None: a person agrees to each). `began` is
+    the journal's version when the command began."""
 
     job: TrainingJob
     proposal: Proposal
@@ -87,7 +87,7 @@ class Offered:
     limits: Limits
     most_usd: Decimal | None
     foreign: tuple[str, ...]
-    lived: frozenset[str] = frozenset()
+    began: int = 0
 
     @property
     def providers(self) -> list[str]:
@@ -135,7 +135,7 @@ class Begun:
 
 def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Limits) -> Offered:
     """What would be launched; nothing is asked, sent or recorded. Raises PlanError."""
-    lived = _living_ids(around.settings)  # the proposal may take a while
+    began = _version(around.settings)  # the proposal may take a while
     proposal, transfer = make_proposal_with_data(job, query, around, lambda at: bring(job, at, around.settings))
     limits = limits.of(proposal)
     proposal = within(proposal, most := limits.most_usd(proposal))
@@ -143,13 +143,17 @@ def offered(job: TrainingJob, query: PlanQuery, around: Surroundings, limits: Li
     foreign = (*foreign_parts(job), *readers(job, proposal.offers))
     return Offered(
         job=transfer.job, proposal=proposal, transfer=transfer, limits=limits, most_usd=most, foreign=foreign,
-        lived=lived,
+        began=began,
     )  # fmt: skip
 
 
-def _living_ids(settings: Settings) -> frozenset[str]:
-    runs = readable_runs(settings.journal)
-    return frozenset() if runs is None else frozenset(runs.only(lambda run: run.live))
+def _version(settings: Settings) -> int:
+    """That of the journal; 0 where there is none yet. One that cannot be read is told when it is opened."""
+    try:
+        with read_only(settings.journal) as journal:
+            return journal.version()
+    except ThisMachineError:
+        return 0
 
 
 def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
@@ -159,7 +163,7 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
     """
     runner = desk.runner(offer.proposal.targets[0].offer.provider)
     beside = Beside(
-        runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another, lived=offer.lived
+        runner, offer.job, desk.view, assume_yes=offer.limits.is_agreed, another=choices.another, began=offer.began
     )
     try:
         beside.look()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
@@ -32,10 +32,10 @@ class Joined(Exception):
 
 
 class Beside:
-    """Whether a launch rents a machine although a run of its job lives, or lived when this command began.
+    """Whether a launch rents a machine although a run of its job lives, or has succeeded since this command began.
 
-    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked. `lived` are the runs that lived
-    when the command began: one that another command has finished since is not trained once more.
+    `another`: it does, whatever lives. `assume_yes`: it attaches, and nobody is asked. `began` is the journal's
+    version when the command began: a run that another command has finished since is not trained once more.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Beside:
         *,
         assume_yes: bool,
         another: bool,
-        lived: Collection[str] = (),
+        began: int | None = None,
     ) -> None:
         self._runner = runner
         self._job = job
         self._view = view
         self._assume_yes = assume_yes
         self._another = another
-        self._lived = lived
+        self._began = began
         self._agreed: set[RunId] = set()
 
     def look(self) -> None:
@@ -81,8 +81,9 @@ class Beside:
 
     def _finished_meanwhile(self) -> Run | None:
         run = self._runner.journal.ended_of(self._job.digest())
-        is_finished = run is not None and run.run_id in self._lived and run.outcome is Outcome.SUCCEEDED
-        return run if is_finished else None
+        if run is None or self._began is None or run.outcome is not Outcome.SUCCEEDED:
+            return None
+        return run if self._runner.journal.has_ended_since(run.run_id, self._began) else None
 
     def _decide(self, living: Run) -> None:
         """Look at a run that has a machine before speaking of it. A run that has ended by itself is not launched once

@@ -207,6 +207,11 @@ class Journal:
         rows = self._rows("SELECT run_id, at, kind, detail FROM events ORDER BY id DESC LIMIT ?", count)
         return [(RunId(row["run_id"]), event) for row in rows if (event := logged_event(row)) is not None]
 
+    def has_ended_since(self, run_id: RunId, version: int) -> bool:
+        """Whether the run has come to an end after the journal had this version."""
+        query = "SELECT 1 FROM events WHERE run_id = ? AND kind = ? AND id > ? LIMIT 1"
+        return bool(self._rows(query, run_id, Phase.DONE, version))
+
     def version(self) -> int:
         """A number that every write raises: that of the newest event of all runs."""
         return int(self._rows("SELECT coalesce(max(id), 0) FROM events")[0][0])
