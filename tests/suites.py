@@ -52,7 +52,7 @@ SUITES = (
     Suite("tests/faults", Command.CHECK, 3),
     Suite("tests/e2e/test_rented_machine.py", Command.CHECK, 8),
     Suite("tests/e2e/test_rented_endings.py", Command.CHECK, 3),
-    Suite("tests/e2e/test_slurm.py", Command.CHECK, 5),
+    Suite("tests/e2e/test_slurm.py", Command.CHECK, 3),
     Suite("tests/e2e/computer", Command.CHECK, 6),  # more than a new suite may: mostly it waits for a deadline
     Suite("tests/e2e", Command.CHECK, 6),
     Suite("tests/drill", Command.CHECK, 2),

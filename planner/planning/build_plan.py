@@ -240,7 +240,8 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 free=_free_candidates(job, listed, world, filters),
             )
         )
-        lines += () if choice.candidates else _nearest_or_unpriced(job, rented, world, filters)
+        none_left = (*_nearest(job, rented, world, filters), *unpriced_market_lines(rented, filters))
+        lines += () if choice.candidates else none_left
         names = () if retired or job.script is not None else filters.devices  # retired ones are told as that
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
@@ -267,13 +268,6 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         operator_seconds=timed,
         grid=grid,
     )
-
-
-def _nearest_or_unpriced(
-    job: TrainingJob, rented: Sequence[RentalPlacements], world: World, filters: Filters
-) -> tuple[str, ...]:
-    """What is told where no offer is left."""
-    return (*_nearest(job, rented, world, filters), *unpriced_market_lines(rented, filters))
 
 
 def _quoted_here(
