@@ -129,7 +129,11 @@ def test_a_run_ends_when_its_cap_is_spent(world: SignedInWorld) -> None:
     run = trainplan.launch(offer, max_cost_usd=cap_usd, yes=True, quiet=True)
     with pytest.raises(trainplan.LimitReachedError, match="the budget is used up") as caught:
         run.wait(quiet=True)
-    assert caught.value.hint == "launch it again to go on from its newest checkpoint; fresh=True starts anew"
+    # The slow machine of one world has saved a checkpoint by then, that of another none.
+    assert caught.value.hint in (
+        "launch it again to go on from its newest checkpoint; fresh=True starts anew",
+        "it saved no checkpoint: launch it again to start from the beginning",
+    )
     status = run.status()
     assert status.outcome == "budget"
     # What the machine costs until it is deleted comes on top.
