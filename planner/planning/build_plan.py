@@ -197,8 +197,7 @@ def _refuse_several_machines(numbers: Iterable[int], filters: Filters) -> None:
 
 
 def _with_own_prices(query: PlanQuery, settings: Settings, catalog: Catalog, now: datetime) -> PlanQuery:
-    """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is not known:
-    what was written for it would never be used."""
+    """The query with the person's own rates, where it has none. Raises BadInputError for a provider that is unknown."""
     providers = {rate.provider for rate in settings.own_rates} | {one.provider for one in settings.own_credits}
     _checked_names("provider (prices in settings.toml)", providers, {*catalog.rates, SIMULATED, CLUSTER, THIS_MACHINE})
     check_own_names(settings, catalog)
@@ -240,8 +239,7 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
                 free=_free_candidates(job, listed, world, filters),
             )
         )
-        none_left = (*_nearest(job, rented, world, filters), *unpriced_market_lines(rented, filters))
-        lines += () if choice.candidates else none_left
+        lines += () if choice.candidates else _for_none(job, rented, world, filters)
         names = () if retired or job.script is not None else filters.devices  # retired ones are told as that
         named = quote_named_devices(job, names, choice.candidates, predictor.plain, catalog.devices)
         timed = _operator_seconds(job, query.explain_row, choice, predictor.plain, catalog.devices)
@@ -268,6 +266,10 @@ def _plan(job: TrainingJob, query: PlanQuery, settings: Settings, catalog: Offer
         operator_seconds=timed,
         grid=grid,
     )
+
+
+def _for_none(job: TrainingJob, rented: Sequence[RentalPlacements], world: World, filters: Filters) -> tuple[str, ...]:
+    return (*_nearest(job, rented, world, filters), *unpriced_market_lines(rented, filters))
 
 
 def _quoted_here(
