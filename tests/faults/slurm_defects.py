@@ -19,12 +19,15 @@ from trainplan.providers.slurm.provider import SlurmProvider
 from trainplan.providers.slurm.store import _GET, _GET_PART, ShellStore
 
 # A job is found again by its name before it is submitted, and has one price, by which its deadline is the same whenever
-# it is asked for; no partition refuses for want of room; and nothing stays when a job has ended.
+# it is asked for; no partition refuses for want of room; and nothing stays when a job has ended. Its store is a folder
+# of the cluster: no case has one that is silent while the cluster answers.
 SLURM = of_the_engine(
     "a request is built anew for its replay",
     "a create that was cut off is never adopted",
     "a run is called done before it is torn down",
     "a refused placement is asked for ever",
+    "an end without an answer of the store",
+    "a store that does not answer is taken for an empty one",
 )
 defect = planting("slurm", SLURM)
 

@@ -24,7 +24,8 @@ from trainplan.providers.gcp.tpu.provider import TpuMachines
 if TYPE_CHECKING:
     from trainplan.providers.base import Instance
 
-TPU = of_the_engine()
+# The store is that of Google's machines, whose cases have one that is silent at the end.
+TPU = of_the_engine("an end without an answer of the store", "a store that does not answer is taken for an empty one")
 defect = planting("tpu", TPU)
 
 
