@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trainplan.providers.base import LaunchRequest, Provider
 
 REFINED = 10
-"""Rows of the ranking whose prices are looked up, the best placement of each machine and market."""
+"""Rows of the ranking whose prices are looked up, the best placement of each machine type and market."""
 MOST_ROUNDS = 3
 FRESH = timedelta(minutes=5)
 """For how long a live price counts as one."""
@@ -121,11 +121,15 @@ class Watchful:
 
 
 def _rows(plan: Plan) -> list[Offer]:
-    """The best placement of each machine and market, in the plan's order: what a person sees of a plan."""
-    first_of_machine: dict[tuple[str, str, int, str], Offer] = {}
+    """The best placement of each machine type and market, in the plan's order.
+
+    Each type, not each device: of two types with the same device, the one with the higher price in the catalog may be
+    the cheaper one now.
+    """
+    first_of_machine: dict[tuple[str, str, str], Offer] = {}
     for ranked in plan.candidates:
         offer = ranked.offer
-        first_of_machine.setdefault((offer.provider, offer.device, offer.device_count, offer.market), offer)
+        first_of_machine.setdefault((offer.provider, offer.instance_type, offer.market), offer)
     return list(first_of_machine.values())
 
 

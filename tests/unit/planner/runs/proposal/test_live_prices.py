@@ -124,6 +124,20 @@ def test_ten_rows_are_asked_about_in_one_call(plan: Plan) -> None:
     assert int(cloud.calls[0][1]) <= len(aws)
 
 
+def test_each_machine_type_of_a_device_is_looked_up(plan: Plan) -> None:
+    """g4dn.2xlarge has the same T4 and a higher price in the catalog."""
+    prices = {"g4dn.xlarge": "0.20", "g4dn.2xlarge": "0.12"}
+    best = plan.candidates[0]
+    larger = replace(best.offer, instance_type="g4dn.2xlarge", usd_per_hour=SPOT * 2)
+    both = plan._replace(candidates=(best, best._replace(rank=2, offer=larger)))
+
+    def of(offer: Offer) -> Prices:
+        return {"us-east-1a": prices[offer.instance_type]}
+
+    again = refined(both, provider_of(FakeCloud(FakeClock(), live=of)), lambda _: None)
+    assert first(again) == ("g4dn.2xlarge", "spot", ("us-east-1a",), Decimal("0.12"))
+
+
 def test_another_round_looks_at_a_first_that_was_not_looked_at(catalog: Catalog) -> None:
     """The best row is of another provider, which tells nothing: what becomes first then is looked at too."""
     plan = a_plan(catalog, every_placement=True, providers=frozenset({"gcp"}))
