@@ -1,4 +1,4 @@
-"""`python -m scripts.price_error`: how far planned spot prices are off, as docs/prices.md has it.
+"""`python -m scripts.price_error`: how far planned spot prices are off, as docs/accuracy.md has it.
 
 Each price is planned by the rules of pricing/planning.py with what is fitted to other regions, or to earlier days: the
 region that is asked about, or the time, is held out. Beside it stands what was read there. `--write` puts the table
@@ -42,7 +42,7 @@ from trainplan.pricing.planning import (
     spread,
 )
 
-PAGE = Path(__file__).parents[1] / "docs" / "prices.md"
+PAGE = Path(__file__).parents[1] / "docs" / "accuracy.md"
 HEAD = (
     "| planned from | held out | prices | planned over read: a tenth | middle | nine tenths | the 80 % holds |\n"
     "|---|---|---|---|---|---|---|\n"
@@ -133,7 +133,7 @@ def _later(series: Series, drift: Drift) -> Iterator[Trial]:
 
 
 def table() -> str:
-    """The rows of docs/prices.md."""
+    """The table of docs/accuracy.md."""
     zones, series = read_zones(), list(read_series().values())
     trials = {
         ("a region's own price, AWS, 197 days old", "the region"): own_prices(zones),

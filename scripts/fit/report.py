@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
+from scripts import price_error
 from scripts.fit import folds as names
 from scripts.fit.decision import Decisions, decision_lines, decisions
 from scripts.fit.evaluate import Tested
@@ -26,6 +27,8 @@ from scripts.fit.report_text import (
     HOSTS,
     MEMORY,
     MOVES,
+    PRICES,
+    PRICES_READ,
     PUBLISHED,
     SEVERAL_MACHINES,
     SHARING,
@@ -129,6 +132,7 @@ def write_report(rows: Sequence[Row], tested: Sequence[Tested], totals: Sequence
     lines += ["## Several machines", "", SEVERAL_MACHINES, *scaling_lines(read_scaling()), ""]
     lines += ["## Memory", "", MEMORY, *memory_lines(), ""]
     lines += ["## Hosts without accelerator", "", HOSTS, *host_lines(), "", *processor_lines(), ""]
+    lines += ["## Prices", "", PRICES, *price_error.table().splitlines(), "", PRICES_READ]
     lines += ["## What is missing", "", *_missed(tested, widths), *_missed_decisions(decided), SHORTFALLS]
     target.parent.mkdir(exist_ok=True)
     target.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
