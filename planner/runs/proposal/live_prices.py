@@ -74,7 +74,7 @@ def dearer(before_plan: Plan, now: Plan) -> str:
 class Watchful:
     """Makes requests only for placements that cost about what was agreed to: looked up before each attempt.
 
-    `offers` are those of the plan; what is observed among them was so just now, and counts for FRESH. A price that
+    `offers` are those of the plan; what was observed today among them counts as live for FRESH. A price that
     nobody tells is no reason to wait: the machine is asked for at the price that is known.
     """
 
@@ -84,7 +84,12 @@ class Watchful:
         self._provider_of = provider_of
         self._now = now
         self._began = now()
-        self._observed = {_machine(offer) for offer in offers if offer.price_grade is PriceGrade.OBSERVED}
+        today = self._began.date()
+        self._observed = {
+            _machine(offer)
+            for offer in offers
+            if offer.price_grade is PriceGrade.OBSERVED and offer.price_as_of == today
+        }
 
     def is_stale(self) -> bool:
         """Whether the plan has the prices of a while ago."""

@@ -240,13 +240,21 @@ def test_a_price_that_nobody_tells_is_no_reason_to_wait(desk: Desk) -> None:
 
 def test_what_was_just_looked_at_is_not_again(desk: Desk) -> None:
     cloud = a_cloud(spot={"us-east-1a": "9"})
-    seen = replace(TARGET.offer, price_grade=PriceGrade.OBSERVED)
+    seen = replace(TARGET.offer, price_grade=PriceGrade.OBSERVED, price_as_of=cloud.clock.now().date())
     watching = watchful(cloud, seen)
     assert (requested(watching, desk), watching.is_stale()) == (TARGET.offer, False)
     cloud.clock.advance(FRESH.total_seconds())
     assert watching.is_stale()
     with pytest.raises(DearerError):
         requested(watching, desk)
+
+
+def test_what_was_observed_on_an_earlier_day_is_looked_up(desk: Desk) -> None:
+    """A list that was read in the last 30 days counts as observed, and its spot price may be another one by now."""
+    cloud = a_cloud(spot={"us-east-1a": "9"})
+    yesterday = cloud.clock.now().date() - timedelta(days=1)
+    with pytest.raises(DearerError):
+        requested(watchful(cloud, replace(TARGET.offer, price_grade=PriceGrade.OBSERVED, price_as_of=yesterday)), desk)
 
 
 def test_a_price_is_refused_only_to_those_who_have_agreed_to_less() -> None:
