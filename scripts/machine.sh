@@ -11,8 +11,8 @@ say() { printf 'machine: %s\n' "$*" >&2; }
 for program in qemu-system-x86_64 mmdebstrap mkfs.ext4; do
     command -v "$program" >/dev/null && continue
     say "installing QEMU and mmdebstrap"
-    DEBIAN_FRONTEND=noninteractive apt-get -qq update
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends qemu-system-x86 mmdebstrap e2fsprogs
+    DEBIAN_FRONTEND=noninteractive apt-get -qq update >&2
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends qemu-system-x86 mmdebstrap e2fsprogs >&2
     break
 done
 if [ ! -s "$place/disk.ext4" ]; then
