@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 TABLES := pricing/data/catalog.sqlite planner/throughput/data/measurements.sqlite
 PRICE_TEXT := $(wildcard pricing/data/*.csv pricing/data/*.toml pricing/data/offers/*.csv)
 
-.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy bench later k80 clean
+.PHONY: help demo set-up test test-fast check site lint types imports e2e faults soak fuzz pins lock audit build release sizes shells engine docker slurm machine azurite simulator browser tables fit accuracy absences bench later k80 clean
 
 help:
 	@echo "make demo    estimate, then train a small net for real on this machine, then its receipt"
@@ -29,6 +29,7 @@ help:
 	@echo "make release  the same, checked and installed in empty environments (needs the network; REHEARSAL=rehearsal: without a tag)"
 	@echo "make audit   whether anything that CI installs has a known vulnerability (needs the index's data)"
 	@echo "make lock    pin what CI installs, with hashes; make pins: what rented machines install"
+	@echo "make absences  1,000 launches that somebody leaves and comes back to, on six doubles"
 	@echo "make bench   how fast the command answers, and what a rented machine fetches before its first step"
 	@echo "make site    the pages of docs/ as a site with search, in .build/site; without the network once its generator is installed"
 	@echo "make k80     train with the last TensorFlow for a K80, on this machine's processor"
@@ -244,6 +245,9 @@ fit: $(VENV)/.dev tables
 
 accuracy: $(VENV)/.dev tables
 	$(BIN)/python -m scripts.fit --report-only
+
+absences: $(VENV)/.dev tables
+	$(BIN)/python -m benchmarks.absences --verbose
 
 bench: $(VENV)/.dev tables
 	$(BIN)/python -m benchmarks.start_up

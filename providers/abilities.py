@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from trainplan.pricing.obtainability import MachinePlacement, Obtainability
-from trainplan.providers.base import Check, LaunchRequest, Preflight, VendorRequest
+from trainplan.providers.base import Check, InstanceRef, LaunchRequest, Preflight, VendorRequest
 
 if TYPE_CHECKING:
     from trainplan.pricing.offers import Offer, Rental
@@ -144,6 +144,34 @@ class ServerTime(Protocol):
 
         None: not known, and nothing there may be ended for its age. Asks nobody.
         """
+        ...
+
+
+@runtime_checkable
+class EndTeller(Protocol):
+    """What some providers can do besides: tell when a machine ended that `get` has forgotten, by a record of theirs."""
+
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """Until when the machine was charged for; None where the record has nothing of it. Raises ProviderError."""
+        ...
+
+
+@runtime_checkable
+class PromptEnder(Protocol):
+    """What some providers can do besides: tell how soon a machine that has written its last line is off."""
+
+    def off_within(self) -> timedelta:
+        """How long it is charged for after that, at most."""
+        ...
+
+
+@runtime_checkable
+class AttachedDeleter(Protocol):
+    """What some providers can do besides: delete the disk and the address of a machine with it, as its create asks."""
+
+    def attached_outlast(self, ref: InstanceRef) -> timedelta | None:
+        """How long after the end of this machine its disk and its address are charged for at most, where nobody has
+        found and deleted them; None: they are not deleted with it."""
         ...
 
 

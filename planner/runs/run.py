@@ -109,7 +109,8 @@ class Attempt:
 
     `ended_after` and `gone_after` are the earliest that these can have been, where nobody tells the instant itself;
     `gone_at` is the latest then, and `ended_at` the likeliest, with `ended_before` as the latest where that is later.
-    None: as told.
+    None: as told. `disk_gone_at` and `address_gone_at` are when these were gone at the latest, where the provider
+    deletes them with their machine and nobody has found them after its end; None: `gone_at`.
 
     `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
     that is known to be later than `asked_at`.
@@ -138,6 +139,8 @@ class Attempt:
     ended_before: datetime | None = None
     gone_at: datetime | None = None
     gone_after: datetime | None = None
+    disk_gone_at: datetime | None = None
+    address_gone_at: datetime | None = None
     step: int | None = None
     lost_steps: int | None = None
     cleared: bool = False
@@ -197,9 +200,12 @@ class Attempt:
         """Its disk and its address until now: they may outlive their machine until somebody confirms their end."""
         if self.target is None or not self.had_instance:
             return Decimal(0), Decimal(0)
-        lasting = self._until(self.gone_at or (self.ended_at if self.cleared else None) or now)
-        hours = Decimal(billed_seconds(self.target.offer, lasting)) / 3600
-        return self.target.disk_usd_per_hour * hours, self.target.address_usd_per_hour * hours
+        gone_at = self.gone_at or (self.ended_at if self.cleared else None) or now
+        disk, address = (
+            Decimal(billed_seconds(self.target.offer, self._until(at or gone_at))) / 3600
+            for at in (self.disk_gone_at, self.address_gone_at)
+        )
+        return self.target.disk_usd_per_hour * disk, self.target.address_usd_per_hour * address
 
     @property
     def at_latest(self) -> Attempt:
@@ -215,10 +221,16 @@ class Attempt:
         if self.target is not None and self.had_instance:
             if self.ended_at is not None and self.ended_after is not None:
                 compute = self.usd_per_hour * _hours(self._until(self.ended_at) - self._until(self.ended_after))
-            if self.gone_at is not None and self.gone_after is not None:
-                hours = _hours(self._until(self.gone_at) - self._until(self.gone_after))
-                disk, address = self.target.disk_usd_per_hour * hours, self.target.address_usd_per_hour * hours
+            disk = self.target.disk_usd_per_hour * self._uncertain_hours(self.disk_gone_at)
+            address = self.target.address_usd_per_hour * self._uncertain_hours(self.address_gone_at)
         return BilledUsd(compute, disk, address, Decimal(0))
+
+    def _uncertain_hours(self, gone_at: datetime | None) -> Decimal:
+        """Of a disk or an address that was gone then at the latest (None: when its absence was confirmed)."""
+        if self.gone_at is None or self.gone_after is None:
+            return Decimal(0)
+        after = self.gone_after if gone_at is None else min(gone_at, self.ended_after or self.ended_at or gone_at)
+        return _hours(self._until(gone_at or self.gone_at) - self._until(after))
 
     def _until(self, end: datetime) -> timedelta:
         began_at = self.billing_began_at

@@ -66,6 +66,10 @@ if TYPE_CHECKING:
     from trainplan.providers.cloud.alarm import Alarm
     from trainplan.providers.cloud.invoice import Invoice
 
+ATTACHED_OUTLAST = timedelta(minutes=1)
+"""From the end of an instance to that of its volume and interface (assumed)."""
+OFF_WITHIN = timedelta(minutes=2)
+"""A power-off is ordered at once, and forced after a minute (providers/agent/end.py)."""
 LISTING_LAG = timedelta(minutes=2)
 """How long after a create EC2 may not show it: "a few minutes" at most, says its page on eventual consistency."""
 _INSTANCE = re.compile(r"i-[0-9a-f]{8,17}")
@@ -239,6 +243,16 @@ class AwsProvider:
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return Listing(self.account, self.threads).owned(run_id)
+
+    def off_within(self) -> timedelta:
+        """A machine ends itself by powering off (trainplan.providers.abilities.PromptEnder)."""
+        return OFF_WITHIN
+
+    def attached_outlast(self, ref: InstanceRef) -> timedelta:
+        """Volumes and network interfaces are made with `DeleteOnTermination`, and a public address goes with its
+        interface (trainplan.providers.abilities.AttachedDeleter)."""
+        del ref
+        return ATTACHED_OUTLAST
 
     def refine(self, offers: Sequence[Offer]) -> Sequence[Offer]:
         """Zones and live spot prices (trainplan.providers.abilities.Refiner)."""

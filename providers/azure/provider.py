@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 LISTING_LAG = timedelta(seconds=30)
 """Resource Manager's lists are replicated; nobody publishes a bound (assumed)."""
+ATTACHED_OUTLAST = timedelta(minutes=10)
+"""From the end of a machine to that of its disk and address: a group is deleted in minutes (assumed)."""
 TOKEN_MEMORY = timedelta(hours=1)
 """Azure has no tokens: a PUT of what is gone makes it anew at once, so that `launch` looks first whether the machine is
 there, or has left word in the run directory. After an hour (ours to choose) nothing that was recorded is sent."""
@@ -240,6 +242,12 @@ class AzureProvider:
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)
+
+    def attached_outlast(self, ref: InstanceRef) -> timedelta:
+        """Disk, interface and address are made with `deleteOption: Delete`, and go with their machine or its group
+        (trainplan.providers.abilities.AttachedDeleter)."""
+        del ref
+        return ATTACHED_OUTLAST
 
     def delete(self, ref: InstanceRef | OwnedResource) -> None:
         listing.delete(self.account, ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from trainplan.providers.base import (
@@ -134,6 +134,13 @@ class Machines:
         if instance.state is InstanceState.ENDED:
             return reply.instance_of(reply_body, self._operations_on(project, zone, name))
         return instance
+
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """By the operations on it, which Google keeps for two weeks at least (docs/maintainers/fidelity.md)."""
+        parts = reply.parts_of(ref.id)
+        if parts is None or parts[0] != "instances":
+            return None
+        return reply.ended_at(self._operations_on(self.account.project, parts[1], parts[2]))
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return self._lists.owned(run_id)

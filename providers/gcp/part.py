@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class GcpPart(Protocol):
 
     def get(self, ref: InstanceRef) -> Instance:
         """The machine as Google shows it now. Raises InstanceNotFoundError and other ProviderErrors."""
+        ...
+
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """When a machine that is not there any more stopped being charged for; None: nobody tells. Raises
+        ProviderError."""
         ...
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:

@@ -38,6 +38,7 @@ from trainplan.providers.gcp.listing import LISTS
 from trainplan.providers.gcp.obtainability import CapacityAdvice
 from trainplan.providers.gcp.part import GcpPart
 from trainplan.providers.gcp.preflight import checks
+from trainplan.providers.gcp.reply import parts_of
 from trainplan.providers.gcp.settings import PROVIDER, GcpSettings
 from trainplan.providers.gcp.setup import GcpSetUp
 from trainplan.providers.gcp.setup_steps import Home, StandingResources
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 
 STORE = "storage"
+ATTACHED_OUTLAST = timedelta(minutes=1)
+"""From the end of the operation that deletes a machine to that of its disk (assumed)."""
 REGION = "us-central1"
 """Where run directories are unless the setting `region` says otherwise."""
 
@@ -146,6 +149,16 @@ class GcpProvider:
         if part is None:
             raise InstanceNotFoundError(f"{ref.id!r} is nothing that Google Cloud gave")
         return part.get(ref)
+
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """By the operations on it (trainplan.providers.abilities.EndTeller)."""
+        part = self._of(ref.id)
+        return None if part is None else part.ended_at(ref)
+
+    def attached_outlast(self, ref: InstanceRef) -> timedelta | None:
+        """Disks are made with `autoDelete`, addresses are ephemeral; data disks of TPUs are deleted by themselves
+        (trainplan.providers.abilities.AttachedDeleter)."""
+        return ATTACHED_OUTLAST if parts_of(ref.id) is not None else None
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return whole((_resources_of(part, run_id) for part in self.parts), LISTS)

@@ -56,6 +56,8 @@ _WHY = {
     ),
     "compute.instances.hostError": (EndKind.LOST, "its host failed"),
 }
+# What deletes or stops a machine, by whomever (docs/maintainers/fidelity.md).
+_ENDS = {"delete", "stop", "compute.instances.scheduledTermination", "compute.instances.guestTerminate", *_WHY}
 _DONE_STATUS = "DONE"
 
 
@@ -128,6 +130,18 @@ def why_ended(operations: Iterable[Mapping[str, Any]]) -> Over | None:
         if failed is not None:
             return Over(EndKind.LOST, failed.message, at)
     return None
+
+
+def ended_at(operations: Iterable[Mapping[str, Any]]) -> datetime | None:
+    """When a machine that is not there any more stopped being charged for: the first of the operations on it that end
+    one was done then. None where none of these is known."""
+    ends = [
+        at
+        for operation in operations
+        if operation.get("operationType") in _ENDS and is_done(operation) and "error" not in operation
+        if (at := instant(operation.get("endTime"))) is not None
+    ]
+    return min(ends, default=None)
 
 
 def is_insert(operation: Mapping[str, Any]) -> bool:

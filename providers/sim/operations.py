@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trainplan.providers.sim.world import World
 
 
+_RECORDS_ARE_KEPT = timedelta(days=14)
+"""As long as Compute Engine keeps its operations at least (docs/maintainers/fidelity.md)."""
 _DELETION_SECONDS = 3
 """How long the deletion of a disk or an address takes (assumed, docs/maintainers/fidelity.md)."""
 _BOOT_SECONDS = 40.0, 90.0
@@ -52,6 +54,7 @@ class Operations:
             "RunInstance": self._run_instance,
             "CreateSchedule": self._create_schedule,
             "DescribeInstance": self._describe,
+            "GetRecord": self._record,
             "GetConsole": self._console,
             "StopTraining": self._stop_training,
             "DeleteInstance": self._delete_instance,
@@ -220,6 +223,14 @@ class Operations:
         machine = self._machine(request)
         self._world.put(ended_machine(machine, self._world.now, Why.DELETED, self._world.scenario))
         return {}
+
+    def _record(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """When a machine ended, also of one that no look-up shows any more; nothing of one that is forgotten."""
+        machine = self._world.state.machines.get(str(request["id"]))
+        if machine is None or machine.region != request["region"] or machine.forgotten or machine.ended_at is None:
+            return {"endedAt": None}
+        is_kept = self._world.now - machine.ended_at <= _RECORDS_ARE_KEPT
+        return {"endedAt": machine.ended_at.isoformat() if is_kept else None}
 
     def _machine(self, request: Mapping[str, Any]) -> SimMachine:
         """The machine of a request. Raises RefusedError if there is none in that region or it ended too long ago."""

@@ -150,6 +150,16 @@ class SimProvider:
     def get(self, ref: InstanceRef) -> Instance:
         return instance(self._call("DescribeInstance", {"region": ref.region, "id": ref.id}))
 
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """By the cloud's record of ends (trainplan.providers.abilities.EndTeller)."""
+        at = self._call("GetRecord", {"region": ref.region, "id": ref.id})["endedAt"]
+        return datetime.fromisoformat(str(at)) if at else None
+
+    def attached_outlast(self, ref: InstanceRef) -> timedelta:
+        """See trainplan.providers.abilities.AttachedDeleter."""
+        del ref
+        return self.scenario.deletion[1] + self.scenario.clean_up[1]
+
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         resources: list[OwnedResource] = []
         unanswered: list[str] = []

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -158,7 +159,8 @@ def _live(work: Callable[[Ask], None], line: Connection) -> None:
     try:
         with open(os.devnull, "w", encoding="utf-8") as nowhere, lines_in_turn():  # noqa: PTH123  no path everywhere
             sys.stdout = sys.stderr = nowhere
-            work(lambda message: _send(line, message))
+            in_turn = threading.Lock()
+            work(lambda message: _send(line, message, in_turn))
         status = 0
     except BaseException:  # noqa: BLE001  whatever it is, the harness is to hear of it
         line.send(("broke", traceback.format_exc()))
@@ -166,9 +168,11 @@ def _live(work: Callable[[Ask], None], line: Connection) -> None:
         os._exit(status)
 
 
-def _send(line: Connection, message: tuple[Any, ...]) -> Any:
-    line.send(message)
-    return line.recv()
+def _send(line: Connection, message: tuple[Any, ...], in_turn: threading.Lock) -> Any:
+    """What a thread that was not waited for asks late never takes the answer of another."""
+    with in_turn:
+        line.send(message)
+        return line.recv()
 
 
 def _answered(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -25,7 +27,8 @@ from trainplan.planner.runs.events import Event, Message, Progressed, TrainerSta
 from trainplan.planner.runs.run import Speed
 from trainplan.providers.agent.schema import STATUS_BYTES, instant, status_record
 from trainplan.providers.agent.signatures import OUTPUT_MANIFEST as MANIFEST
-from trainplan.providers.base import EndKind, Instance, InstanceState, RunStore
+from trainplan.providers.base import EndKind, Instance, InstanceState, OwnedResource, Provider, RunStore
+from trainplan.providers.errors import ProviderError
 from trainplan.workloads.trainer.steady import HALF_WIDTH, LEAST_WINDOWS, MOST_SECONDS, WINDOW_SECONDS, half_width
 
 if TYPE_CHECKING:
@@ -39,6 +42,10 @@ LEAST_HALF_WIDTH = 0.07
 STEADY_AFTER = timedelta(minutes=2)
 """Training has to have lasted so long before it is called slow: caches fill and clocks settle in the first minute."""
 
+ATTACHED_KINDS = {"disk": "disk", "volume": "disk", "address": "address", "network interface": "address"}
+"""What comes with a machine and is charged for beside it, by the kinds of the providers' lists; an address of AWS's
+is there as long as its network interface."""
+PARTS = frozenset(ATTACHED_KINDS.values())
 LAST_WORDS = timedelta(minutes=5)
 """How long a machine may take to be gone after the last that it says: the delete call is tried again for 2.5 minutes
 and given 2 (providers/agent/end.py)."""
@@ -175,6 +182,34 @@ def stopped_path(attempt: int) -> str:
     return f"attempts/{attempt}/stopped-by-label.json"
 
 
+_OUTLIVED = "attempts/{}/outlived"
+"""Whoever deletes a disk or an address of a machine that may have ended notes it here before: else a later command
+would take it for deleted with its machine."""
+
+
+def note_outlived(provider: Provider, owned: Iterable[OwnedResource], now: datetime) -> None:
+    """Note disks and addresses of these before they are deleted. A store that does not answer is no reason to let them
+    bill on."""
+    for resource in owned:
+        part, number = ATTACHED_KINDS.get(resource.kind), resource.attempt
+        if part is None or number is None:
+            continue
+        with contextlib.suppress(ProviderError):
+            note = json.dumps({"id": resource.id, "time": now.isoformat()}).encode()
+            provider.store(resource.run_id).put(f"{_OUTLIVED.format(number)}/{part}.json", note)
+
+
+def outlived(store: RunStore, attempt: int) -> dict[str, datetime | None]:
+    """When which of `disk` and `address` of an attempt were last found, to be deleted by themselves; None: at a time
+    that cannot be read. Raises ProviderError."""
+    found_at = {}
+    for path in store.list(_OUTLIVED.format(attempt)):
+        with contextlib.suppress(KeyError):
+            note = status_record(store.get(path, size=STATUS_BYTES + 1))
+            found_at[path.rpartition("/")[2].removesuffix(".json")] = instant(note.get("time"))
+    return found_at
+
+
 def recorded_end(store: RunStore, attempt: int, instance: Instance | None) -> EndKind | None:
     """How the run directory says that an attempt has ended, where its instance does not tell. Raises ProviderError."""
     if instance is not None and (instance.state is not InstanceState.ENDED or instance.end not in _SILENT_ENDS):
@@ -204,15 +239,18 @@ class Ended(NamedTuple):
         return replace(attempt, ended_at=self.at, ended_after=self.after, ended_before=self.before)
 
 
-def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now: datetime) -> Ended:
-    """Return when an attempt stopped billing, although nobody may have looked for days: the provider's record, else the
-    last that the run directory has of it, else its own deadline. Raises ProviderError.
+def when_ended(
+    store: RunStore, attempt: Attempt, told_at: datetime | None, now: datetime, off_within: timedelta = LAST_WORDS
+) -> Ended:
+    """Return when an attempt stopped billing, although nobody may have looked for days: what the provider has told
+    (`told_at`), else the last that the run directory has of it, else its own deadline. Raises ProviderError.
 
-    A machine that has said nothing of its end was most likely taken away then; one that hangs lives to its deadline.
+    `off_within` is how long a machine may take to be off that has written that it ends. One that has written nothing of
+    its end was most likely taken away then; one that hangs lives to its deadline.
     """
     began_at = attempt.asked_at or now
-    if instance is not None and instance.ended_at is not None:
-        return Ended(min(now, max(began_at, instance.ended_at)))
+    if told_at is not None:
+        return Ended(min(now, max(began_at, told_at)))
     status = status_of(store, attempt.number)
     instants = [instant(status.get("time"))]
     has_ended = status.get("state") in (*_FINISHED, "stopped")
@@ -223,14 +261,14 @@ def when_ended(store: RunStore, attempt: Attempt, instance: Instance | None, now
     if not known_instants:
         return Ended(latest, began_at)
     last_at = min(now, max(began_at, *known_instants))
-    likeliest = min(now, last_at + LAST_WORDS)
+    likeliest = min(now, last_at + (off_within if has_ended else LAST_WORDS))
     return Ended(likeliest, last_at, None if has_ended else max(likeliest, latest))
 
 
 def has_written(store: RunStore, attempt: int) -> bool:
     """Whether the machine of an attempt has left anything, so that there was one. Raises ProviderError."""
-    before = f"attempts/{attempt}/machine/"  # put there ahead of the create
-    return any(not path.startswith(before) for path in store.list(f"attempts/{attempt}"))
+    not_by_it = (f"attempts/{attempt}/machine/", f"{_OUTLIVED.format(attempt)}/")
+    return any(not path.startswith(not_by_it) for path in store.list(f"attempts/{attempt}"))
 
 
 def newest_checkpoint(store: RunStore) -> int | None:

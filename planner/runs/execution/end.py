@@ -16,12 +16,22 @@ from trainplan.planner.errors import ResultsUnknownError, TeardownUnverifiedErro
 from trainplan.planner.runs.decision.next_action import End, early_end
 from trainplan.planner.runs.directory.proofs import Vouched
 from trainplan.planner.runs.directory.results import finished_attempt
-from trainplan.planner.runs.directory.run_directory import Ended, has_written, newest_checkpoint, status_of, when_ended
+from trainplan.planner.runs.directory.run_directory import (
+    LAST_WORDS,
+    PARTS,
+    Ended,
+    has_written,
+    newest_checkpoint,
+    outlived,
+    status_of,
+    when_ended,
+)
 from trainplan.planner.runs.execution.collect import collect, failure_of
 from trainplan.planner.runs.execution.teardown import Seen, Teardown
 from trainplan.planner.runs.run import Attempt, Outcome, Phase, Run
 from trainplan.planner.runs.sweep_table import early_text
 from trainplan.providers import interrupts
+from trainplan.providers.abilities import AttachedDeleter, EndTeller, PromptEnder
 from trainplan.providers.agent.endings import BEFORE_CHECKPOINT, WITH_CHECKPOINT
 from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
@@ -336,7 +346,7 @@ class Finisher:
                 if is_end and self._waits(run):
                     raise _unknown(run, error) from error
                 found = attempt
-            attempts.append(self._cleared(found, seen))
+            attempts.append(self._cleared(run, found, seen))
         return replace(run, attempts=tuple(attempts))
 
     def _found(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
@@ -354,16 +364,48 @@ class Finisher:
             return ended.of(replace(attempt, found=True))
         return attempt
 
-    def _cleared(self, attempt: Attempt, seen: Seen) -> Attempt:
+    def _cleared(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
         """An attempt after the provider has said that nothing of it is left: nothing bills any more."""
         now = self._recorder.clock.now()
         if attempt.cleared:
             return attempt
         attempt = self._with_end(attempt, seen.machines.get(attempt.number), now)
         earliest = attempt.ended_after or attempt.ended_at or now
-        # A disk and an address that this teardown found were there until then.
-        gone_after = seen.there_until(attempt.number, ("disk", "address"), earliest)
-        return replace(attempt, cleared=True, gone_at=now, gone_after=min(now, gone_after))
+        found_at = self._outlived(run, attempt, seen)
+        with_it = self._gone_with_machine(attempt, found_at)
+        # A disk and an address that somebody found were there until then.
+        there_until = [max(earliest, found_at.get(part) or earliest) for part in PARTS - with_it.keys()]
+        gone_after = min(there_until, default=earliest)
+        return replace(
+            attempt,
+            cleared=True,
+            gone_at=now,
+            gone_after=min(now, gone_after),
+            disk_gone_at=with_it.get("disk"),
+            address_gone_at=with_it.get("address"),
+        )
+
+    def _outlived(self, run: Run, attempt: Attempt, seen: Seen) -> dict[str, datetime | None]:
+        """When disk and address of an attempt were last found, by this teardown or an earlier command, None: nobody
+        knows when; all of them where the store does not answer."""
+        seen_at: dict[str, datetime | None] = {**seen.attached_of(attempt.number)}
+        if attempt.ref is None:
+            return seen_at
+        try:
+            return outlived(self._provider_of(run.provider).store(run.run_id), attempt.number) | seen_at
+        except ProviderError:
+            return dict.fromkeys(PARTS) | seen_at
+
+    def _gone_with_machine(self, attempt: Attempt, found_at: dict[str, datetime | None]) -> dict[str, datetime]:
+        """When disk and address were gone at the latest, of those that the provider has deleted with their machine."""
+        if attempt.ref is None or attempt.ended_at is None:
+            return {}
+        provider = self._provider_of(attempt.ref.provider)
+        outlast = provider.attached_outlast(attempt.ref) if isinstance(provider, AttachedDeleter) else None
+        if outlast is None:
+            return {}
+        at = (attempt.ended_before or attempt.ended_at) + outlast
+        return dict.fromkeys(PARTS - found_at.keys(), min(self._recorder.clock.now(), at))
 
     def _with_end(self, attempt: Attempt, seen_at: datetime | None, now: datetime) -> Attempt:
         """The attempt with its machine's end: as the provider tells it, else between when the teardown found it
@@ -379,12 +421,17 @@ class Finisher:
         return attempt if attempt.ended_at else Ended(now, attempt.asked_at).of(attempt)
 
     def _told_end(self, attempt: Attempt) -> datetime | None:
+        """As the provider shows its machine, or has it in its record of machines that are gone; None: it does not
+        tell."""
         if attempt.ref is None:
             return None
-        try:
-            return self._provider_of(attempt.ref.provider).get(attempt.ref).ended_at
-        except ProviderError:
-            return None
+        provider = self._provider_of(attempt.ref.provider)
+        with contextlib.suppress(ProviderError):
+            try:
+                return provider.get(attempt.ref).ended_at
+            except InstanceNotFoundError:
+                return provider.ended_at(attempt.ref) if isinstance(provider, EndTeller) else None
+        return None
 
     def _drop_stored(self, run: Run) -> None:
         """A model that is at home is not kept twice; what cannot be deleted now is left to the store's age limit."""
@@ -403,7 +450,9 @@ class Finisher:
                 instance = provider.get(attempt.ref) if attempt.ref else None
             if instance is not None and instance.state is not InstanceState.ENDED:
                 return None
-            ended = when_ended(provider.store(run.run_id), attempt, instance, self._recorder.clock.now())
+            told_at = self._told_end(attempt) if instance is None else instance.ended_at
+            off_within = provider.off_within() if isinstance(provider, PromptEnder) else LAST_WORDS
+            ended = when_ended(provider.store(run.run_id), attempt, told_at, self._recorder.clock.now(), off_within)
             return InstanceEnd(instance, ended)
         except ProviderError:
             return None

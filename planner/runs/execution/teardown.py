@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.clock import Clock
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.directory.run_directory import ATTACHED_KINDS, PARTS, note_outlived
 from trainplan.providers import interrupts
 from trainplan.providers.base import InstanceState, OwnedResource, Provider
 from trainplan.providers.errors import (
@@ -41,7 +42,7 @@ class Seen:
         if resource.instance:
             self.machines.setdefault(resource.attempt, at)
         else:
-            self.attached[resource.attempt, resource.kind] = at
+            self.attached[resource.attempt, ATTACHED_KINDS.get(resource.kind, resource.kind)] = at
 
     def shows(self, attempt: int) -> bool:
         """Whether anything that bills was seen of an attempt: a schedule may stay of a create that made no machine."""
@@ -49,9 +50,9 @@ class Seen:
             number == attempt and kind not in ("schedule", "task") for number, kind in self.attached
         )
 
-    def there_until(self, attempt: int, kinds: Iterable[str], earliest: datetime) -> datetime:
-        """Until when all of these kinds were seen; `earliest` where one was not."""
-        return min((max(earliest, self.attached.get((attempt, kind), earliest)) for kind in kinds), default=earliest)
+    def attached_of(self, attempt: int) -> dict[str, datetime]:
+        """When which of `disk` and `address` were last seen."""
+        return {part: self.attached[attempt, part] for part in PARTS if (attempt, part) in self.attached}
 
 
 @dataclass
@@ -102,6 +103,7 @@ class Teardown:
         for resource in owned:
             self.seen.add(resource, asked_at)
         others = [resource for resource in owned if is_anothers(resource, run, asked_at)]
+        note_outlived(self.provider, self._outliving(run, owned), asked_at)
         remaining = [self._end(resource) for resource in owned if resource not in others]
         # Another client trains on that machine: deleting it would destroy the work of that client.
         if others:
@@ -112,6 +114,13 @@ class Teardown:
             )
         remaining += [f"whatever is in {placement}" for placement in unknown]
         return remaining or self._not_listed(run, asked_at)
+
+    def _outliving(self, run: Run, owned: Sequence[OwnedResource]) -> list[OwnedResource]:
+        """What is listed of attempts whose machine has ended, or is not there."""
+        with_machine = self.seen.machines.keys() - {
+            attempt.number for attempt in run.attempts if attempt.ended_at is not None
+        }
+        return [resource for resource in owned if not resource.instance and resource.attempt not in with_machine]
 
     def _end(self, resource: OwnedResource) -> str:
         interrupts.ask()

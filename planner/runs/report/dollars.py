@@ -25,7 +25,8 @@ def dollars_over_time(run: Run, until: datetime) -> list[dict[str, Any]]:
     part = (last - first) / POINTS
     instants = {first + number * part for number in range(POINTS)} if part > timedelta(0) else {first}
     for attempt in run.attempts:
-        marks = (attempt.asked_at, attempt.bills_from, attempt.ended_at, attempt.gone_at)
+        ends = (attempt.ended_at, attempt.gone_at, attempt.disk_gone_at, attempt.address_gone_at)
+        marks = (attempt.asked_at, attempt.bills_from, *ends)
         instants |= {mark for mark in marks if mark is not None and first <= mark <= last}
     points = [{"at": at.isoformat(), "usd": _usd(run_at(run, at), at)} for at in sorted(instants - {last})]
     return [*points, {"at": last.isoformat(), "usd": _usd(run, last)}]
@@ -43,11 +44,17 @@ def _attempt_at(attempt: Attempt, at: datetime) -> Attempt:
     is_gone = attempt.gone_at is not None and attempt.gone_at <= at
     return replace(
         attempt,
+        disk_gone_at=_if_by(attempt.disk_gone_at, at),
+        address_gone_at=_if_by(attempt.address_gone_at, at),
         ended_at=attempt.ended_at if has_ended else None,
         gone_at=attempt.gone_at if is_gone else None,
         # A create that was refused never had anything; what had a machine is cleared once that has ended.
         cleared=attempt.cleared and (has_ended or not attempt.had_instance),
     )
+
+
+def _if_by(end: datetime | None, at: datetime) -> datetime | None:
+    return end if end is not None and end <= at else None
 
 
 def _usd(run: Run, at: datetime) -> float:

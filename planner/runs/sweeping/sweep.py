@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.directory.run_directory import note_outlived
 from trainplan.providers.base import InstanceState, OwnedResource, Provider
 from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 
@@ -127,6 +128,7 @@ def end(provider: Provider, resources: Iterable[OwnedResource], clock: Clock) ->
     """End these, and look until they are gone. Returns what may still be there, by name, when patience has run out."""
     owned_resources = {(resource.region, resource.kind, resource.id): resource for resource in resources}
     until = clock.now() + PATIENCE
+    note_outlived(provider, owned_resources.values(), clock.now())
     while owned_resources:
         complaints = [_end_resource(provider, resource) for resource in owned_resources.values()]
         remaining, complaint = _still_there(provider, owned_resources.keys())

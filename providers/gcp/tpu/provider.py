@@ -195,6 +195,10 @@ class TpuMachines:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         return machine
 
+    def ended_at(self, ref: InstanceRef) -> None:
+        """What operations tell of it is not read."""
+        del ref
+
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return whole((_of_run(listing, run_id) for listing in self._lists.look(run_id)), "lists of TPUs")
 

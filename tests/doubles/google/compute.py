@@ -103,8 +103,13 @@ def get_operation(world: World, call: Call) -> dict[str, Any]:
     return _operation(world, call).body
 
 
+OPERATIONS_ARE_KEPT = timedelta(days=14)
+"""Of operations that are done (docs/maintainers/fidelity.md)."""
+
+
 def list_operations(world: World, call: Call) -> dict[str, Any]:
-    rows = [known.body for known in reversed(table_of(world).operations) if known.zone == call.path["zone"]]
+    kept = [known for known in table_of(world).operations if world.now - known.done_at <= OPERATIONS_ARE_KEPT]
+    rows = [known.body for known in reversed(kept) if known.zone == call.path["zone"]]
     found = [row for row in rows if _matches(row, call.query.get("filter", ""))]
     return {"kind": "compute#operationList", "id": "operations", "items": found, "selfLink": HOST}
 

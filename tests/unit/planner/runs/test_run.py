@@ -164,6 +164,19 @@ def test_what_may_not_have_been_billed_is_what_lies_between_the_earliest_and_the
     assert replace(found_later, ended_after=NOON).uncertain_usd == (Decimal("3.6"), Decimal("0.04"), Decimal("0.02"), 0)
 
 
+def test_a_disk_that_goes_with_its_machine_costs_until_then_whenever_somebody_looks() -> None:
+    target = a_target("3.6", disk_usd_per_hour=Decimal("0.02"), address_usd_per_hour=Decimal("0.01"))
+    late = an_attempt(1, target, ended_at=NOON + HOUR, gone_at=NOON + 9 * HOUR, gone_after=NOON + HOUR, cleared=True)
+    both = replace(late, disk_gone_at=NOON + HOUR, address_gone_at=NOON + HOUR)
+    assert both.attached_usd(NOON + 10 * HOUR) == (Decimal("0.02"), Decimal("0.01"))
+    assert both.uncertain_usd == (0, 0, 0, 0)
+    disk_stayed = replace(both, disk_gone_at=None, gone_after=NOON + 9 * HOUR)
+    assert disk_stayed.attached_usd(NOON + 10 * HOUR) == (Decimal("0.18"), Decimal("0.01"))
+    assert disk_stayed.uncertain_usd == (0, 0, 0, 0)
+    unsure = replace(both, ended_after=NOON, ended_before=None)
+    assert unsure.uncertain_usd == (Decimal("3.6"), Decimal("0.02"), Decimal("0.01"), 0)
+
+
 def test_at_the_latest_a_machine_ended_as_late_as_it_can_have() -> None:
     silent = an_attempt(1, a_target("3.6"), ended_at=NOON + HOUR, ended_after=NOON, ended_before=NOON + 2 * HOUR)
     run = a_run(B, made=(silent,))

@@ -226,6 +226,18 @@ def test_a_host_that_failed_lost_its_machine(make_world: Callable[..., World]) -
     _end_machines(world)
 
 
+def test_googles_operations_tell_for_two_weeks_when_a_machine_that_is_gone_ended(world: World) -> None:
+    ref = launched(world, in_zone(world))
+    world.provider.delete(ref)
+    world.google.sleep(3 * 86_400)
+    assert is_gone(world, ref)
+    told_at = world.provider.ended_at(ref)
+    assert told_at is not None
+    assert abs(told_at - (world.google.now() - timedelta(days=3))) < timedelta(minutes=1)
+    world.google.sleep(12 * 86_400)
+    assert world.provider.ended_at(ref) is None
+
+
 def test_a_machine_that_vanished_is_not_found(make_world: Callable[..., World]) -> None:
     world = make_world(incidents=({"event": "vanish", "after": 5},))
     ref = launched(world, in_zone(world))

@@ -279,8 +279,7 @@ def test_a_machine_that_ended_itself_bills_until_then_whenever_somebody_looks(
 ) -> None:
     store = FakeStore()
     store.put("attempts/1/status.json", json.dumps(status).encode())
-    seen = None if vendor is None else an_instance(InstanceState.ENDED, ended_at=vendor)
-    ended = when_ended(store, an_attempt(deadline=deadline), seen, NEXT_DAY)
+    ended = when_ended(store, an_attempt(deadline=deadline), vendor, NEXT_DAY)
     assert ended.at == ended_at
     is_told = vendor is not None
     assert (ended.after is None) is is_told, "else it may have ended earlier"
@@ -295,3 +294,12 @@ def test_a_machine_that_is_gone_billed_until_the_newer_of_heartbeat_and_progress
     ended = when_ended(store, an_attempt(deadline=NEXT_DAY), None, NEXT_DAY)
     # It was most likely taken away, and at the latest its own timer has ended it.
     assert ended == (NOON + HOUR + LAST_WORDS, NOON + HOUR, NEXT_DAY)
+
+
+def test_a_machine_whose_provider_switches_it_off_soon_billed_no_longer() -> None:
+    store = FakeStore()
+    store.put("attempts/1/status.json", json.dumps({"state": "done", "time": (NOON + HOUR).isoformat()}).encode())
+    soon = timedelta(minutes=1)
+    assert when_ended(store, an_attempt(), None, NEXT_DAY, soon) == (NOON + HOUR + soon, NOON + HOUR, None)
+    store.put("attempts/1/status.json", json.dumps({"state": "running", "time": (NOON + HOUR).isoformat()}).encode())
+    assert when_ended(store, an_attempt(), None, NEXT_DAY, soon).at == NOON + HOUR + LAST_WORDS, "it may hang"

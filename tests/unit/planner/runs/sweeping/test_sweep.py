@@ -19,6 +19,7 @@ from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.home.client import own_client
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
+from trainplan.planner.runs.directory.run_directory import has_written, outlived
 from trainplan.planner.runs.journal.reader import readable_runs
 from trainplan.planner.runs.proposal.dry_run import DryRun
 from trainplan.planner.runs.run import Outcome, Phase, Run
@@ -238,3 +239,10 @@ def _here(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(*FACTORY)
     monkeypatch.setattr(f"{FACTORY[2].split(':')[0]}.PROVIDERS", [*PROVIDERS, desk.provider])
     monkeypatch.setenv("PLAN_HOME", str(desk.settings.home))
+
+
+def test_what_a_sweep_deletes_beside_a_machine_is_noted_before_for_the_receipt(desk: Desk) -> None:
+    swept = [a_thing(kind="volume", id="vol-1", instance=False), a_thing(kind="schedule", id="s", instance=False)]
+    assert end(desk.provider, swept, desk.clock) == []
+    assert outlived(desk.provider.store(swept[0].run_id), 1) == {"disk": desk.clock.now()}
+    assert not has_written(desk.provider.store(swept[0].run_id), 1), "no machine has written that"
