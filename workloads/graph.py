@@ -35,7 +35,7 @@ class Kind(StrEnum):
     MULTIPLY = "multiply"
     """The same."""
     SCALE = "scale"
-    """By a learned factor for each channel."""
+    """By a learned factor for each channel, or `parameters` learned numbers that are multiplied or added."""
     FIXED_SCALE = "fixed_scale"
     """By figures that training does not change, such as those that bring pixels into a range."""
     CONCAT = "concat"
@@ -48,8 +48,16 @@ class Kind(StrEnum):
     """The same values in another shape."""
     DROPOUT = "dropout"
     """Of single values; of whole images where `function` is image."""
+    PRODUCT = "product"
+    """Sums of `depth` products: an image times `parameters` weights where no other kind fits, else two matrices of
+    one image times each other, of which there are `height`, each of `width` x `channels` values."""
+    REARRANGE = "rearrange"
+    """The same values or some of them in another order, as of a transposition or a slice; `function` says which."""
+    REDUCE = "reduce"
+    """Sums, means or extremes over some of the axes; `function` says which."""
     UNKNOWN = "unknown"
-    """`function` is its name elsewhere; it is counted by its bytes."""
+    """`function` is its name elsewhere; it is counted by its bytes, and by sums of `depth` products that it takes at
+    least."""
 
 
 MATRIX_KINDS = frozenset({Kind.CONVOLUTION, Kind.TRANSPOSED_CONVOLUTION, Kind.DENSE})
@@ -91,9 +99,10 @@ class Operator:
     `dilation` are (height, width) in pixels, `padding` (top, bottom, left, right): what is put around the input of a
     convolution or pool, or taken off the output of a transposed one. `groups` are those of a convolution or of group
     norm. A matrix operator or a norm adds a `bias`; a norm multiplies where it has a `scale`, and has an `epsilon`.
-    `rate` is the share that dropout drops. `parameters` and `statistics` are those of an unknown operator, or the
-    figures of a fixed scale; other kinds have theirs by arithmetic. The weights of a `frozen` operator are not trained,
-    those of a `shared` one are an earlier operator's, and counted there.
+    `rate` is the share that dropout drops. `parameters` and `statistics` are those of an unknown operator, a product or
+    a scale, or the figures of a fixed scale; other kinds have theirs by arithmetic. `depth` is the number of terms of
+    each sum of a product; `steps` of one of a recurrent layer follow one another. The weights of a `frozen` operator
+    are not trained, those of a `shared` one are an earlier operator's, and counted there.
     """
 
     name: str
@@ -112,6 +121,8 @@ class Operator:
     epsilon: float = 0.0
     parameters: int = 0
     statistics: int = 0
+    depth: int = 0
+    steps: int = 1
     frozen: bool = False
     shared: bool = False
 
@@ -159,6 +170,11 @@ class OperatorFigures:
         return self.operator.groups == self.input_shapes[0].channels > 1
 
     @property
+    def is_paired(self) -> bool:
+        """Whether it multiplies two matrices of an image, and no weights."""
+        return self.kind is Kind.PRODUCT and not self.operator.parameters
+
+    @property
     def has_backward(self) -> bool:
         """Whether the backward pass comes to it."""
         return self.is_trained or self.passes_back
@@ -191,7 +207,7 @@ def needs(operator: Operator) -> Needs:
             return Needs(mask=operator.function != "image")
         case Kind.MAX_POOL | Kind.GLOBAL_MAX_POOL | Kind.UNKNOWN:
             return Needs(inputs=True, output=True)
-        case Kind.BATCH_NORM | Kind.LAYER_NORM | Kind.GROUP_NORM | Kind.MULTIPLY:
+        case Kind.BATCH_NORM | Kind.LAYER_NORM | Kind.GROUP_NORM | Kind.MULTIPLY | Kind.PRODUCT:
             return Needs(inputs=True)
         case _:
             return Needs()
@@ -293,6 +309,11 @@ class Graph:
         return tuple(dict.fromkeys(one.function or one.name for one in self.operators if one.kind is Kind.UNKNOWN))
 
     @cached_property
+    def has_products(self) -> bool:
+        """Whether it multiplies matrices in other ways than as convolutions of two directions and dense layers."""
+        return any(one.kind is Kind.PRODUCT for one in self.operators)
+
+    @cached_property
     def digest(self) -> str:
         """Sixteen hex digits, equal for graphs of the same operators, whatever they are called."""
         values = [[getattr(operator, key) for key in _BUT_NAME] for operator in self.operators]
@@ -313,7 +334,8 @@ def _figures(operator: Operator, inputs: tuple[Shape, ...], *, passes_back: bool
     macs = _macs(operator, inputs)
     element_wise = _element_flops(operator, inputs)
     is_trained = parameters > 0 and not operator.frozen
-    backward = 2 * macs * (int(is_trained) + int(passes_back))
+    is_paired = operator.kind is Kind.PRODUCT and not operator.parameters
+    backward = 2 * macs * (int(is_trained) + int(passes_back) * (1 + is_paired))
     return OperatorFigures(
         operator=operator,
         input_shapes=inputs,
@@ -339,7 +361,7 @@ def _parameters(operator: Operator, inputs: tuple[Shape, ...]) -> int:
         case Kind.BATCH_NORM | Kind.LAYER_NORM | Kind.GROUP_NORM:
             return channels * (int(operator.scale) + int(operator.bias))
         case Kind.SCALE:
-            return channels
+            return operator.parameters or channels
         case _:
             return operator.parameters
 
@@ -349,6 +371,8 @@ def _statistics(operator: Operator) -> int:
 
 
 def _macs(operator: Operator, inputs: tuple[Shape, ...]) -> int:
+    if operator.kind in (Kind.PRODUCT, Kind.UNKNOWN):
+        return operator.depth * operator.shape.elements
     if operator.kind not in MATRIX_KINDS:
         return 0
     per_pixel = operator.kernel[0] * operator.kernel[1] * (inputs[0].channels // operator.groups)
@@ -367,7 +391,7 @@ def _element_flops(operator: Operator, inputs: tuple[Shape, ...]) -> int:
         return outputs * (len(inputs) - 1)
     if kind in WINDOW_POOLS:
         return outputs * operator.kernel[0] * operator.kernel[1]
-    if kind in GLOBAL_POOLS:
+    if kind in GLOBAL_POOLS or kind is Kind.REDUCE:
         return inputs[0].elements
     if kind is Kind.UP_SAMPLING:
         return outputs * (7 if operator.function == "bilinear" else 0)

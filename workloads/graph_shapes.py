@@ -22,7 +22,8 @@ MAX_OPERATORS = 20_000
 MAX_NUMBER = 2**26
 """More than any size, kernel or count of channels of a network that anybody trains."""
 _PAIRS = ("kernel", "stride", "dilation")
-_SEVERAL_INPUTS = BROADCASTS | {Kind.CONCAT, Kind.UNKNOWN}
+_ANY_SHAPE = frozenset({Kind.INPUT, Kind.PRODUCT, Kind.REARRANGE, Kind.REDUCE, Kind.UNKNOWN})
+_SEVERAL_INPUTS = BROADCASTS | {Kind.CONCAT}
 _SAME_SHAPE = NORM_KINDS | {Kind.ACTIVATION, Kind.SOFTMAX, Kind.SCALE, Kind.FIXED_SCALE, Kind.DROPOUT}
 
 
@@ -42,15 +43,16 @@ def check(graph: Graph) -> None:
 
 
 def _check_numbers(operator: Operator, position: int) -> None:
-    positive = (*operator.shape, *operator.kernel, *operator.stride, *operator.dilation, operator.groups)
-    counts = (operator.parameters, operator.statistics)
+    pairs = (*operator.kernel, *operator.stride, *operator.dilation)
+    positive = (*operator.shape, *pairs, operator.groups, operator.steps)
+    counts = (operator.parameters, operator.statistics, operator.depth)
     numbers = (*positive, *counts, *operator.padding, *operator.inputs)
     if not all(type(number) is int for number in numbers) or not isinstance(operator.name, str):
         raise GraphError(f"operator {position}: sizes are whole numbers, and its name is text")
-    pairs = [len(getattr(operator, key)) == 2 for key in _PAIRS]
-    if not all(pairs) or len(operator.padding) != 4:
+    if not all(len(getattr(operator, key)) == 2 for key in _PAIRS) or len(operator.padding) != 4:
         raise GraphError(f"{operator.name}: kernel, stride and dilation have two numbers, padding has four")
-    if min(positive) < 1 or max(map(abs, (*positive, *operator.padding))) > MAX_NUMBER or min(counts) < 0:
+    largest = max(map(abs, (*positive, operator.depth, *operator.padding)))
+    if min(positive) < 1 or largest > MAX_NUMBER or min(counts) < 0:
         raise GraphError(f"{operator.name}: a size is out of bounds")
     if any(not 0 <= before < position for before in operator.inputs):
         raise GraphError(f"{operator.name}: its inputs are not operators before it")
@@ -63,12 +65,13 @@ def _check_numbers(operator: Operator, position: int) -> None:
 
 def inferred_shape(operator: Operator, inputs: Sequence[Shape]) -> Shape:
     """The shape of the output by the operator's kind, attributes and inputs. `operator.shape` is read only where they
-    do not tell it: the channels of matrix operators, and the whole shape of inputs, unknown operators and a flatten.
+    do not tell it: the channels of matrix operators, and the whole shape of
+    inputs, products, a flatten and what is rearranged, reduced or unknown.
 
     Raises ImageTooSmallError where nothing is left of the image, GraphError for inputs that do not fit.
     """
     kind = operator.kind
-    if kind in (Kind.INPUT, Kind.UNKNOWN):
+    if kind in _ANY_SHAPE:
         return operator.shape
     if not inputs or (len(inputs) > 1 and kind not in _SEVERAL_INPUTS):
         raise GraphError(f"{operator.name}: {kind} has one input, not {len(inputs)}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _PASSING = GLOBAL_POOLS | WINDOW_POOLS
 _PASSING |= {Kind.ADD, Kind.CONCAT, Kind.DROPOUT, Kind.FIXED_SCALE, Kind.FLATTEN, Kind.PADDING, Kind.UP_SAMPLING}
+_PASSING |= {Kind.REARRANGE, Kind.REDUCE}
 """What leaves probabilities in a fixed range, and logits logits."""
 _PASSING_OPERATIONS = frozenset(
     {

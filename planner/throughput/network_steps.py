@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from trainplan.planner.throughput.nets import model_key, net_of
 from trainplan.planner.throughput.operator_evidence import BLENDED, Seen
 from trainplan.planner.throughput.operator_runs import run_of
-from trainplan.planner.throughput.operator_work import unknown_share
-from trainplan.workloads.graph import Graph
+from trainplan.planner.throughput.operator_work import share_of_kind
+from trainplan.workloads.graph import Graph, Kind
 from trainplan.workloads.layers import graph_of
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ MOST_UNKNOWN = 0.2
 """The share of a step that may be of operators which are counted by their bytes alone."""
 
 
-def unknown_width(share: float) -> float:
-    """What unknown operators add to the half width of the interval, in logarithms: they may take three times as long
-    (assumed)."""
-    return math.log(1 + 2 * share)
+def unknown_width(unknown: float, products: float) -> float:
+    """What operators that no measurement has add to the half width of the interval, in logarithms, by their shares of a
+    step: unknown ones may take three times as long, products twice as long (assumed)."""
+    return math.log(1 + 2 * unknown + products)
 
 
 def kinds_of(seen: Seen, *, is_blended: bool) -> tuple[str, ...]:
@@ -82,9 +82,14 @@ class NetworkSteps:
         return self.operators.step(graph_of_net(setup), setup.batch, run_of(setup, model_key(setup.net))).operators
 
     def unknown_share(self, setup: Setup) -> float:
-        """The share of a step that operators take which are counted by their bytes alone, 0 to 1."""
+        """The share of a step's seconds that unknown operators take at least, 0 to 1."""
         graph = graph_of_net(setup)
-        return unknown_share(graph, self.operator_seconds(setup)) if graph.unknown else 0.0
+        return share_of_kind(graph, self.operator_seconds(setup), Kind.UNKNOWN) if graph.unknown else 0.0
+
+    def product_share(self, setup: Setup) -> float:
+        """The share of a step's seconds that products take, 0 to 1: no network that was measured has them."""
+        graph = graph_of_net(setup)
+        return share_of_kind(graph, self.operator_seconds(setup), Kind.PRODUCT) if graph.has_products else 0.0
 
     def seen(self, setup: Setup, model: str, *, is_itself: bool = False) -> Seen:
         """What was measured of the network and the device; with `is_itself` the very step does not count."""

@@ -7,10 +7,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from trainplan.workloads.graph import MATRIX_KINDS, Kind
+from trainplan.workloads.graph import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from trainplan.workloads.graph import Graph, OperatorFigures
 
@@ -98,20 +98,24 @@ def work_of(graph: Graph, batch: int, width: int) -> Work:
     return Work(
         passes=tuple(passes),
         elements=tuple(elements),
-        kernels=sum(_KERNELS.get(row.kind, 2) if row.has_backward else 1 for row in figures),
+        kernels=sum(_kernels(row) for row in figures),
         tensors=sum(_TENSORS.get(row.kind, 0) for row in figures if row.is_trained),
         parameters=graph.trained_parameters,
         copied=4.0 * batch * graph.input_shape.elements,
     )
 
 
+def _kernels(row: OperatorFigures) -> int:
+    return (_KERNELS.get(row.kind, 2) if row.has_backward else 1) * row.operator.steps
+
+
 _KERNELS = {
-    **{Kind.CONVOLUTION: 4, Kind.TRANSPOSED_CONVOLUTION: 4, Kind.DENSE: 4},
+    **{Kind.CONVOLUTION: 4, Kind.TRANSPOSED_CONVOLUTION: 4, Kind.DENSE: 4, Kind.PRODUCT: 4},
     **{Kind.INPUT: 0, Kind.FLATTEN: 0, Kind.ADD: 1},
 }
 """Kernels of an operator, forward and backward; 2 of any other kind."""
 _TENSORS = {
-    **{Kind.CONVOLUTION: 1, Kind.TRANSPOSED_CONVOLUTION: 1, Kind.DENSE: 2},
+    **{Kind.CONVOLUTION: 1, Kind.TRANSPOSED_CONVOLUTION: 1, Kind.DENSE: 2, Kind.PRODUCT: 1},
     **{Kind.BATCH_NORM: 2, Kind.LAYER_NORM: 2, Kind.GROUP_NORM: 2, Kind.SCALE: 1},
 }
 """Weights that the optimizer goes over one by one."""
@@ -124,32 +128,32 @@ def _alike(graph: Graph) -> list[tuple[int, ...]]:
         one = row.operator
         key = (
             *(one.kind, one.shape, row.input_shapes, one.kernel, one.stride, one.dilation, one.groups, one.function),
+            *(one.depth, one.steps, one.parameters),
             *(row.is_trained, row.passes_back),
         )
         found.setdefault(key, []).append(position)
     return [tuple(positions) for positions in found.values()]
 
 
+class _Sizes(NamedTuple):
+    """A matrix operator as `groups` products of matrices: rows, columns, terms of a sum and bytes in each direction.
+    `given` and `taken` are its channels in and out, of one group."""
+
+    groups: int
+    given: int
+    taken: int
+    lanes: float
+    directions: Mapping[Direction, tuple[float, float, float, float]]
+
+
 def _passes(row: OperatorFigures, alike: tuple[int, ...], batch: int, width: int) -> Iterator[Pass]:
-    if row.kind not in MATRIX_KINDS:
+    if not row.macs:
         return
-    operator, (before,), after = row.operator, row.input_shapes, row.operator.shape
-    groups, kernel = operator.groups, operator.kernel[0] * operator.kernel[1]
-    given, taken = before.channels // groups, after.channels // groups
-    inside, outside = batch * before.height * before.width, batch * after.height * after.width
-    weights = kernel * given * after.channels
-    both = width * float(batch * (before.elements + after.elements) + weights)
-    matrix = _matrix_of(row)
-    positions = inside if row.kind is Kind.TRANSPOSED_CONVOLUTION else outside
-    back = kernel * taken * outside / inside
-    lanes = before.channels * after.channels / (_up(before.channels) * _up(after.channels))
-    shape = {
-        Direction.FORWARD: (positions, taken, given * kernel, both),
-        Direction.INPUT: (inside, given, back, both),
-        Direction.WEIGHTS: (given * kernel, taken, positions, both + width * weights),
-    }
-    taking = {Direction.INPUT: row.passes_back, Direction.WEIGHTS: row.is_trained}
-    for direction, (rows, columns, depth, moved) in shape.items():
+    sizes = _sizes_of_product(row, batch, width) if row.kind in _PRODUCTS else _sizes(row, batch, width)
+    groups, given, taken, lanes, directions = sizes
+    operator, matrix = row.operator, _matrix_of(row)
+    taking = {Direction.INPUT: row.passes_back, Direction.WEIGHTS: row.passes_back if row.is_paired else row.is_trained}
+    for direction, (rows, columns, depth, moved) in directions.items():
         if not taking.get(direction, True):
             continue
         high = 128 if rows > 128 else 64
@@ -163,7 +167,7 @@ def _passes(row: OperatorFigures, alike: tuple[int, ...], batch: int, width: int
             operators=alike,
             matrix=matrix,
             direction=direction,
-            is_spatial=kernel > 1,
+            is_spatial=operator.kernel != (1, 1),
             is_strided=operator.stride != (1, 1),
             flops=2.0 * batch * row.macs,
             moved=moved,
@@ -173,6 +177,45 @@ def _passes(row: OperatorFigures, alike: tuple[int, ...], batch: int, width: int
             lanes=lanes,
             channels=2 * given * taken / (given + taken),
         )
+
+
+_PRODUCTS = frozenset({Kind.PRODUCT, Kind.UNKNOWN})
+
+
+def _sizes(row: OperatorFigures, batch: int, width: int) -> _Sizes:
+    """Of a convolution or a dense layer."""
+    operator, (before,), after = row.operator, row.input_shapes, row.operator.shape
+    groups, kernel = operator.groups, operator.kernel[0] * operator.kernel[1]
+    given, taken = before.channels // groups, after.channels // groups
+    inside, outside = batch * before.height * before.width, batch * after.height * after.width
+    weights = kernel * given * after.channels
+    both = width * float(batch * (before.elements + after.elements) + weights)
+    positions = inside if row.kind is Kind.TRANSPOSED_CONVOLUTION else outside
+    back = kernel * taken * outside / inside
+    lanes = before.channels * after.channels / (_up(before.channels) * _up(after.channels))
+    directions = {
+        Direction.FORWARD: (positions, taken, given * kernel, both),
+        Direction.INPUT: (inside, given, back, both),
+        Direction.WEIGHTS: (given * kernel, taken, positions, both + width * weights),
+    }
+    return _Sizes(groups, given, taken, lanes, directions)
+
+
+def _sizes_of_product(row: OperatorFigures, batch: int, width: int) -> _Sizes:
+    """Of a product: of matrices of one image, or with weights, over all places of the batch in turn of its steps."""
+    operator, shape = row.operator, row.operator.shape
+    depth, columns = operator.depth, shape.channels
+    groups = batch * shape.height if row.is_paired else operator.steps
+    rows = shape.width if row.is_paired else max(1.0, batch * shape.height * shape.width / groups)
+    values = sum(before.elements for before in row.input_shapes) + shape.elements
+    moved = width * float(batch * values + operator.parameters * operator.steps)
+    directions = {
+        Direction.FORWARD: (rows, columns, depth, moved),
+        Direction.INPUT: (rows, depth, columns, moved),
+        Direction.WEIGHTS: (depth, columns, rows, moved),
+    }
+    lanes = depth * columns / (_up(depth) * _up(columns))
+    return _Sizes(groups, depth, columns, lanes, directions)
 
 
 def _up(channels: int) -> int:
@@ -185,6 +228,8 @@ _FEW_CHANNELS = 4
 
 def _matrix_of(row: OperatorFigures) -> Matrix:
     operator, before = row.operator, row.input_shapes[0]
+    if row.kind in _PRODUCTS:
+        return Matrix.POINT
     if row.kind is Kind.DENSE:
         return Matrix.DENSE if before.height * before.width == 1 else Matrix.POINT
     if before.channels <= _FEW_CHANNELS:
@@ -212,9 +257,17 @@ _ELEMENTS: dict[Kind, tuple[str, float, bool]] = {
     Kind.MULTIPLY: ("add_passes", 6.0, True),
     Kind.CONCAT: ("concat_passes", 4.0, False),
     Kind.PADDING: ("concat_passes", 4.0, False),
+    Kind.REARRANGE: ("concat_passes", 4.0, False),
     Kind.UNKNOWN: ("concat_passes", 6.0, False),
     **dict.fromkeys(
-        (Kind.MAX_POOL, Kind.AVERAGE_POOL, Kind.GLOBAL_AVERAGE_POOL, Kind.GLOBAL_MAX_POOL, Kind.UP_SAMPLING),
+        (
+            Kind.MAX_POOL,
+            Kind.AVERAGE_POOL,
+            Kind.GLOBAL_AVERAGE_POOL,
+            Kind.GLOBAL_MAX_POOL,
+            Kind.UP_SAMPLING,
+            Kind.REDUCE,
+        ),
         ("pool_passes", 2.5, False),
     ),
 }
@@ -235,8 +288,7 @@ def _elements(row: OperatorFigures, positions: tuple[int, ...], width: int) -> I
     yield Elements(positions, constant, is_fused, passes * width * values * len(positions))
 
 
-def unknown_share(graph: Graph, seconds: tuple[float, ...]) -> float:
-    """The share of a step's seconds (by operator) that operators take which are counted by their bytes alone."""
+def share_of_kind(graph: Graph, seconds: tuple[float, ...], kind: Kind) -> float:
+    """The share of a step's seconds (by operator) that operators of a kind take, 0 to 1."""
     taken = zip(graph.operators, seconds, strict=True)
-    unknown = math.fsum(one for operator, one in taken if operator.kind is Kind.UNKNOWN)
-    return unknown / math.fsum(seconds)
+    return math.fsum(one for operator, one in taken if operator.kind is kind) / math.fsum(seconds)

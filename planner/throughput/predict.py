@@ -188,7 +188,8 @@ class Predictor:
         # What was measured here is of older versions than what will run; errors of other programs have that in them.
         seen = self._networks.seen(setup, key)
         shift = self._model.version_shift if seen.device_by_source or not seen.device else 0.0
-        width = math.hypot(self._network_width(setup, key), shift, unknown_width(unknown))
+        unsure = unknown_width(unknown, self._networks.product_share(setup))
+        width = math.hypot(self._network_width(setup, key), shift, unsure)
         return self._network_throughput(setup, key, seconds, width)
 
     def _network_setup(self, setup: Setup, key: str, without: frozenset[str]) -> Throughput:

@@ -15,7 +15,8 @@ from trainplan.workloads.graph_file import graph_json
 from trainplan.workloads.network_reader.confinement import ForbiddenError
 from trainplan.workloads.network_reader.errors import UnreadableError
 from trainplan.workloads.network_reader.keras_layers import add_operation
-from trainplan.workloads.network_reader.keras_trace import Step, Trace
+from trainplan.workloads.network_reader.keras_shapes import Written
+from trainplan.workloads.network_reader.keras_trace import Step, Trace, exact_einsum
 from trainplan.workloads.network_reader.pixel_range import pixel_range
 from trainplan.workloads.own_network import OwnFileError, call_builder
 from trainplan.workloads.terms import Framework
@@ -44,7 +45,8 @@ def read_keras(
     begin()
     refused = guard()
     try:
-        return _read(keras, question)
+        with exact_einsum(keras):
+            return _read(keras, question)
     except MemoryError:
         raise
     except GraphError as error:
@@ -110,11 +112,10 @@ def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> d
             "the trainer trains classifiers: end with pooling or Flatten and Dense(classes)",
         )
     builder = GraphBuilder(name, Shape(size, size, channels))
-    positions = {id(image): builder.image}
-    counted: set[int] = set()
+    written = Written(positions={id(image): builder.image})
     for step in traced.steps:
-        add_operation(builder, step, positions, counted)
-    _check_output(builder, traced.steps, positions[id(output)])
+        add_operation(builder, step, written)
+    _check_output(builder, traced.steps, written.positions[id(output)])
     graph = builder.graph()
     pixels = pixel_range(keras, traced.steps, image)
     try:

@@ -7,13 +7,28 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainplan.workloads.graph import Graph, Kind, Shape
-from trainplan.workloads.graph_builder import Window
+from trainplan.workloads.graph import Graph, GraphError, Kind, Shape
 from trainplan.workloads.network_reader.errors import UnreadableError
-from trainplan.workloads.network_reader.keras_trace import Step, weights_of
+from trainplan.workloads.network_reader.keras_products import (
+    attention,
+    bare_convolution,
+    convolution,
+    dense,
+    depthwise,
+    dot,
+    einsum,
+    einsum_dense,
+    elements,
+    matmul,
+    recurrent,
+    transposed,
+    window_of,
+)
+from trainplan.workloads.network_reader.keras_shapes import RESHAPES, Written, fold_of, shape_of
 
 if TYPE_CHECKING:
     from trainplan.workloads.graph_builder import GraphBuilder
+    from trainplan.workloads.network_reader.keras_trace import Step
 
 _ACTIVATIONS = {"silu": "swish", "hard_silu": "hard_swish", "relu": "relu"}
 """Names of Keras for what this project's graphs call otherwise."""
@@ -35,13 +50,27 @@ _ACTIVATION_OPS = frozenset(
         "Mish",
     ]
 )
-_ADDS = frozenset({"Add", "Subtract", "Average", "Maximum", "Minimum"})
-_MULTIPLIES = frozenset({"Multiply", "Divide", "TrueDivide"})
+_ELEMENT_OPS = frozenset(
+    [
+        *("Absolute", "Celu", "Clip", "Cos", "Erf", "Exp", "Expm1", "HardShrink", "HardTanh", "Log", "Log1p"),
+        *("LogicalNot", "LogSigmoid", "LogSoftmax", "Negative", "NanToNum", "Normalize", "Power", "Reciprocal"),
+        *("Round", "Floor", "Rsqrt", "SaturateCast", "Sign", "Sin", "SoftShrink", "SparsePlus", "SparseSigmoid"),
+        *("Sqrt", "Square", "Squareplus", "TanhShrink", "Threshold", "Tril", "Triu", "UnitNormalization"),
+    ]
+)
+_ADDS = frozenset(
+    [
+        *("Add", "Subtract", "Average", "Maximum", "Minimum", "Where", "LogicalAnd", "LogicalOr"),
+        *("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual"),
+    ]
+)
+_MULTIPLIES = frozenset({"Multiply", "Divide", "TrueDivide", "DivideNoNan", "FloorDivide", "Mod"})
 _DROPOUTS = frozenset(
     [
         "Dropout",
         "SpatialDropout1D",
         "SpatialDropout2D",
+        "SpatialDropout3D",
         "GaussianDropout",
         "AlphaDropout",
         "GaussianNoise",
@@ -49,124 +78,147 @@ _DROPOUTS = frozenset(
     ]
 )
 _PASSED = frozenset({"ConvertToTensor", "Identity", "ActivityRegularization", "Masking", "Cast", "StopGradient"})
-_RESHAPES = frozenset({"Flatten", "Reshape", "ExpandDims", "Squeeze"})
+_REARRANGED = frozenset(
+    [
+        *("ArraySplit", "BroadcastTo", "Concatenate", "Crop", "CropImages", "Cropping1D", "Cropping3D", "DepthToSpace"),
+        *("Embedding", "ExtractPatches", "Flip", "Fliplr", "Flipud", "GetItem", "Glu", "Hsplit", "Hstack", "Moveaxis"),
+        *("Pad", "PadImages", "Permute", "Repeat", "RepeatVector", "Resize", "Resizing", "Roll", "Rot90", "Slice"),
+        *("SpaceToDepth", "Split", "Stack", "Swapaxes", "Take", "TakeAlongAxis", "Tile", "Transpose", "Unfold"),
+        *("Unstack", "UpSampling1D", "UpSampling3D", "Vsplit", "Vstack", "ZeroPadding1D", "ZeroPadding3D"),
+        *("OnesLike", "ZerosLike"),
+    ]
+)
+_REDUCED = frozenset(
+    [
+        *("Amax", "Amin", "Argmax", "Argmin", "Average", "Logsumexp", "Max", "Mean", "Median", "Min", "Moments"),
+        *("Norm", "Prod", "Quantile", "Std", "Sum", "Var", "CountNonzero"),
+        *("AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D"),
+        *("GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D"),
+        *("GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "AveragePool", "MaxPool"),
+        *("AdaptiveAveragePooling1D", "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D"),
+        *("AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D", "AdaptiveMaxPooling3D"),
+    ]
+)
 
-Adds = Callable[["GraphBuilder", Step, "list[int]"], "int | None"]
+Adds = Callable[["GraphBuilder", "Step", "list[int]"], "int | None"]
 """Adds the operators of a step to the builder; None where the step does something that no operator here does."""
 
 
-def add_operation(builder: GraphBuilder, step: Step, positions: dict[int, int], counted: set[int]) -> None:
-    """Add the operators of one step, and note in `positions` where its outputs are, in `counted` its weights: a layer
-    that is applied again has none of its own. What no operator here does, or has weights of which none is known, is
-    added as unknown, with its weights and bytes. Raises UnreadableError, GraphError.
+def add_operation(builder: GraphBuilder, step: Step, written: Written) -> None:
+    """Add the operators of one step, and note where its outputs are and which weights it has: a layer that is applied
+    again has none of its own. What no operator here does, or has weights of which none is known, is added as unknown,
+    with its weights, its bytes and the products that it takes at least. Raises UnreadableError, GraphError.
     """
-    inputs = [positions[id(tensor)] for tensor in step.inputs]
+    step = replace(step, fold=fold_of(step, written))
+    inputs = [written.positions[id(tensor)] for tensor in step.inputs]
     before = len(builder.operators)
-    weights = weights_of(step.operation)
+    weights = step.weights
     builder.freeze(frozen=bool(weights) and not _trainable(step.operation))
     position = _known(builder, step, inputs)
-    if position is None or _count(builder, before) != _elements(weights):
+    shape = shape_of(step, step.outputs[0])
+    if position is None or _count(builder, before) != elements(weights) or builder.shape(position) != shape:
         del builder.operators[before:]
-        position = _unknown(builder, step, inputs, step.outputs[0])
-    elif tuple(builder.shape(position)) != tuple(_shape(step, step.outputs[0])):
-        raise UnreadableError(f"{step.name} ({step.kind}) gives {step.outputs[0].shape}, which was not foreseen")
-    is_shared = bool(weights) and all(id(weight) in counted for weight in weights)
-    counted.update(id(weight) for weight in weights)
+        position = _unknown(builder, step, inputs)
+    is_shared = bool(weights) and all(id(weight) in written.counted for weight in weights)
+    written.counted.update(id(weight) for weight in weights)
+    written.positions[id(step.outputs[0])] = position
+    is_known = builder.operators[position].kind is not Kind.UNKNOWN
+    for tensor in step.outputs[1:]:
+        kind = Kind.REARRANGE if is_known else Kind.UNKNOWN
+        shape = shape_of(step, tensor)
+        written.positions[id(tensor)] = builder.add_operator(kind, position, shape=shape, function=step.kind)
+    written.folds |= dict.fromkeys(map(id, step.outputs), step.fold)
     # By the layer's own name, which the person knows.
     added = [replace(one, name=step.name, shared=is_shared) for one in builder.operators[before:]]
     builder.operators[before:] = added
-    positions[id(step.outputs[0])] = position
-    for tensor in step.outputs[1:]:
-        positions[id(tensor)] = builder.add_operator(
-            Kind.UNKNOWN, position, shape=_shape(step, tensor), name=step.name, function=step.kind
-        )
 
 
 def _known(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
-    if len(step.outputs) != 1 or not inputs:
+    if not inputs or (len(step.outputs) != 1 and step.kind not in _SEVERAL_OUTPUTS):
         return None
     if getattr(step.operation, "data_format", None) == "channels_first":
         raise UnreadableError(f"{step.name} is channels-first", "leave data_format out: images are channels-last")
-    add = _LAYERS.get(step.kind) or _of_a_group(step)
-    return None if add is None else add(builder, step, inputs)
+    add = _LAYERS.get(step.kind)
+    for one in (add, _of_a_group(step)):
+        if one is None:
+            continue
+        before = len(builder.operators)
+        try:
+            position = one(builder, step, inputs)
+        except (GraphError, AttributeError, LookupError, TypeError, ValueError):
+            position = None  # a use of the layer that was not foreseen
+        if position is not None:
+            return position
+        del builder.operators[before:]
+    return None
 
 
 def _of_a_group(step: Step) -> Adds | None:
     groups: list[tuple[frozenset[str], Adds]] = [
         (_PASSED, lambda _, __, inputs: inputs[0]),
-        (_RESHAPES, _reshape),
+        (RESHAPES, _reshape),
         (_DROPOUTS, _dropout),
         (_ADDS, _add),
         (_MULTIPLIES, _multiply),
         (_ACTIVATION_OPS, lambda builder, step, inputs: builder.activation(inputs[0], _snake(step.kind))),
+        (_ELEMENT_OPS, lambda builder, step, inputs: builder.activation(inputs[0], _snake(step.kind))),
+        (_REARRANGED, _moved(Kind.REARRANGE)),
+        (_REDUCED, _moved(Kind.REDUCE)),
     ]
     return next((add for names, add in groups if step.kind in names), None)
 
 
-def _unknown(builder: GraphBuilder, step: Step, inputs: list[int], tensor: Any) -> int:
-    trained = list(getattr(step.operation, "trainable_variables", ()))
-    weights = weights_of(step.operation)
-    parameters = _elements(trained if _trainable(step.operation) else weights)
+def _unknown(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
+    weights = step.weights
+    trained = [weight for weight in weights if _is_trained(weight)] if _trainable(step.operation) else weights
+    parameters = elements(trained)
+    shape = shape_of(step, step.outputs[0])
     return builder.add_operator(
         Kind.UNKNOWN,
         inputs or [builder.image],
-        shape=_shape(step, tensor),
-        name=step.name,
+        shape=shape,
         function=step.kind,
         parameters=parameters,
-        statistics=_elements(weights) - parameters,
+        statistics=elements(weights) - parameters,
+        depth=_least_products(builder, weights, inputs, shape) // shape.elements,
     )
 
 
-def _convolution(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
-    layer = step.operation
-    if layer.rank != 2:
-        return None
-    position = builder.convolution(
-        inputs[0],
-        layer.filters,
-        _window(layer, layer.kernel_size),
-        groups=layer.groups,
-        bias=layer.use_bias,
-    )
-    return _activated(builder, layer, position)
+def _least_products(builder: GraphBuilder, weights: list[Any], inputs: list[int], after: Shape) -> int:
+    """Products that the weights of an unknown layer take at least: those that look like matrices from its channels or
+    to them, once at each place."""
+    if not inputs:
+        return 0
+    before = builder.shape(inputs[0])
+    places = min(before.height * before.width, after.height * after.width)
+    matrices = [
+        math.prod(weight.shape)
+        for weight in weights
+        if len(weight.shape) > 1 and (weight.shape[-2] == before.channels or weight.shape[-1] == after.channels)
+        if math.prod(weight.shape) not in (before.elements, after.elements)  # added or multiplied, value by value
+    ]
+    return places * int(sum(matrices))
 
 
-def _depthwise(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
-    layer = step.operation
-    channels = builder.shape(inputs[0]).channels
-    position = builder.convolution(
-        inputs[0],
-        channels * layer.depth_multiplier,
-        _window(layer, layer.kernel_size),
-        groups=channels,
-        bias=layer.use_bias if step.kind == "DepthwiseConv2D" else False,
-    )
-    if step.kind == "SeparableConv2D":
-        position = builder.convolution(position, layer.filters, 1, bias=layer.use_bias)
-    return _activated(builder, layer, position)
+def _layer(add: Adds) -> Adds:
+    """The same with the layer's own activation behind it."""
+
+    def activated(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
+        position = add(builder, step, inputs)
+        return None if position is None else _activated(builder, step.operation, position)
+
+    return activated
 
 
-def _transposed(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
-    layer = step.operation
-    if layer.output_padding is not None:
-        return None
-    position = builder.transposed_convolution(
-        inputs[0],
-        layer.filters,
-        _window(layer, layer.kernel_size),
-        bias=layer.use_bias,
-    )
-    return _activated(builder, layer, position)
+def _moved(kind: Kind) -> Adds:
+    """What rearranges values, or reduces them to fewer; its weights are those of an embedding."""
 
+    def add(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
+        shape = shape_of(step, step.outputs[0])
+        parameters = elements(step.weights)
+        return builder.add_operator(kind, inputs, shape=shape, function=step.kind, parameters=parameters)
 
-def _window(layer: Any, kernel: Any) -> Window:
-    return Window(tuple(kernel), tuple(layer.strides), layer.padding, tuple(getattr(layer, "dilation_rate", (1, 1))))
-
-
-def _dense(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
-    layer = step.operation
-    return _activated(builder, layer, builder.dense(inputs[0], layer.units, bias=layer.use_bias))
+    return add
 
 
 def _activated(builder: GraphBuilder, layer: Any, position: int) -> int:
@@ -208,6 +260,8 @@ def _softmax(builder: GraphBuilder, _: Step, inputs: list[int]) -> int:
 def _norm(kind: Kind) -> Adds:
     def add(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
         layer = step.operation
+        if step.kind == "RMSNormalization":
+            return builder.add_operator(kind, inputs[0], bias=False, epsilon=float(layer.epsilon))
         axes = layer.axis if isinstance(layer.axis, (list, tuple)) else [layer.axis]
         if [axis % len(step.inputs[0].shape) for axis in axes] != [len(step.inputs[0].shape) - 1]:
             return None
@@ -226,41 +280,56 @@ def _norm(kind: Kind) -> Adds:
 
 
 def _pool(*, average: bool) -> Adds:
-    def add(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
+    def add(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
         layer = step.operation
-        return builder.pool(inputs[0], _window(layer, layer.pool_size), average=average)
+        if step.fold > 1:
+            return None
+        return builder.pool(inputs[0], window_of(layer, layer.pool_size), average=average)
 
     return add
 
 
 def _global_pool(*, average: bool) -> Adds:
-    return lambda builder, _, inputs: builder.global_pool(inputs[0], average=average)
+    return lambda builder, step, inputs: builder.global_pool(inputs[0], average=average) if step.fold == 1 else None
 
 
 def _mean(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
     """`keras.ops.mean` over both sides of the image."""
     axes = step.operation.axis if isinstance(step.operation.axis, (list, tuple)) else [step.operation.axis]
     rank = len(step.inputs[0].shape)
-    if rank != 4 or None in axes or sorted(axis % rank for axis in axes) != [1, 2]:
+    if rank != 4 or step.fold > 1 or None in axes or sorted(axis % rank for axis in axes) != [1, 2]:
         return None
     return builder.global_pool(inputs[0], average=step.kind == "Mean")
 
 
-def _add(builder: GraphBuilder, _: Step, inputs: list[int]) -> int:
-    return builder.add(*inputs) if len(inputs) > 1 else builder.add_operator(Kind.FIXED_SCALE, inputs)
+def _add(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
+    return builder.add(*inputs) if len(inputs) > 1 else _scaled(builder, step, inputs)
 
 
-def _multiply(builder: GraphBuilder, _: Step, inputs: list[int]) -> int:
-    return builder.multiply(*inputs) if len(inputs) > 1 else builder.add_operator(Kind.FIXED_SCALE, inputs)
+def _multiply(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
+    return builder.multiply(*inputs) if len(inputs) > 1 else _scaled(builder, step, inputs)
+
+
+def _scaled(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
+    """Values with numbers that are learned or fixed, added or multiplied one by one."""
+    if builder.shape(inputs[0]) != shape_of(step, step.outputs[0]):
+        return _moved(Kind.REARRANGE)(builder, step, inputs)
+    learned = elements([weight for weight in step.weights if _is_trained(weight)])
+    fixed = elements(step.weights) - learned
+    kind = Kind.SCALE if learned else Kind.FIXED_SCALE
+    return builder.add_operator(kind, inputs, parameters=learned, statistics=fixed)
 
 
 def _concat(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
     rank = len(step.outputs[0].shape)
-    return builder.concat(*inputs) if step.operation.axis % rank == rank - 1 else None
+    is_whole = len(inputs) > 1 and step.operation.axis % rank == rank - 1
+    return builder.concat(*inputs) if is_whole else None
 
 
-def _pad(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
+def _pad(builder: GraphBuilder, step: Step, inputs: list[int]) -> int | None:
     (top, bottom), (left, right) = step.operation.padding
+    if step.fold > 1:
+        return _moved(Kind.REARRANGE)(builder, step, inputs)
     return builder.pad(inputs[0], (top, bottom, left, right))
 
 
@@ -277,7 +346,7 @@ def _up_sampling(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
 
 
 def _reshape(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
-    return builder.add_operator(Kind.FLATTEN, inputs[0], shape=_shape(step, step.outputs[0]))
+    return builder.add_operator(Kind.FLATTEN, inputs[0], shape=shape_of(step, step.outputs[0]))
 
 
 def _dropout(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
@@ -287,20 +356,20 @@ def _dropout(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
     return builder.dropout(inputs[0], min(float(rate), 0.999))
 
 
-def _scale(builder: GraphBuilder, _: Step, inputs: list[int]) -> int:
-    return builder.add_operator(Kind.SCALE, inputs[0])
-
-
-def _fixed_scale(builder: GraphBuilder, step: Step, inputs: list[int]) -> int:
-    return builder.add_operator(Kind.FIXED_SCALE, inputs[0], statistics=_elements(weights_of(step.operation)))
-
-
+_RECURRENT = ("LSTM", "GRU", "SimpleRNN", "RNN", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "Bidirectional")
+_SEVERAL_OUTPUTS = frozenset({*_RECURRENT, "ArraySplit", "Hsplit", "Moments", "Split", "Unstack", "Vsplit"})
 _LAYERS: dict[str, Adds] = {
-    "Conv2D": _convolution,
-    "DepthwiseConv2D": _depthwise,
-    "SeparableConv2D": _depthwise,
-    "Conv2DTranspose": _transposed,
-    "Dense": _dense,
+    **dict.fromkeys(("Conv1D", "Conv2D", "Conv3D"), _layer(convolution)),
+    **dict.fromkeys(("DepthwiseConv1D", "DepthwiseConv2D", "SeparableConv1D", "SeparableConv2D"), _layer(depthwise)),
+    **dict.fromkeys(("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose"), _layer(transposed)),
+    "Conv": bare_convolution,
+    "Dense": _layer(dense),
+    "EinsumDense": _layer(einsum_dense),
+    "Matmul": matmul,
+    "Einsum": einsum,
+    "Dot": dot,
+    "DotProductAttention": attention,
+    **dict.fromkeys(_RECURRENT, recurrent),
     "Activation": _activation,
     "ReLU": _relu,
     "LeakyReLU": _named_activation,
@@ -309,24 +378,37 @@ _LAYERS: dict[str, Adds] = {
     "BatchNormalization": _norm(Kind.BATCH_NORM),
     "LayerNormalization": _norm(Kind.LAYER_NORM),
     "GroupNormalization": _norm(Kind.GROUP_NORM),
+    "RMSNormalization": _norm(Kind.LAYER_NORM),
+    "MaxPooling1D": _pool(average=False),
     "MaxPooling2D": _pool(average=False),
+    "AveragePooling1D": _pool(average=True),
     "AveragePooling2D": _pool(average=True),
+    "GlobalAveragePooling1D": _global_pool(average=True),
     "GlobalAveragePooling2D": _global_pool(average=True),
+    "GlobalAveragePooling3D": _global_pool(average=True),
+    "GlobalMaxPooling1D": _global_pool(average=False),
     "GlobalMaxPooling2D": _global_pool(average=False),
+    "GlobalMaxPooling3D": _global_pool(average=False),
     "Mean": _mean,
     "Max": _mean,
     "Concatenate": _concat,
     "ZeroPadding2D": _pad,
     "Cropping2D": _crop,
     "UpSampling2D": _up_sampling,
-    "LayerScale": _scale,
-    "Rescaling": _fixed_scale,
-    "Normalization": _fixed_scale,
+    "LayerScale": _scaled,
+    "PReLU": _scaled,
+    "Beside": _scaled,
+    "Rescaling": _scaled,
+    "Normalization": _scaled,
 }
 
 
 def _trainable(operation: Any) -> bool:
     return bool(getattr(operation, "trainable", True))
+
+
+def _is_trained(weight: Any) -> bool:
+    return bool(getattr(weight, "trainable", True))
 
 
 def _count(builder: GraphBuilder, before: int) -> int:
@@ -340,18 +422,3 @@ def _count(builder: GraphBuilder, before: int) -> int:
     ]
     part = Graph(name="", operators=(*begin, *moved))
     return part.parameters + part.statistics
-
-
-def _elements(weights: list[Any]) -> int:
-    return sum(math.prod(weight.shape) for weight in weights)
-
-
-def _shape(step: Step, tensor: Any) -> Shape:
-    """Of one image's part of a tensor. A row of vectors is an image of one pixel's height; what has more sides has them
-    in its width."""
-    sides = tuple(tensor.shape[1:])
-    if None in sides:
-        raise UnreadableError(f"{step.name} ({step.kind}) gives {tensor.shape}, whose size is not known beforehand")
-    if len(sides) == 3:
-        return Shape(*sides)
-    return Shape(1, math.prod(sides[:-1]), sides[-1] if sides else 1)

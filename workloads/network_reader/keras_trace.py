@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-_OPENED = frozenset({"Functional", "Sequential", "Lambda"})
-"""Layers of Keras that hold others, or a function of the person's own."""
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OPENED = frozenset(
+    {
+        "AdditiveAttention", "Attention", "Functional", "GroupQueryAttention", "GroupedQueryAttention", "Lambda",
+        "MultiHeadAttention", "Sequential", "SpectralNormalization", "TimeDistributed", "Wrapper",
+    }
+)  # fmt: skip
+"""Layers of Keras that hold others, or a function of the person's own, and whose `call` is made of operations."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Weights of a layer that was opened which none of its operations is given as they are, such as a class token that
+    is repeated, or the vector of a spectral norm."""
+
+    name: str
+    weights: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +37,14 @@ class Step:
     outputs: tuple[Any, ...]
     arguments: dict[str, Any]
     """By the names that the operation's `call` gives them."""
+    fold: int = 1
+    """How many of the rows along the batch's axis are of one image: windows, say, that a reshape has put there."""
+
+    @property
+    def weights(self) -> list[Any]:
+        """Those of a layer; of an operation the variables that it is given."""
+        found = [*weights_of(self.operation), *_variables(list(self.arguments.values()))]
+        return list({id(weight): weight for weight in found}.values())
 
     @property
     def name(self) -> str:
@@ -76,23 +102,39 @@ class Trace:
             self.own.append(kind)
 
     def _open(self, node: Any) -> bool:
-        """Put what is inside in the place of the call; False where that is not all it does: it has weights that none of
-        the layers inside has, or its code does not take tensors without values."""
+        """Put what is inside in the place of the call; False where its code does not take tensors without values, or
+        gives others than the call does."""
         operation = node.operation
         self._note_own(operation)
         before = len(self.steps)
         try:
-            outputs = self._flat(operation.call(*node.arguments.args, **node.arguments.kwargs))
+            outputs = self._flat(self._inside(operation, node))
             self._walk(outputs, {id(tensor) for tensor in node.input_tensors})
         except Exception:  # noqa: BLE001 - the person's code, on values that are none
             del self.steps[before:]
             return False
-        inside = {id(weight) for step in self.steps[before:] for weight in weights_of(step.operation)}
-        if not inside >= {id(weight) for weight in operation.weights} or len(outputs) != len(node.outputs):
+        if not _are_alike(outputs, node.outputs):
             del self.steps[before:]
             return False
+        self._held += outputs
         self._same |= {id(old): self._resolved(new) for old, new in zip(node.outputs, outputs, strict=True)}
+        inside = {id(weight) for step in self.steps[before:] for weight in step.weights}
+        beside = tuple(weight for weight in operation.weights if id(weight) not in inside)
+        if beside:
+            first = node.outputs[0]
+            held = Beside(name=str(operation.name), weights=beside)
+            given = (self._same.pop(id(first)),)
+            self.steps.append(Step(operation=held, inputs=given, outputs=(first,), arguments={}))
         return True
+
+    def _inside(self, operation: Any, node: Any) -> Any:
+        """What the layer gives for the call's tensors, by the operations inside."""
+        if type(operation).__name__ != "TimeDistributed":
+            return operation.call(*node.arguments.args, **node.arguments.kwargs)
+        (images,) = node.input_tensors
+        # The layer itself calls what is inside it in a way that leaves no layer to be seen.
+        parts = [operation.layer(images[:, number]) for number in range(images.shape[1])]
+        return self._keras.ops.stack(parts, axis=1)
 
     def _resolved(self, tensor: Any) -> Any:
         return self._same.get(id(tensor), tensor)
@@ -105,6 +147,48 @@ class Trace:
 def weights_of(operation: Any) -> list[Any]:
     """The weights of a layer; none for an operation without."""
     return list(getattr(operation, "weights", ()))
+
+
+def _are_alike(some: list[Any], others: list[Any]) -> bool:
+    shapes = [(getattr(one, "shape", ()), other.shape) for one, other in zip(some, others, strict=False)]
+    return len(some) == len(others) and all(
+        len(one) == len(other) and all(None in pair or pair[0] == pair[1] for pair in zip(one, other, strict=True))
+        for one, other in shapes
+    )
+
+
+@contextmanager
+def exact_einsum(keras: Any) -> Iterator[None]:
+    """While it lasts, EinsumDense gives each side of its output that its equation tells: Keras gives those alone that
+    its `output_shape` names, and MultiHeadAttention, which is made of them, none of its places."""
+    layer = keras.layers.EinsumDense
+    usual = layer.compute_output_shape
+
+    def compute_output_shape(self: Any, input_shape: Any) -> tuple[int | None, ...]:
+        given, taken = self.equation.replace(" ", "").split("->")
+        letters, of_kernel = given.split(",")
+        if "." in self.equation:
+            free = len(input_shape) - len(letters.replace("...", ""))
+            dots = "".join(chr(ord("A") + number) for number in range(free))
+            letters, taken = letters.replace("...", dots), taken.replace("...", dots)
+        sizes = dict(zip(of_kernel, self.kernel.shape, strict=True)) | dict(zip(letters, input_shape, strict=True))
+        return tuple(sizes[letter] for letter in taken)
+
+    layer.compute_output_shape = compute_output_shape
+    try:
+        yield
+    finally:
+        layer.compute_output_shape = usual
+
+
+def _variables(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            found += _variables(list(value))
+        elif hasattr(value, "trainable") and hasattr(value, "assign"):
+            found.append(value)
+    return found
 
 
 def _in_order(outputs: list[Any], known: set[int]) -> list[Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from trainplan.planner.throughput.network_steps import graph_of_net
 from trainplan.planner.throughput.networks import network_of
 from trainplan.planner.throughput.operator_runs import run_of
-from trainplan.planner.throughput.operator_work import unknown_share, work_of
+from trainplan.planner.throughput.operator_work import share_of_kind, work_of
 from trainplan.planner.throughput.operators import OperatorModel, load_operators
 from trainplan.planner.throughput.rates import KnownRates, Precision
 from trainplan.planner.throughput.setup import KERAS_REFERENCE, Family, Library, Link, Setup
@@ -143,5 +143,5 @@ def test_what_is_unknown_is_counted_by_its_bytes(model: OperatorModel) -> None:
 
     known, unknown = network(Kind.ACTIVATION, "relu"), network(Kind.UNKNOWN, "Odd")
     seconds = [model.step(one, 256, run_of(_setup(one, 256), "odd")).operators for one in (known, unknown)]
-    assert unknown_share(known, seconds[0]) == 0
-    assert 0.2 < unknown_share(unknown, seconds[1]) < 1
+    assert share_of_kind(known, seconds[0], Kind.UNKNOWN) == 0
+    assert 0.2 < share_of_kind(unknown, seconds[1], Kind.UNKNOWN) < 1

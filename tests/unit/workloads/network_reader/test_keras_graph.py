@@ -73,7 +73,8 @@ EVERYTHING = f"""{IMAGE}    x = layers.Rescaling(2.0)(image)
     y = layers.Dense(8, activation="sigmoid")(layers.GlobalMaxPooling2D(keepdims=True)(x))
     x = layers.Concatenate()([layers.Multiply()([x, y]), ops.relu6(x * 2 + y)])
     x = layers.Softmax()(layers.BatchNormalization(scale=False)(x))
-    x = ops.mean(x, axis=(1, 2))
+    x = ops.transpose(ops.einsum("bhwc,bhvc->bhwv", x, x), (0, 2, 1, 3))
+    x = ops.mean(ops.max(x, axis=1, keepdims=True), axis=(1, 2))
     return keras.Model(image, layers.Dense(classes, activation="softmax")(x))
 """
 
@@ -104,7 +105,7 @@ def test_models_and_layers_that_hold_others_are_opened() -> None:
     assert graph.parameters == 3 * 9 * 4 + 4 + 8 + 4 * 9 * 8 + 8 + 16 + 8 * 10 + 10
 
 
-def test_a_layer_with_weights_of_its_own_is_unknown_by_name() -> None:
+def test_weights_of_a_layer_of_the_persons_own_are_counted_where_they_are_used() -> None:
     graph, own = read(
         "from keras import layers\nimport keras\n\n\nclass Gain(layers.Layer):\n    def build(self, shape):\n"
         "        self.gain = self.add_weight(shape=shape[1:])\n"
@@ -112,9 +113,69 @@ def test_a_layer_with_weights_of_its_own_is_unknown_by_name() -> None:
         "    def call(self, x):\n        return x * self.gain\n\n\n"
         f"{IMAGE.partition('ops')[2].lstrip()}    x = Gain()(image)\n{END}"
     )
-    (unknown,) = (operator for operator in graph.operators if operator.kind is Kind.UNKNOWN)
-    assert (graph.unknown, own) == (("Gain",), ("Gain",))
-    assert (unknown.parameters, unknown.statistics) == (32 * 32 * 3, 1)
+    assert (graph.unknown, own) == ((), ("Gain",))
+    weights = [(one.kind, one.parameters, one.statistics) for one in graph.figures[1:3]]
+    assert weights == [(Kind.SCALE, 32 * 32 * 3, 0), (Kind.FIXED_SCALE, 0, 1)]
+
+
+def test_an_unknown_layer_takes_at_least_the_products_of_its_weights() -> None:
+    graph, _ = read(
+        "from keras import layers\nimport keras\n\n\nclass Odd(layers.Layer):\n    def build(self, shape):\n"
+        "        self.kernel = self.add_weight(shape=(3, 3, shape[-1], 8))\n\n"
+        "    def compute_output_shape(self, shape):\n        return (*shape[:-1], 8)\n\n"
+        "    def call(self, x):\n        return x.numpy()\n\n\n"
+        f"{IMAGE.partition('ops')[2].lstrip()}    x = Odd()(image)\n{END}"
+    )
+    (unknown,) = (row for row in graph.figures if row.kind is Kind.UNKNOWN)
+    assert (unknown.parameters, unknown.macs) == (3 * 3 * 3 * 8, 32 * 32 * 3 * 3 * 3 * 8)
+
+
+def test_a_reshape_may_put_parts_of_an_image_along_the_batch() -> None:
+    """As windows of attention are made, and frames of a clip."""
+    graph, _ = read(
+        f"{IMAGE}    x = ops.reshape(image, (-1, 8, 8, 3))\n"
+        "    x = layers.MaxPooling2D()(layers.Conv2D(4, 3, padding='same')(x))\n"
+        "    x = ops.reshape(x, (-1, 16, 4 * 4 * 4))\n" + END
+    )
+    (product,) = (row for row in graph.figures if row.kind is Kind.PRODUCT)
+    assert product.macs == 32 * 32 * 9 * 3 * 4
+    assert graph.unknown == ()
+
+
+HOLDING = [
+    ("layers.TimeDistributed(layers.Conv2D(4, 3))(layers.Reshape((4, 8, 32, 3))(x))", 4 * 6 * 30 * 9 * 3 * 4),
+    ("layers.SpectralNormalization(layers.Conv2D(4, 3))(x)", 30 * 30 * 9 * 3 * 4),
+    ("layers.Conv1D(6, 3, padding='causal', groups=3)(layers.Reshape((64, 48))(x))", 64 * 3 * 16 * 6),
+    ("layers.Conv3D(4, 3, 2, groups=2)(layers.Reshape((8, 8, 8, 6))(x))", 3 * 3 * 3 * 27 * 3 * 4),
+    ("layers.Conv1DTranspose(4, 4, 2)(layers.Reshape((64, 48))(x))", 64 * 48 * 4 * 4),
+    ("layers.Conv3DTranspose(4, 2, 2)(layers.Reshape((8, 8, 8, 6))(x))", 512 * 6 * 8 * 4),
+    ("layers.Conv2DTranspose(4, 3, 2, output_padding=1)(x)", 32 * 32 * 3 * 9 * 4),
+    ("layers.SeparableConv1D(8, 3, padding='same')(layers.Reshape((64, 48))(x))", 64 * 3 * 48 + 64 * 48 * 8),
+    ("layers.EinsumDense('bhwc,cd->bhwd', output_shape=(32, 32, 5), bias_axes='d')(x)", 1024 * 3 * 5),
+    ("layers.EinsumDense('bhwc,wd->bhdc', output_shape=(32, 5, 3))(x)", 32 * 3 * 32 * 5),
+    ("layers.LSTM(8)(layers.Reshape((64, 48))(x))", 64 * (48 + 8) * 4 * 8),
+    ("layers.GRU(8, return_sequences=True)(layers.Reshape((64, 48))(x))", 64 * (48 + 8) * 3 * 8),
+    ("layers.RNN([layers.LSTMCell(8), layers.GRUCell(4)])(layers.Reshape((64, 48))(x))",
+     64 * (56 * 4 * 8 + 12 * 3 * 4)),
+    ("layers.Bidirectional(layers.SimpleRNN(8), merge_mode='ave')(layers.Reshape((64, 48))(x))", 2 * 64 * 56 * 8),
+    ("layers.ConvLSTM2D(4, 3, padding='same')(layers.Reshape((4, 16, 16, 3))(x))", 1024 * 9 * (3 + 4) * 4 * 4),
+    ("(lambda y: layers.MultiHeadAttention(2, 8, dropout=0.1)(y, y))(layers.Reshape((64, 48))(x))",
+     4 * 64 * 48 * 16 + 2 * 64 * 64 * 16),
+    ("(lambda y: layers.GroupQueryAttention(8, 4, 2)(y, y))(layers.Reshape((64, 48))(x))",
+     2 * 64 * 48 * 32 + 2 * 64 * 48 * 16 + 2 * 64 * 64 * 32),
+    ("(lambda y: layers.Attention()([y, y]))(layers.Reshape((64, 48))(x))", 2 * 64 * 64 * 48),
+    ("(lambda y: layers.Dot(2)([y, y]))(layers.Reshape((64, 48))(x))", 64 * 64 * 48),
+    ("(lambda y: ops.matmul(y, ops.transpose(y, (0, 2, 1))))(layers.Reshape((64, 48))(x))", 64 * 64 * 48),
+]  # fmt: skip
+"""A layer that holds work, of 32 x 32 x 3 values, and the multiply-accumulates of it for one image."""
+
+
+@pytest.mark.parametrize(("layer", "macs"), HOLDING)
+def test_what_a_layer_holds_is_counted(layer: str, macs: int) -> None:
+    graph, _ = read(f"{IMAGE}    x = image\n    x = {layer}\n{END}")
+    *_, last = graph.figures
+    assert graph.unknown == ()
+    assert graph.macs - last.macs == macs
 
 
 def test_a_layer_that_is_frozen_is_not_trained() -> None:
