@@ -121,11 +121,14 @@ def calibrated(
         base = Workload(job_from_json(row.job))
     except ValueError:  # of another version
         return answer
+    is_same_network = _is_same_network(base.job, work.job)
+    if not teaches(base.job, work.job) or (row.others > MOST_OTHERS and not is_same_network):
+        return answer
     prediction = predict(base)
     if prediction is None:
         return answer
     factor = row.idle_images_per_second / prediction.images_per_second
-    same = _is_same_network(base.job, work.job) and base.job.global_batch_size == work.job.global_batch_size
+    same = is_same_network and base.job.global_batch_size == work.job.global_batch_size
     spread = SAME_NET_SPREAD if same else SHAPE_SPREAD
     rate = answer.images_per_second * factor
     return replace(
@@ -138,6 +141,15 @@ def calibrated(
         evidence=evidence_of(row),
         note=f"two seconds of training here did {factor:.2f} times what the model says",
     )
+
+
+def teaches(measured: TrainingJob, asked: TrainingJob) -> bool:
+    """Whether what a machine did of one job tells how fast it is at the other: what it did of a network with operators
+    that are not known tells nothing of other networks, of one with products of matrices nothing of those without."""
+    if _is_same_network(measured, asked):
+        return True
+    graph = measured.graph()
+    return not graph.unknown and (not graph.has_products or asked.graph().has_products)
 
 
 def _is_same_network(one: TrainingJob, other: TrainingJob) -> bool:

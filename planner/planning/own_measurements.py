@@ -11,7 +11,8 @@ from trainplan.planner.planning.own_rows import load_rows
 from trainplan.pricing.devices import machines_text
 
 MOST_OTHERS = 0.25
-"""A measurement while other programs had more than this share of the processors counts until there is a better one."""
+"""A measurement while other programs had more than this share of the processors counts until there is a better one, and
+for its own job alone."""
 _LEAST_SHARE = 0.05
 
 

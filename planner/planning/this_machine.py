@@ -23,6 +23,7 @@ from trainplan.planner.planning.calibration import (
     load_calibrations,
     newest,
     processor_key,
+    teaches,
 )
 from trainplan.planner.planning.load import Load, under_load
 from trainplan.planner.planning.own_measurements import MOST_OTHERS, OwnMeasurement, at_rest, load_measurements
@@ -326,17 +327,21 @@ def _scaled_by_own(
     rows: Sequence[OwnMeasurement],
     predict: Callable[[Workload], Throughput | None],
 ) -> Throughput:
-    """The model's answer times what this machine did of what the model says, in the middle of the shapes measured here.
+    """The model's answer times what this machine did at rest of what the model says, in the middle of the shapes that
+    were measured here and tell of this network.
 
     The interval is what is left between shapes once a machine is known; it reaches half-way to the model's own
     answer (as a factor), because what held the measured shape up need not hold up another.
     """
     # Rows come oldest first: of each shape the newest stays.
-    newest = {row.shape: row for row in at_rest([row for row in rows if row.job and row.images_per_second > 0])}
+    rested = [row for row in rows if row.job and row.images_per_second > 0 and row.others <= MOST_OTHERS]
+    newest = {row.shape: row for row in rested}
     ratios = []
     for row in list(newest.values())[-SHAPES_KEPT_IN_MIND:]:
         measured = _measured_work(row)
-        prediction = predict(measured) if measured and measured.job.framework is work.job.framework else None
+        if measured is None or measured.job.framework is not work.job.framework or not teaches(measured.job, work.job):
+            continue
+        prediction = predict(measured)
         if prediction is not None:
             ratios.append(row.idle_images_per_second / prediction.images_per_second)
     if not ratios:

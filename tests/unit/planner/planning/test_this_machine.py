@@ -171,6 +171,9 @@ def test_another_shape_is_scaled_by_what_was_measured_at_rest(tmp_path: Path) ->
     found = quote(tmp_path, *rows).throughput
     assert found is not None
     assert found.images_per_second == 50.0
+    loaded = quote(tmp_path / "loaded", rows[1]).throughput  # alone it tells of its own job only
+    assert loaded is not None
+    assert (loaded.basis, loaded.images_per_second) == (Basis.MODELLED, 100.0)
 
 
 def test_the_number_of_images_is_no_part_of_a_measured_shape() -> None:
