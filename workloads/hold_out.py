@@ -1,6 +1,10 @@
-"""How often the hold-out is tested between epochs."""
+"""What tests cost beside training: how often the hold-out is tested between epochs, and images before the last test."""
 
 from __future__ import annotations
+
+AVERAGED_IMAGES = 1_024
+"""Training images of which the averages of batch norm are made before the last test: a thousand are enough (Wu and
+Johnson, arXiv:2105.07576, section 3.2; docs/adr/0057-averages-of-batch-norm.md)."""
 
 # Testing between epochs is for the person who watches; it may cost a twentieth of the training.
 _TESTED_BETWEEN_EPOCHS = 10_000
@@ -15,3 +19,9 @@ def test_every(train_images: int, hold_out_images: int) -> int | None:
         return None
     cost = hold_out_images * _TEST_COST / train_images
     return max(1, -int(-cost // _TEST_SHARE))
+
+
+def averaged_images(train_images: int | None, statistics: int) -> int:
+    """Training images that go through the network once before its last test; `statistics` are the averages that it
+    has."""
+    return min(AVERAGED_IMAGES, train_images or 0) if statistics else 0

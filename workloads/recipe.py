@@ -100,16 +100,26 @@ class ValidationSpec(Value):
     min_change: Annotated[Number, Field(ge=0)] = Field(
         default=0.0, description="a validation is better where its measure is better by more than this"
     )
-    keep_best: bool = Field(default=False, description="the model is that of the best validation, not the last one")
+    keep_best: bool = Field(
+        default=True, description="the model is that of the best validation of every_epochs, not the last one"
+    )
     patience: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None = Field(
         default=None, description="end the run after so many validations without a better one"
     )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if self.every_epochs is None and self != type(self).model_construct():
+        # keep_best is true already: who writes it alone would wait for validations that nobody makes.
+        waits = self.keep_best and "keep_best" in self.model_fields_set and "every_epochs" not in self.model_fields_set
+        others = self.model_copy(update={"keep_best": True})
+        if self.every_epochs is None and (waits or others != type(self).model_construct()):
             raise ValueError("validation needs every_epochs: after how many epochs the net is tested, such as 1")
         return self
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the weights of the best validation are kept."""
+        return self.every_epochs is not None and self.keep_best
 
     def earliest_end(self, epochs: int) -> int:
         """The first epoch that a run of `epochs` can end after.

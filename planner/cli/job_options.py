@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_EPOCHS = 90
 DEFAULT_BATCH = 128
+SMALL, SMALL_TEXT = "cnn", "a small network"
+"""What the network of a folder without --model is called: in the name of its job, and in messages."""
 
 Model = Annotated[
     str | None,
@@ -39,7 +42,7 @@ DataFolder = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="Your own images, a sub-folder per class: it is looked at for all that a job says",
+        help="Folder of images, one sub-folder per class; sizes, classes and a fitting network are read from it",
     ),
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Times that each training image is used")]
@@ -107,7 +110,8 @@ def job_of(
     _refuse_two_sets(values, folder)
     if job_file is None:
         job = job_from_options(values, folder)
-        return AskedJob(with_network(job, agreed=run_file), f"{values['model']} on {values['dataset'] or folder}")
+        source = f"{values['model'] or SMALL_TEXT} on {values['dataset'] or folder}"
+        return AskedJob(with_network(job, agreed=run_file), source)
     # The file by itself first: its own mistakes are told with their lines.
     job = read_job_file(job_file, run_file=run_file)
     changes = (*_of_folder(folder, values, job), *changes_of(values))
@@ -135,13 +139,13 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
     """
     _refuse_two_sets(values, folder)
     model, dataset = values.get("model"), values.get("dataset")
-    if model is None or (dataset is None and folder is None):
+    if folder is None and (model is None or dataset is None):
         raise BadInputError(
-            "give a job file, or --model and --data FOLDER (your own images) or --dataset",
-            "plan estimate --model vgg16 --data ./flowers, or --dataset cifar10",
+            "give a job file, --data FOLDER (your own images), or --model and --dataset",
+            "plan estimate --data ./flowers, or --model vgg16 --dataset cifar10",
         )
     own = changes_of(values)
-    net = _named(str(model))
+    net = SMALL if model is None else _named(str(model))
     if folder is None:
         name = f"{net}-{_canonical('dataset', dataset)}".replace("_", "-")
     else:
@@ -156,7 +160,7 @@ def job_from_options(values: Mapping[str, object], folder: Path | None = None) -
 
     named = (*NETWORKS, OF_A_JOB["dataset"])
     more = [one.text for one in own if one.where not in named and least.get(one.where[0]) != one.value]
-    source = " ".join((f"{model} on {dataset}", *(("with", *more) if more else ())))
+    source = " ".join((f"{model or SMALL_TEXT} on {dataset}", *(("with", *more) if more else ())))
     try:
         return validated_job(with_changes(dict(least), changes), source)
     except JobFileError as error:
@@ -203,15 +207,19 @@ def _of_folder(folder: Path | None, values: Mapping[str, object], job: TrainingJ
         return ()
     from trainplan.planner.cli.own_folder import job_of_folder
 
-    preset = str(values.get("model") or (job.model.preset if job is not None else "") or "")
-    preset = "" if _file_key(preset) else preset  # its own sizes are not known here
+    named = values.get("model") or (None if job is None else job.model.preset or "")
+    # Of the network of a file, or of a job file's layers, the sizes are not known here.
+    preset = None if named is None else "" if _file_key(str(named)) else str(named)
+    if preset:  # capitals and dashes do not matter
+        with suppress(ValueError):  # the job's own check says that there is no such network
+            preset = str(Preset(preset))
     size, batch = values.get("image_size"), values.get("batch")
     looked_at = job_of_folder(
         folder,
         preset,
-        usual_batch=DEFAULT_BATCH,
         image_size=int(str(size)) if size else job.model.image_size if job is not None else None,
         batch=int(str(batch)) if batch else job.global_batch_size if job is not None else None,
+        with_defaults=job is None,
     )
     return looked_at.changes(f"--data {folder}")
 

@@ -62,3 +62,15 @@ def write_new(text: str, target: Path) -> None:
         except OSError:
             target.unlink()
             raise
+
+
+def write_over(text: str, target: Path) -> None:
+    """Write a file in the place of what is there, whole or not at all. Raises OSError."""
+    with persons_files():
+        new = target.with_name(f".{target.name}.new")
+        try:
+            new.write_text(text, encoding="utf-8", newline="")
+            new.replace(target)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise

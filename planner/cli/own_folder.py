@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainplan.planner.cli.folder_defaults import SMALL_IMAGE_PX, SMALL_NETWORK, defaults_for, largest_batch_for
 from trainplan.planner.errors import BadInputError
 
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ _USUAL_DEVICE = "T4"
 
 
 class FolderJob(NamedTuple):
-    """What a job says of a folder, and the report that it was read from."""
+    """What a job says of a folder, the report that it was read from, and why its defaults are what they are."""
 
     values: dict[str, Any]
     report: Report
+    why: str = ""
 
     def changes(self, typed: str) -> tuple[Change, ...]:
         """The values as changes of a job, typed as one option."""
@@ -46,10 +48,17 @@ class FolderJob(NamedTuple):
 
 
 def job_of_folder(
-    folder: Path, preset: str, *, usual_batch: int, image_size: int | None = None, batch: int | None = None
+    folder: Path,
+    preset: str | None,
+    *,
+    image_size: int | None = None,
+    batch: int | None = None,
+    with_defaults: bool = False,
 ) -> FolderJob:
     """What a job that trains this net on the folder says of it: path, channels, classes, the size of its images and a
-    batch. To stderr a line of what the folder holds.
+    batch. `preset` is "" for a network of a file, and None for the small one that is taken where none is named. To
+    stderr a line of what the folder holds. `with_defaults`: the keys that let the network learn from so many images
+    too.
 
     Raises BadInputError for a folder that cannot be trained on.
     """
@@ -60,16 +69,22 @@ def job_of_folder(
     data: dict[str, Any] = {"path": str(folder.resolve()), "channels": report.channels or 3}
     if report.first_label == 1:
         data["first_label"] = 1
-    size = image_size or _size(report, preset)
-    net = _net(preset, size, len(report.classes), data["channels"])
-    return FolderJob(
-        values={
-            "data": data,
-            "model": {"image_size": size, "classes": len(report.classes)},
-            "global_batch_size": batch or _batch(net, report.train_images, usual_batch),
-        },
-        report=report,
-    )
+    network = SMALL_NETWORK if preset is None else {"preset": preset} if preset else None
+    size = image_size or _size(report, network)
+    net = _net(network, size, len(report.classes), data["channels"])
+    batch = batch or _batch(net, report.train_images)
+    named = SMALL_NETWORK if preset is None else {}
+    values: dict[str, Any] = {
+        "data": data,
+        "model": named | {"image_size": size, "classes": len(report.classes)},
+        "global_batch_size": batch,
+    }
+    if not with_defaults:
+        return FolderJob(values=values, report=report)
+    defaults = defaults_for(preset or "", net, report.train_images, batch, data["channels"])
+    sys.stderr.write(f"job: {defaults.why}\n")
+    parts = {**values, **defaults.values, "model": {**values["model"], **defaults.values["model"]}}
+    return FolderJob(values=parts, report=report, why=defaults.why)
 
 
 def name_of(preset: str, folder: Path) -> str:
@@ -95,25 +110,28 @@ def _checked(folder: Path) -> Report:
     return report
 
 
-def _size(report: Report, preset: str) -> int:
+def _size(report: Report, network: dict[str, Any] | None) -> int:
     """The shorter side of the middle image, at most the usual size, and no smaller than the net takes."""
     if report.sizes is None:
         raise BadInputError(
             "the size of the images is not known: Pillow, which decodes them, is not installed here",
             "--image-size N, or pip install pillow",
         )
+    if network == SMALL_NETWORK:
+        least, most = SMALL_IMAGE_PX
+        return max(least, min(most, *report.sizes.middle))
     size = min(USUAL_IMAGE_SIZE_PX, *report.sizes.middle)
-    while preset and _net(preset, size, 2, 3) is None and size < USUAL_IMAGE_SIZE_PX:
+    while network and _net(network, size, 2, 3) is None and size < USUAL_IMAGE_SIZE_PX:
         size += 1
     return size
 
 
-def _net(preset: str, size: int, classes: int, channels: int) -> Graph | None:
-    """The net for such images; None where they are too small for it, or the preset is none."""
+def _net(network: dict[str, Any] | None, size: int, classes: int, channels: int) -> Graph | None:
+    """The net for such images; None where they are too small for it, or it is that of a file, which is not read yet."""
     from trainplan.workloads.job import DataSpec, ModelSpec, TrainingJob
 
     try:
-        model = ModelSpec.model_validate({"preset": preset, "image_size": size, "classes": classes})
+        model = ModelSpec.model_validate({**(network or {}), "image_size": size, "classes": classes})
         data = DataSpec.model_validate({"path": ".", "channels": channels})
         job = TrainingJob(name="job", model=model, data=data, epochs=1, global_batch_size=1)
         return job.graph()
@@ -121,20 +139,18 @@ def _net(preset: str, size: int, classes: int, channels: int) -> Graph | None:
         return None
 
 
-def _batch(net: Graph | None, images: int, usual: int) -> int:
-    """The usual batch, or the largest power of two below it that a small GPU and this computer train at once and that
-    leaves an epoch of ten steps."""
+def _batch(net: Graph | None, images: int) -> int:
+    """The usual batch for so many images, or the largest power of two below it that a small GPU and this computer train
+    at once and that leaves an epoch of ten steps."""
     from trainplan.pricing.catalog import find_device
     from trainplan.providers.hardware import memory_bytes
     from trainplan.workloads.memory import FRAMEWORK_BYTES, GIB, largest_batch
 
-    if net is None:
-        return usual  # the job's own check says what is wrong with it
-    device = find_device(_USUAL_DEVICE)
-    usable_gib = [device.usable_memory(device.memory_gib or 0).low_gib]
-    if here := memory_bytes():
-        usable_gib.append((here - FRAMEWORK_BYTES) / GIB)
-    most = min(largest_batch(net, min(usable_gib), "fp32", "sgd"), images // _LEAST_STEPS)
-    if most >= usual:
-        return usual
+    most = min(largest_batch_for(images), images // _LEAST_STEPS)
+    if net is not None:  # that of a file is not read yet, and its memory not known
+        device = find_device(_USUAL_DEVICE)
+        usable_gib = [device.usable_memory(device.memory_gib or 0).low_gib]
+        if here := memory_bytes():
+            usable_gib.append((here - FRAMEWORK_BYTES) / GIB)
+        most = min(most, largest_batch(net, min(usable_gib), "fp32", "adam"))
     return 1 << (max(1, most).bit_length() - 1)

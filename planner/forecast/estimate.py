@@ -31,7 +31,7 @@ from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.cost import ProviderRates, RunUsage
 from trainplan.pricing.devices import CPU_DEVICE, data_disk_gib, has_fixed_disk
 from trainplan.pricing.offers import Market, Rental
-from trainplan.workloads.hold_out import test_every
+from trainplan.workloads.hold_out import averaged_images, test_every
 from trainplan.workloads.memory import footprint
 from trainplan.workloads.pretrained import published_weights, weights_address
 from trainplan.workloads.sweep import planned_images
@@ -92,6 +92,7 @@ class Workload:
         self.least_disk_bytes = least_disk_bytes(job)
         self._usage: dict[str, RunUsage] = {}
         self.hold_out_images = job.known_data.hold_out_images if job.known_data else 0
+        self.averaged_images = 0 if job.script is not None else averaged_images(job.train_images, self.graph.statistics)
         self.validations = job.epochs // job.validation.every_epochs if job.validation.every_epochs else 0
         self.validated_images = self.validations * validation_images(job) or images_tested_between(job)
         self.restarts = 0
@@ -332,12 +333,13 @@ def run_time(
     work: Workload, throughput: Throughput, setup: timedelta, end: timedelta, *, validates: bool = True
 ) -> RunTime:
     """The whole run from setup, the trained images over the throughput with the validations that the job asks for, or
-    the tests between epochs that the trainer makes where it asks for none, one evaluation, and the end. The lower end
-    is that of a run that early stopping ends as early as it can.
+    the tests between epochs that the trainer makes where it asks for none, the last test with the images that it
+    averages before, and the end. The lower end is that of a run that early stopping ends as early as it can.
 
     Without `validates` the validations are counted elsewhere.
     """
-    evaluation = work.hold_out_images / (work.evaluation_speedup * throughput.images_per_second)
+    tested_images = work.hold_out_images + work.averaged_images
+    evaluation = tested_images / (work.evaluation_speedup * throughput.images_per_second)
     images = work.images + (work.validated_images / work.evaluation_speedup if validates else 0)
     return RunTime(
         setup=setup,
@@ -369,7 +371,7 @@ def images_tested_between(job: TrainingJob) -> int:
 
 def more_weights(job: TrainingJob) -> int:
     """Copies of the weights in each checkpoint beside the weights and one slot of the optimizer."""
-    return int(job.optimizer.ema is not None) + int(job.validation.keep_best)
+    return int(job.optimizer.ema is not None) + int(job.validation.keeps_best)
 
 
 def _lasting(seconds: float) -> timedelta:

@@ -85,6 +85,7 @@ _FIELDS: dict[str, Check] = {
     **dict.fromkeys(("hold_out_images", "hold_out_trained_on"), _is_count),
     **dict.fromkeys(("loss", "accuracy", "validation_loss", "validation_accuracy", "learning_rate"), _is_figure),
     **dict.fromkeys(("hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "validation_top5"), _is_figure),
+    **dict.fromkeys(("training_accuracy", "training_tested_accuracy"), _is_figure),
     **dict.fromkeys(("images_per_second", "data_images_per_second", "half_width", "checkpoint_seconds"), _is_rate),
     "data_half_width": _is_rate,
     **dict.fromkeys(("windows", "number", "accumulate", "micro_batch_size", "tries", "not_tried"), _is_count),

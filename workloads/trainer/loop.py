@@ -8,11 +8,12 @@ from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from trainplan.workloads.hold_out import test_every
+from trainplan.workloads.hold_out import AVERAGED_IMAGES, test_every
 from trainplan.workloads.job import Framework, TrainingJob
 from trainplan.workloads.trainer import tfdata
 from trainplan.workloads.trainer.agreement import Agreement, broadcast
 from trainplan.workloads.trainer.backend import tensorflow_for_data
+from trainplan.workloads.trainer.batch_norm import renew, renewing_schedule
 from trainplan.workloads.trainer.copies import count_copies
 from trainplan.workloads.trainer.damage import naming_damaged
 from trainplan.workloads.trainer.devices import DeviceKind, peak_memory_bytes
@@ -26,7 +27,7 @@ from trainplan.workloads.trainer.feed import (
     training_batches,
 )
 from trainplan.workloads.trainer.images import ArrayImages, Images
-from trainplan.workloads.trainer.output import plain_model, write_output
+from trainplan.workloads.trainer.output import model_on_one_device, plain_model, write_output
 from trainplan.workloads.trainer.pilot import pilot_figures
 from trainplan.workloads.trainer.prepare import (
     Ready,
@@ -298,11 +299,30 @@ def _shown_and_tested(ready: Ready, setting: Setting, watch: TrainingWatch) -> H
         ready.validation.show_best()
     else:
         ready.averages.show()
-    with setting.progress.phase("evaluate"), naming_damaged(ready.split.hold_out):
-        result = _tested(ready, setting)
+    with setting.progress.phase("evaluate"):
+        _renew_batch_norm(ready, setting)
+        with naming_damaged(ready.split.hold_out):
+            tested_now = _tested(ready, setting, _hold_out_feed(ready))
+        result = replace(tested_now, training=ready.validation.training_accuracy)
+        if result.is_far_below_training and setting.group.is_alone:
+            with naming_damaged(ready.split.train):
+                again = _tested(ready, setting, _training_feed(ready, _some_training_images(ready)))
+            result = replace(result, training_tested=again.accuracy)
     if not math.isfinite(result.loss):
         raise diverged(f"the loss on the held-out images is {result.loss} after step {watch.step:,}")
     return result
+
+
+def _renew_batch_norm(ready: Ready, setting: Setting) -> None:
+    schedule = renewing_schedule(ready)
+    if schedule is None:
+        return
+    # Every process reads all of these images, so that all have the same averages.
+    tf = _feeding_tensorflow(ready, ready.split.train)
+    images = ready.split.train
+    with naming_damaged(images):
+        feed = training_batches(images, schedule) if tf is None else tfdata.training_dataset(tf, images, schedule)
+        renew(ready.toolkit, ready.models.serving, model_on_one_device(ready), feed, lambda: _stop_alone(setting))
 
 
 def _stop_alone(setting: Setting) -> None:
@@ -312,12 +332,18 @@ def _stop_alone(setting: Setting) -> None:
         stop_between(setting)
 
 
-def _tested(ready: Ready, setting: Setting) -> HoldOutResult:
+def _some_training_images(ready: Ready) -> Schedule:
+    """To test on training images: whole batches of up to a thousand."""
+    batches = max(1, min(AVERAGED_IMAGES, ready.split.train.count) // ready.schedule.batch_size)
+    return replace(ready.schedule, steps_per_epoch=batches, epochs=1, first_step=0, grouped=(1, 1))
+
+
+def _tested(ready: Ready, setting: Setting, feed: Any) -> HoldOutResult:
     with ready.devices.scope():
         return tested(
             ready.toolkit.keras,
             ready.models.testing,
-            _hold_out_feed(ready),
+            feed,
             xla=ready.xla,
             between=lambda: _stop_alone(setting),
             together=ready.together,
@@ -428,8 +454,7 @@ def _end(ready: Ready, setting: Setting, watch: TrainingWatch, began: float, end
         epoch=epoch,
         **{"images_per_second": round(watch.meter.images_per_second, 2), **figures},
         hold_out_accuracy=result.accuracy if result else None,
-        **({} if result is None or result.top5 is None else {"hold_out_top5": result.top5}),
-        **({} if result is None or result.most_frequent is None else {"hold_out_most_frequent": result.most_frequent}),
+        **({} if result is None else result.figures),
         **(
             {} if result is None or ready.validation.best_epoch is None else {"best_epoch": ready.validation.best_epoch}
         ),

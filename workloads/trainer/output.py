@@ -66,8 +66,13 @@ def plain_model(ready: Ready) -> Any:
     Layers trained in mixed precision compute in 16 bits wherever they are loaded, which a CPU does many times more
     slowly; layers of several devices or processes are of the trainer, and Keras alone could not load them.
     """
+    return _unfrozen(model_on_one_device(ready))
+
+
+def model_on_one_device(ready: Ready) -> Any:
+    """The serving model in float32 on one device: itself where it is that, else a copy with its weights."""
     if ready.job.precision in (Precision.FP32, Precision.TF32) and ready.together is None:
-        return _unfrozen(ready.models.serving)
+        return ready.models.serving
     keras = ready.toolkit.keras
     weights = ready.models.serving.get_weights()
     policy = keras.mixed_precision.global_policy()
@@ -78,7 +83,7 @@ def plain_model(ready: Ready) -> Any:
     finally:
         keras.mixed_precision.set_global_policy(policy)
     plain.set_weights(weights)
-    return _unfrozen(plain)
+    return plain
 
 
 def _unfrozen(model: Any) -> Any:

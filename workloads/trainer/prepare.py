@@ -14,6 +14,7 @@ from trainplan.workloads.job import Framework, TrainingJob
 from trainplan.workloads.trainer import tfdata
 from trainplan.workloads.trainer.averages import Averages
 from trainplan.workloads.trainer.backend import Toolkit, configure, load, tensorflow_for_data
+from trainplan.workloads.trainer.batch_norm import fit_momentum
 from trainplan.workloads.trainer.checkpoint import Array, Checkpoints, Loaded, Position, assign
 from trainplan.workloads.trainer.damage import naming_damaged
 from trainplan.workloads.trainer.data import open_data
@@ -153,6 +154,7 @@ def _build(job: TrainingJob, toolkit: Toolkit, devices: Devices, split: Split, s
     with devices.scope():
         models = build(toolkit.keras, network_of(job), split.train.size, job.seed, together, preprocessing)
         base_layers = put_weights(base, models.serving) if base else frozenset[str]()
+        fit_momentum(toolkit.keras, models.serving, steps_per_epoch)
         optimizer = make_optimizer(toolkit.keras, job.optimizer, run, accumulate=fed_parts, base_layers=base_layers)
         compile_for_training(
             toolkit.keras, models.training, optimizer, xla=xla, top5=_tests_top5(job), augment=job.augment

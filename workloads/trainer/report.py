@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from trainplan.workloads.accuracy_gap import accuracy_notes
 from trainplan.workloads.trainer.history import Epoch
 
 if TYPE_CHECKING:
@@ -63,10 +64,10 @@ def _figure_lines(epochs: Sequence[Epoch], tested: HoldOutResult) -> list[str]:
     if tested.top5 is not None:
         lines.append(f"| top-5 accuracy | {tested.top5:.2%} |")
     lines += [f"| loss | {tested.loss:.4f} |", f"| whole epochs | {len(epochs)} |", ""]
-    if tested.most_frequent is None or tested.accuracy > tested.most_frequent:
-        return lines
-    share = f"{tested.most_frequent:.2%}"
-    return [*lines, f"**Nothing was learned: to name the most frequent class always is right in {share} too.**", ""]
+    notes = accuracy_notes(tested.accuracy, tested.most_frequent, tested.training, tested.training_tested)
+    for note in notes:
+        lines += [f"**Top-1 accuracy: {note}.**", ""]
+    return lines
 
 
 def _class_lines(confusion: Confusion, names: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Line = Mapping[str, Any]
 _TOLD_OF_THE_BEST = (
     "hold_out_accuracy", "hold_out_top5", "hold_out_most_frequent", "hold_out_images", "hold_out_trained_on",
-    "best_epoch",
+    "training_accuracy", "training_tested_accuracy", "best_epoch",
 )  # fmt: skip
 
 

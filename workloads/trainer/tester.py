@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainplan.workloads.accuracy_gap import GAP
 from trainplan.workloads.trainer.counts import Confusion
 from trainplan.workloads.trainer.model import MOST_LIKELY
 
@@ -22,12 +23,33 @@ MOST_CLASSES = 1_000
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HoldOutResult:
     """`accuracy` and `top5` are shares of 1; `top5` is None where there are no more than five classes. `confusion`:
-    images by (true class, taken for); None beyond MOST_CLASSES classes and with Keras 2."""
+    images by (true class, taken for); None beyond MOST_CLASSES classes and with Keras 2. `training` is the accuracy on
+    the training images while these weights were trained, `training_tested` that of a test of some of them afterwards,
+    where the two accuracies are far apart."""
 
     loss: float
     accuracy: float
     top5: float | None = None
     confusion: Confusion | None = None
+    training: float | None = None
+    training_tested: float | None = None
+
+    @property
+    def is_far_below_training(self) -> bool:
+        """Whether the held-out images are told far worse than the training images were."""
+        return self.training is not None and self.training - self.accuracy > GAP
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What the end of an attempt tells of it beside the accuracy, by the names of its line; without what is not
+        known."""
+        named = {
+            "hold_out_top5": self.top5,
+            "hold_out_most_frequent": self.most_frequent,
+            "training_accuracy": self.training,
+            "training_tested_accuracy": self.training_tested,
+        }
+        return {name: value for name, value in named.items() if value is not None}
 
     @property
     def most_frequent(self) -> float | None:

@@ -51,7 +51,13 @@ class Validation:
     def best_epoch(self) -> int | None:
         """The epoch whose weights the model has in the end, where that is not simply the last one."""
         best = best_epoch(self.epochs, self._job.validation)
-        return best.epoch if best and self._job.validation.keep_best else None
+        return best.epoch if best and self._job.validation.keeps_best else None
+
+    @property
+    def training_accuracy(self) -> float | None:
+        """The accuracy on the training images in the epoch whose weights the model has in the end."""
+        epochs = [epoch for epoch in self.epochs if self.best_epoch in (None, epoch.epoch)]
+        return epochs[-1].accuracy if epochs else None
 
     @property
     def learning_rate(self) -> float:
@@ -78,7 +84,7 @@ class Validation:
 
     def test_end(self) -> None:
         """While the tested weights are in the model."""
-        if self._job.validation.keep_best:
+        if self._job.validation.keeps_best:
             to_array = self._keras.ops.convert_to_numpy
             self._serving_weights = [to_array(weight).copy() for weight in self._models.serving.weights]
 

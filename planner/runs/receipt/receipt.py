@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from decimal import Decimal
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from trainplan.planner.datasets.storage_costs import Stays, Stored, stored_text
@@ -21,6 +22,7 @@ from trainplan.planner.runs.run import INTERRUPTIONS, NEGLIGIBLE, Run
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.money import Usd
 from trainplan.providers.registry import is_simulated
+from trainplan.workloads.accuracy_gap import accuracy_notes
 from trainplan.workloads.job import job_from_json
 
 if TYPE_CHECKING:
@@ -39,6 +41,18 @@ PILOT_FIGURES = (
 _OF_A_SCRIPT = re.compile(r"figure\.([A-Za-z_][\w./-]{0,99})", re.ASCII)
 """How the trainer names a figure of a script in the line of its end (workloads/trainer/own_script.py)."""
 _MOST_REPORTED = 20
+_WIDTH = 80
+_OF_THE_TEST = {
+    "accuracy": "hold_out_accuracy",
+    "hold_out_images": "hold_out_images",
+    "top5": "hold_out_top5",
+    "most_frequent": "hold_out_most_frequent",
+    "trained_on": "hold_out_trained_on",
+    "training_accuracy": "training_accuracy",
+    "training_tested_accuracy": "training_tested_accuracy",
+    "best_epoch": "best_epoch",
+}
+"""Figures of the last test, by their names in the line that ends an attempt."""
 _STARTING_PHASES = "import", "build", "compile"
 
 
@@ -50,7 +64,8 @@ class Receipt:
     `top5` is the same for the five likeliest classes; `best_epoch` is the epoch whose weights the model has, where it
     is not the last one, and `early_end_epoch` the one that early stopping ended the run after.
     `most_frequent`: the share of the most frequent class in the hold-out. `trained_on`: held-out images that were
-    trained on too, counted where all were told right.
+    trained on too, counted where all were told right. `training_accuracy` is on the training images, while the weights
+    of the model were trained, `training_tested_accuracy` in a test of some of them, where `accuracy` is far below.
     What stays stored is that of the run directory and, as `data`, of what was uploaded for it; None where nobody
     charges for it, or the store did not answer. `placements` are the machines that it had (receipt/legs.py), and the
     estimated figures those of the placements where it trained. `actual_usd` is at the person's own rates (`own_rate`,
@@ -94,6 +109,8 @@ class Receipt:
     top5: float | None = None
     most_frequent: float | None = None
     trained_on: int | None = None
+    training_accuracy: float | None = None
+    training_tested_accuracy: float | None = None
     best_epoch: int | None = None
     early_end_epoch: int | None = None
     list_usd: float | None = None
@@ -250,17 +267,11 @@ def write_receipt(
         actual_images_per_second=story.images_per_second,
         steps=story.step,
         total_steps=story.total_steps,
-        accuracy=end.get("hold_out_accuracy"),
-        hold_out_images=end.get("hold_out_images"),
         framework=story.framework,
         device=story.device,
         phase_seconds={name: round(seconds, 3) for name, seconds in story.phase_seconds.items()},
         model_folder=ending.model_folder,
         placements=[leg.to_json() for leg in legs],
-        top5=end.get("hold_out_top5"),
-        most_frequent=end.get("hold_out_most_frequent"),
-        trained_on=end.get("hold_out_trained_on"),
-        best_epoch=end.get("best_epoch"),
         early_end_epoch=story.early_end["epoch"] if story.early_end else None,
         list_usd=float(run.list_usd(ending.ended_at)) if run.own_rates else None,
         own_rate="; ".join(run.own_rates) or None,
@@ -274,7 +285,12 @@ def write_receipt(
         simulated=is_simulated(run.provider),
         **(_of_pilot(run, story) if run.until_steady else {"figures": _reported(end)}),
         **_stored(ending.stays),
+        **_of_the_test(end),
     )
+
+
+def _of_the_test(end: dict[str, Any]) -> dict[str, Any]:
+    return {name: end.get(key) for name, key in _OF_THE_TEST.items()}
 
 
 def _reported(end: dict[str, Any]) -> dict[str, float]:
@@ -501,9 +517,10 @@ def _accuracy_lines(receipt: Receipt) -> list[str]:
         return []
     of = f"on {receipt.hold_out_images} held-out images{_more(receipt)}"
     lines = [f"  {'accuracy':12}{receipt.accuracy:>28.2%}   {of}"]
-    if receipt.most_frequent is not None and receipt.accuracy <= receipt.most_frequent:
-        share = f"{receipt.most_frequent:.2%}"
-        lines.append(f"  {'':12}no better than to name the most frequent class always ({share}): nothing was learned")
+    notes = accuracy_notes(
+        receipt.accuracy, receipt.most_frequent, receipt.training_accuracy, receipt.training_tested_accuracy
+    )
+    lines += [f"  {'':12}{line}" for note in notes for line in wrap(note, _WIDTH - 14)]
     if receipt.trained_on:
         which = "1 of them was" if receipt.trained_on == 1 else f"{receipt.trained_on:,} of them were"
         lines.append(f"  {'':12}{which} trained on too: what it is on new images is not known")

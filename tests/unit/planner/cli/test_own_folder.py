@@ -10,7 +10,6 @@ import pytest
 from tests.builders import small_catalog
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
-from trainplan.planner.cli.job_options import DEFAULT_BATCH
 from trainplan.planner.cli.own_folder import job_of_folder
 from trainplan.planner.errors import BadInputError
 from trainplan.workloads.data_folder.counts import count_images
@@ -84,12 +83,57 @@ def test_a_job_file_may_be_estimated_on_another_folder(here: Path) -> None:
 
 def test_grey_images_of_a_size_and_options_are_taken_over(here: Path) -> None:
     images(here / "grey", mode="L", size=(300, 260), count=4)
-    looked_at = job_of_folder(here / "grey", "vgg11", usual_batch=DEFAULT_BATCH)
+    looked_at = job_of_folder(here / "grey", "vgg11")
     assert looked_at.values["data"]["channels"] == 1
     assert looked_at.values["model"] == {"image_size": 224, "classes": 3}
     assert plan("init", "--data", "grey", "--image-size", 64, "--batch", 2, "--epochs", 5).code == 0
     job = read_job(here / "job.yaml")
     assert (job.image_size, job.global_batch_size, job.epochs) == (64, 2, 5)
+
+
+DEFAULTS: dict[str, tuple[int, str, dict[str, Any]]] = {
+    "none": (20, "RGB", {"layers": [32, "M", 64, "M", 128, "M", 128, "M"], "batch_norm": True, "image_size": 16}),
+    "vgg16": (20, "RGB", {"weights": "imagenet", "freeze": "block5", "dense": [256]}),
+    "VGG11": (20, "RGB", {"weights": None, "batch_norm": True, "dense": [256]}),
+    "vgg19": (20, "L", {"weights": None, "batch_norm": True}),
+    "resnet18": (60, "RGB", {"preset": "resnet18"}),
+}
+
+
+@pytest.mark.parametrize("model", DEFAULTS)
+def test_the_job_of_a_folder_fits_its_images_and_an_estimate_takes_the_same(here: Path, model: str) -> None:
+    count, mode, network = DEFAULTS[model]
+    images(here / "photos", count=count, mode=mode)
+    named = () if model == "none" else ("--model", model)
+    said = plan("init", "job.yaml", "--data", "photos", *named)
+    assert said.code == 0, said.err
+    assert said.err.splitlines()[-1].startswith("job: ")
+    job = read_job(here / "job.yaml")
+    assert network.items() <= job.model.model_dump(mode="json").items()
+    images_of_training = count_images(here / "photos").train
+    assert (job.optimizer.name, job.optimizer.schedule.name, job.augment.crop) == ("adam", "cosine", 0.7)
+    assert (job.validation.every_epochs, job.validation.keeps_best, job.validation.patience) == (1, True, 20)
+    assert images_of_training // job.global_batch_size >= 10
+    catalog = small_catalog(here)
+    estimate = plan("estimate", "--data", "photos", *named, "--json", "--catalog", catalog)
+    assert estimate.code == 0, estimate.err
+    assert estimate.json["job"] == plan("estimate", "job.yaml", "--json", "--catalog", catalog).json["job"]
+
+
+def test_the_batch_of_a_network_of_ones_own_is_that_of_its_images_too(here: Path) -> None:
+    images(here / "photos", count=90)
+    (here / "net.py").write_text("def build(image_size, channels, classes): ...")
+    assert job_of_folder(here / "photos", "").values["global_batch_size"] == 16
+
+
+def test_force_replaces_a_job_file(here: Path) -> None:
+    (here / "job.yaml").write_text("mine")
+    said = plan("init", "--model", "vgg11", "--dataset", "cifar10")
+    assert (said.code, said.hint) == (2, "choose another name, or --force replaces it")
+    assert (here / "job.yaml").read_text() == "mine"
+    assert plan("init", "--force", "--model", "vgg11", "--dataset", "cifar10").code == 0
+    assert read_job(here / "job.yaml").model.preset == "vgg11"
+    assert [path.name for path in here.glob("*job.yaml*")] == ["job.yaml"]
 
 
 REFUSED = [
@@ -120,10 +164,10 @@ def test_what_cannot_be_is_refused_and_nothing_written(
 def test_another_file_is_never_written_over_and_no_folder_looked_at_for_it(here: Path) -> None:
     (here / "job.yaml").write_text("mine")
     said = plan("init", "job.yaml", "--data", "nowhere")
-    assert said.error == "job.yaml is already there"
+    assert said.error == "job.yaml already exists"
     assert (here / "job.yaml").read_text() == "mine"
 
 
 def test_a_folder_that_cannot_be_read_is_bad_input(here: Path) -> None:
     with pytest.raises(BadInputError, match="there is no folder"):
-        job_of_folder(here / "none", "vgg16", usual_batch=DEFAULT_BATCH)
+        job_of_folder(here / "none", "vgg16")
