@@ -268,7 +268,7 @@ def test_a_hostile_name_path_and_machine_run_no_script(opener: Opener, made: Mad
     target = made.file.with_name("hostile.html")
     target.write_text(estimate_html(hostile), encoding="utf-8")
     page = opener.open(target)
-    page.locator(".spot circle").first.hover()
+    page.locator(".spot:not([hidden]) circle").first.hover()
     page.select_option("[name=device]", HOSTILE)
     assert page.evaluate("window.ran") is None
     assert page.evaluate("document.title") == f"{HOSTILE}: what training takes and costs"

@@ -78,10 +78,11 @@ def test_trials_end_together_as_they_end_alone(trials: list[Trial], tmp_path: Pa
 def test_a_lock_that_is_missing_shows_in_a_copy_of_the_client() -> None:
     """That copies hold the locks of the client is what keeps the command beside them from acting."""
     found = next(known for known in DEFECTS if known.name == "no lock: two commands act on one run")
-    broken = replace(PLAIN, break_code=found.plant)
-    trials = [Trial(broken, Then.BESIDE, point) for point in (*POINTS, *range(40, 60, 4))]
+    reclaimed = next(case for case in CASES if case.name == "reclaim")
+    broken = replace(reclaimed, break_code=found.plant)
+    trials = [Trial(broken, Then.BESIDE, point) for point in range(56, 80, 4)]
     assert not all(verdict.good for verdict in tried_together(trials, SimCloud))
-    assert all(verdict.good for verdict in tried_together([replace(row, case=PLAIN) for row in trials], SimCloud))
+    assert all(verdict.good for verdict in tried_together([replace(row, case=reclaimed) for row in trials], SimCloud))
 
 
 def test_points_that_a_launch_never_comes_to_are_its_end() -> None:
