@@ -48,7 +48,7 @@ def read_onnx(question: dict[str, Any], begin: Callable[[], object]) -> dict[str
         graph = _graph(onnx, model, question)
     except GraphError as error:
         raise UnreadableError(str(error)) from None
-    return {"graph": graph_json(graph), "own": [], "notes": _notes(graph)}
+    return {"graph": graph_json(graph), "own": [], "notes": _notes(graph, len(model.graph.output))}
 
 
 def _loaded(onnx: Any, path: Path) -> Any:
@@ -138,12 +138,15 @@ def _graph(onnx: Any, model: Any, question: dict[str, Any]) -> Graph:
     if position is None or math.prod(shape[1:] or (0,)) != classes:
         text = " x ".join(map(str, shape[1:])) or "an unknown shape"
         raise UnreadableError(f"it puts out {text} for each image, not {classes} numbers, one for each class")
-    return _ended(builder, position)
+    others = [values.positions[one.name] for one in model.graph.output if one.name in values.positions]
+    return _ended(builder, position, others)
 
 
 def _values(onnx: Any, model: Any) -> Values:
     shapes = {}
     for one in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        if not one.type.tensor_type.HasField("shape"):
+            continue
         sides = one.type.tensor_type.shape.dim
         shapes[one.name] = tuple(side.dim_value if side.HasField("dim_value") else 0 for side in sides)
     weights = {tensor.name: tuple(tensor.dims) for tensor in model.graph.initializer}
@@ -155,20 +158,24 @@ def _values(onnx: Any, model: Any) -> Values:
     return Values(onnx=onnx, shapes=shapes | weights, weights=weights, small=small)
 
 
-def _ended(builder: GraphBuilder, output: int) -> Graph:
-    """The graph up to its output: what is behind it, or beside the way to it, is left out."""
+def _ended(builder: GraphBuilder, output: int, others: list[int]) -> Graph:
+    """The graph with its output last: what is behind it, or on the way to none of the outputs, is left out."""
     operators = builder.operators
-    on_the_way = {builder.image, output}
-    for number in range(output, 0, -1):
+    on_the_way, behind = {builder.image, output, *others}, {output}
+    for number in range(len(operators) - 1, 0, -1):
         if number in on_the_way:
             on_the_way.update(operators[number].inputs)
-    order = sorted(on_the_way)
+    for number in range(output + 1, len(operators)):
+        if behind.intersection(operators[number].inputs):
+            behind.add(number)
+    order = [*sorted(on_the_way - behind), output]
     moved = {old: new for new, old in enumerate(order)}
     rows = (replace(operators[old], inputs=tuple(moved[one] for one in operators[old].inputs)) for old in order)
     return Graph(name=builder.name, operators=tuple(rows))
 
 
-def _notes(graph: Graph) -> list[str]:
+def _notes(graph: Graph, outputs: int) -> list[str]:
     convolutions = sum(operator.kind is Kind.CONVOLUTION for operator in graph.operators)
     has_norm = any(operator.kind is Kind.BATCH_NORM for operator in graph.operators)
-    return [_FOLDED] if convolutions >= _CONVOLUTIONS_WITHOUT_NORM and not has_norm else []
+    more = [f"it has {outputs} outputs, and the branches of all are counted as trained"] if outputs > 1 else []
+    return [*more, *([_FOLDED] if convolutions >= _CONVOLUTIONS_WITHOUT_NORM and not has_norm else [])]

@@ -63,10 +63,45 @@ def test_what_tools_write_of_the_usual_layers_is_known(tmp_path: Path) -> None:
 
 def test_an_unknown_node_is_counted_by_its_bytes_and_named(tmp_path: Path) -> None:
     file = OnnxFile()
-    x = file.node("PRelu", file.convolution("image", 3, 8), file.weight(8, 1, 1))
+    x = file.node("Hardmax", file.convolution("image", 3, 8))
     graph, _ = read_model(file.model(file.classes(x, 8)), tmp_path)
     (unknown,) = (operator for operator in graph.operators if operator.kind is Kind.UNKNOWN)
-    assert (unknown.function, unknown.parameters, tuple(unknown.shape)) == ("PRelu", 8, (32, 32, 8))
+    assert (unknown.function, tuple(unknown.shape)) == ("Hardmax", (32, 32, 8))
+
+
+def test_weights_of_several_nodes_are_counted_once_and_branches_of_all_outputs(tmp_path: Path) -> None:
+    """As in GoogLeNet, whose auxiliary heads are outputs of their own while it trains."""
+    file = OnnxFile()
+    x = file.convolution("image", 3, 8)
+    same = file.weight(8, 8, 3, 3)
+    for _ in range(3):
+        x = file.node("Conv", x, same, pads=[1] * 4)
+    other = file.classes(file.convolution(x, 8, 32), 32)
+    main = file.classes(x, 8)
+    model = file.model(main)
+    model.graph.output.append(file.onnx.helper.make_tensor_value_info(other, file.onnx.TensorProto.FLOAT, ["n", 10]))
+    graph, (note,) = read_model(model, tmp_path)
+    assert graph.parameters == 9 * 3 * 8 + 9 * 8 * 8 + 9 * 8 * 32 + 330 + 90
+    assert graph.macs == 1024 * 9 * (3 * 8 + 3 * 8 * 8 + 8 * 32) + 320 + 80
+    assert graph.operators[-1].name == main
+    assert "2 outputs" in note
+
+
+def test_products_of_any_kind_are_counted(tmp_path: Path) -> None:
+    file = OnnxFile()
+    x = file.node("Reshape", "image", file.numbers(1, 3, 1024))
+    x = file.node("Conv", x, file.weight(8, 3, 5), pads=[2, 2])
+    x = file.node("ConvTranspose", x, file.weight(8, 2, 2), group=4, strides=[2], dilations=[1])
+    x = file.node("Reshape", x, file.numbers(2, 32, 256))  # windows along the batch's axis
+    scores = file.node("Softmax", file.node("MatMul", x, file.node("Transpose", x, perm=[0, 2, 1])))
+    x = file.node("LayerNormalization", file.node("MatMul", scores, x), file.weight(256), file.weight(256))
+    x = file.node("LSTM", x, file.weight(2, 40, 256), file.weight(2, 40, 10), hidden_size=10, direction="bidirectional")
+    x = file.node("ReduceMean", x, file.numbers(0, 1, 2), keepdims=0)
+    graph, _ = read_model(file.model(file.node("Unsqueeze", x, file.numbers(0))), tmp_path)
+    convolutions = 1024 * 5 * 3 * 8 + 1024 * 8 * 2 * 2
+    recurrent = 2 * 2 * 32 * 40 * (256 + 10)
+    assert graph.unknown == ()
+    assert graph.macs == convolutions + 2 * 2 * 32 * 32 * 256 + recurrent
 
 
 def test_batch_norm_that_was_folded_away_is_told(tmp_path: Path) -> None:
