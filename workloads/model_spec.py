@@ -26,7 +26,7 @@ _VGGS = LAYER_LISTS - {Preset.MNIST_CNN}
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 SOURCES = ("preset", "layers", "python", "onnx")
 """Keys of which a model has one."""
-_LATER = ("python", "onnx", "read")
+_LATER = ("python", "onnx", "read", "task")
 _OF_VGG = ("dense", "dropout", "batch_norm", "weights", "freeze")
 
 
@@ -51,6 +51,10 @@ class ModelSpec(Value):
         default=None, description="an ONNX file, which can be estimated and not trained"
     )
     read: SkipJsonSchema[ReadNetwork | None] = None
+    task: Literal["other"] | None = Field(
+        default=None,
+        description="other: no classifier but a network for segmentation, detection or the like, estimated only",
+    )
     batch_norm: bool = Field(default=False, description="batch norm after each convolution (VGG nets)")
     image_size: ImageSize | None = Field(default=None, description="pixels a side; default: the data set's")
     image_size_multiplier: Annotated[Number, Field(gt=0, le=64)] = Field(
@@ -110,6 +114,8 @@ class ModelSpec(Value):
                 if getattr(self, name) not in (None, False)
             )
             return
+        if self.task is not None:
+            yield "model.task is for a network of your own: python or onnx"
         values = {"dense": self.dense is not None, "dropout": self.dropout is not None, "batch_norm": self.batch_norm}
         is_fixed = self.preset is not None and self.preset not in _VGGS
         for name in (name for name, there in values.items() if there and is_fixed):

@@ -25,6 +25,10 @@ _MOST_GRAPH_BYTES = 16 * 1024 * 1024
 PLAIN_RANGE = (-1.0, 1.0)
 """The values of pixels that a network is given unless its own first layers expect others."""
 
+_ESTIMATED_ONLY = (
+    "task: other: the trainer trains classifiers, and does not train it; a script of your own does (docs/own-script.md)"
+)
+
 Size = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
 
 
@@ -33,7 +37,8 @@ class ReadNetwork(Value):
 
     `sha256` is that of the file. `source` is the text of a Python file ("" for ONNX), which the trainer runs. `packed`
     is the graph. `own_layers` are the names of layers in it that are not Keras' own, `pixel_range` the lowest and the
-    highest value of a pixel that its first layers expect, `notes` what else is to be told of the file.
+    highest value of a pixel that its first layers expect, `is_classifier` whether its output is a number for each
+    class, `notes` what else is to be told of the file.
     """
 
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -44,6 +49,7 @@ class ReadNetwork(Value):
     classes: Size
     own_layers: tuple[Annotated[str, Field(max_length=200)], ...] = ()
     pixel_range: tuple[float, float] = PLAIN_RANGE
+    is_classifier: bool = True
     notes: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
 
     @property
@@ -54,7 +60,8 @@ class ReadNetwork(Value):
     def graph(self) -> Graph:
         """The network. Raises GraphError where `packed` is no graph, or one of other images."""
         graph = _unpacked(self.packed)
-        if graph.input_shape != (self.image_size, self.image_size, self.channels) or graph.classes != self.classes:
+        is_of_others = self.is_classifier and graph.classes != self.classes
+        if is_of_others or graph.input_shape != (self.image_size, self.image_size, self.channels):
             raise GraphError("the graph of the job is of other images or classes than it says")
         return graph
 
@@ -67,7 +74,8 @@ class ReadNetwork(Value):
         by_bytes = (f"not known, and counted by their bytes: {', '.join(unknown)}",) if unknown else ()
         low, high = self.pixel_range
         scaled = (f"its first layers expect pixels from {low:g} to {high:g}, which the trainer gives them",)
-        return (*own, *by_bytes, *(scaled if self.pixel_range != PLAIN_RANGE else ()), *self.notes)
+        other = () if self.is_classifier else (_ESTIMATED_ONLY,)
+        return (*own, *by_bytes, *other, *(scaled if self.pixel_range != PLAIN_RANGE else ()), *self.notes)
 
 
 def packed(graph_text: str) -> str:

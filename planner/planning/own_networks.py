@@ -118,6 +118,12 @@ def check_trained(job: TrainingJob) -> None:
             f"{job.model.onnx} can be estimated and not trained: an ONNX file does not say how its network is trained",
             "write the network with Keras, and its file as model.python (docs/own-network.md)",
         )
+    if job.model.task is not None:
+        raise BadInputError(
+            f"{job.model.python} can be estimated and not trained: it is no classifier (task: {job.model.task})",
+            "train it with a script of your own: script: train.py in the place of model, data and epochs "
+            "(docs/own-script.md)",
+        )
 
 
 def check_exported(job: TrainingJob) -> None:
@@ -152,7 +158,7 @@ def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
 def _key(job: TrainingJob, sha256: str) -> str:
     """Of what was read: the same file gives another graph for another function or size of images, and may not import
     the same modules under another framework."""
-    parts = [sha256, job.framework, job.model.builder, job.image_size, job.channels, job.classes]
+    parts = [sha256, job.framework, job.model.builder, job.image_size, job.channels, job.classes, job.model.task]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
@@ -192,6 +198,7 @@ def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Readi
         "size": job.image_size,
         "channels": job.channels,
         "classes": job.classes,
+        "task": job.model.task,
         "framework": job.framework,
         "modules": trained_modules(job.framework),
         "limits": reading.limits._asdict(),
@@ -203,7 +210,8 @@ def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Readi
         read = ReadNetwork(
             sha256=sha256, source=source, packed=packed(answer["graph"]), image_size=job.image_size,
             channels=job.channels, classes=job.classes, own_layers=tuple(answer["own"]),
-            pixel_range=answer.get("pixel_range", PLAIN_RANGE), notes=tuple(answer.get("notes", ())),
+            pixel_range=answer.get("pixel_range", PLAIN_RANGE), is_classifier=job.model.task is None,
+            notes=tuple(answer.get("notes", ())),
         )  # fmt: skip
         names = [text for one in read.graph().operators for text in (one.name, one.function)]
     except (KeyError, TypeError, AttributeError, ValidationError, GraphError) as error:

@@ -75,16 +75,15 @@ def _keras(framework: str) -> Any:
 
 
 def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:
-    size, channels, classes = question["size"], question["channels"], question["classes"]
-    name, wanted = Path(question["file"]).stem, (size, channels, classes)
+    name = Path(question["file"]).stem
     try:
         # Weights are not made: a graph needs their shapes alone.
         with keras.StatelessScope(initialize_variables=False):
-            return _graph(keras, _model(question), name, wanted)
+            return _graph(keras, _model(question), name, question)
     except (UnreadableError, GraphError, ForbiddenError, MemoryError):
         raise
     except Exception:  # noqa: BLE001 - a file may look at its weights; then they are made
-        return _graph(keras, _model(question), name, wanted)
+        return _graph(keras, _model(question), name, question)
 
 
 def _model(question: dict[str, Any]) -> Any:
@@ -96,8 +95,8 @@ def _model(question: dict[str, Any]) -> Any:
         raise UnreadableError(str(error), hint) from None
 
 
-def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> dict[str, Any]:
-    size, channels, classes = wanted
+def _graph(keras: Any, model: Any, name: str, question: dict[str, Any]) -> dict[str, Any]:
+    size, channels = question["size"], question["channels"]
     if not isinstance(model, keras.Model):
         kind = type(model).__name__
         raise UnreadableError(f"its function returns {kind}, not {MODEL_TYPE}", "return keras.Model(inputs, outputs)")
@@ -105,24 +104,36 @@ def _graph(keras: Any, model: Any, name: str, wanted: tuple[int, int, int]) -> d
     _check_input(model, size, channels)
     traced = Trace(keras)
     output = traced.run(model, image)
-    shape = tuple(getattr(output, "shape", ()))
-    if shape != (None, classes):
-        raise UnreadableError(
-            f"its model puts out {_text(shape)} for each image, not {classes} numbers, one for each class",
-            "the trainer trains classifiers: end with pooling or Flatten and Dense(classes)",
-        )
+    is_classifier = question.get("task") is None
+    if is_classifier:
+        _check_classes(output, question["classes"])
     builder = GraphBuilder(name, Shape(size, size, channels))
     written = Written(positions={id(image): builder.image})
     for step in traced.steps:
         add_operation(builder, step, written)
-    _check_output(builder, traced.steps, written.positions[id(output)])
     graph = builder.graph()
     pixels = pixel_range(keras, traced.steps, image)
-    try:
-        model_of_logits(keras, model, graph, traced.own)
-    except NotTrainableError as error:
-        raise UnreadableError(str(error), error.hint) from None
+    if is_classifier:
+        _check_output(builder, traced.steps, written.positions[id(output)])
+        try:
+            model_of_logits(keras, model, graph, traced.own)
+        except NotTrainableError as error:
+            raise UnreadableError(str(error), error.hint) from None
     return {"graph": graph_json(graph), "own": traced.own, "pixel_range": pixels}
+
+
+def _check_classes(output: Any, classes: int) -> None:
+    other = "a network that is no classifier is estimated with model: {task: other}, and trained by a script of yours"
+    if isinstance(output, (list, tuple, dict)):
+        count = "two" if len(output) == 2 else len(output)
+        raise UnreadableError(f"its model has {count} outputs, not one: {classes} numbers, one for each class", other)
+    shape = tuple(getattr(output, "shape", ()))
+    if shape == (None, classes):
+        return
+    raise UnreadableError(
+        f"its model puts out {_text(shape)} for each image, not {classes} numbers, one for each class",
+        f"the trainer trains classifiers: end with pooling or Flatten and Dense(classes); {other}",
+    )
 
 
 def _check_input(model: Any, size: int, channels: int) -> None:
@@ -133,6 +144,8 @@ def _check_input(model: Any, size: int, channels: int) -> None:
         raise UnreadableError(f"its model takes {len(inputs)} inputs, not one: a batch of images")
     wanted = (None, size, size, channels)
     found = tuple(inputs[0].shape)
+    if found and found[0] is not None:
+        raise UnreadableError(f"its model takes batches of {found[0]}", "leave batch_shape and batch_size out")
     if len(found) != 4 or any(side not in (None, want) for side, want in zip(found, wanted, strict=True)):
         raise UnreadableError(
             f"its model takes images of {_text(found)}, not {_text(wanted)}",

@@ -135,9 +135,13 @@ def _graph(onnx: Any, model: Any, question: dict[str, Any]) -> Graph:
     output = model.graph.output[0].name
     shape = values.shapes.get(output, ())
     position = values.positions.get(output)
-    if position is None or math.prod(shape[1:] or (0,)) != classes:
+    is_classifier = question.get("task") is None
+    if position is None or (is_classifier and math.prod(shape[1:] or (0,)) != classes):
         text = " x ".join(map(str, shape[1:])) or "an unknown shape"
-        raise UnreadableError(f"it puts out {text} for each image, not {classes} numbers, one for each class")
+        raise UnreadableError(
+            f"it puts out {text} for each image, not {classes} numbers, one for each class",
+            "a network that is no classifier is estimated with model: {task: other}",
+        )
     others = [values.positions[one.name] for one in model.graph.output if one.name in values.positions]
     return _ended(builder, position, others)
 

@@ -116,6 +116,17 @@ def test_an_onnx_file_is_not_trained(command: tuple[str, ...], kept: Callable[[s
     assert "model.python" in said.hint
 
 
+def test_a_network_that_is_no_classifier_is_estimated_and_trained_by_a_script(kept: Callable[[str], Path]) -> None:
+    job_file = kept(f"{PYTHON}, task: other")
+    estimated = plan("estimate", job_file, "--limit", 1)
+    assert (estimated.code, estimated.error) == (0, "")
+    assert "task: other: the trainer trains classifiers, and does not train it" in estimated.err + estimated.out
+    said = plan("launch", job_file, "--yes", "--provider", "local")
+    assert said.code == 2
+    assert "can be estimated and not trained: it is no classifier" in said.error
+    assert "script: train.py" in said.hint
+
+
 @pytest.mark.parametrize(
     ("model", "written"),
     [("my_net.py:build", {"python": "./my_net.py:build"}), ("net.onnx", {"onnx": "./net.onnx"})],

@@ -205,6 +205,8 @@ def test_a_file_may_look_at_the_weights() -> None:
          "puts out 30 x 30 x 8 for each image, not 10 numbers"),
         ("    x = image = keras.Input((32, 32, 3))\n    return keras.Model([image, keras.Input((3,))], x)\n",
          "takes 2 inputs"),
+        ("    x = image = keras.Input(batch_shape=(8, 32, 32, 3))\n" + END, "takes batches of 8"),
+        ("    x = image = keras.Input((32, 32, 3))\n    return keras.Model(image, [x, x])\n", "has two outputs"),
         ("    x = image = keras.Input((32, 32, 3))\n"
          "    x = layers.Conv2D(3, 3, data_format='channels_first')(x)\n" + END,
          "channels-first"),
@@ -215,6 +217,19 @@ def test_a_file_may_look_at_the_weights() -> None:
 def test_what_is_no_classifier_of_such_images_is_told(body: str, message: str) -> None:
     with pytest.raises(UnreadableError, match=message):
         read(f"{BUILD}{body}")
+
+
+def test_what_is_no_classifier_is_read_as_another_task() -> None:
+    """A U-Net with a second output, as for deep supervision."""
+    body = (
+        "    x = layers.Conv2D(8, 3, padding='same')(image)\n"
+        "    y = layers.Conv2DTranspose(8, 2, 2)(layers.MaxPooling2D()(x))\n"
+        "    masks = layers.Conv2D(classes, 1, activation='softmax')(layers.Concatenate()([x, y]))\n"
+        "    return keras.Model(image, [masks, layers.Conv2D(1, 1, activation='sigmoid')(x)])\n"
+    )
+    graph = graph_from_json(answer_of(f"{IMAGE}{body}", classes=3, task="other")["graph"])
+    assert graph.macs == 1024 * (9 * 3 * 8 + 8 * 8 + 16 * 3 + 8)
+    assert graph.unknown == ()
 
 
 @pytest.mark.parametrize(
