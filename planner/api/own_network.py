@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.clock import SystemClock
 from trainplan.planner.errors import BadInputError
+from trainplan.workloads.network_reader.confinement import Part, could_do
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trainplan.workloads.job import TrainingJob
@@ -27,11 +29,21 @@ def with_network(job: TrainingJob, *, may_ask: bool = True, agreed: bool = False
     from trainplan.planner.planning.own_networks import with_network as read
     from trainplan.planner.settings import home_of
 
-    agree = partial(_agree, may_ask=may_ask, agreed=agreed)
-    return read(job, Reading(home_of(os.environ), SystemClock().now().date(), agree))
+    question = partial(agree, may_ask=may_ask, agreed=agreed)
+    return read(job, Reading(home_of(os.environ), SystemClock().now().date(), question))
 
 
-def _agree(file: Path, *, may_ask: bool, agreed: bool) -> None:
+def agree(file: Path, parts: frozenset[str], *, may_ask: bool, agreed: bool) -> None:
+    """Ask whether to run the file, which these parts of the kernel confine. Raises BadInputError and DeclinedError.
+
+    In CI a file does not run where less holds than is promised, whoever has agreed to it.
+    """
+    could = could_do(parts)
+    if agreed and could and os.environ.get("CI"):
+        raise BadInputError(
+            f"{file} was not run: without {_missing(parts)} of the kernel, it could {_listed(could)}",
+            "read it where Linux has them; CI= plan estimate JOB.yaml --run-file runs it nevertheless",
+        )
     if agreed:
         return
     hint = "plan estimate JOB.yaml --run-file agrees without a question, for every command"
@@ -39,11 +51,34 @@ def _agree(file: Path, *, may_ask: bool, agreed: bool) -> None:
     if not may_ask:
         raise unasked
     confirm(
-        f"{file} is Python, and has to run once so that its network is known. It runs in a process of its own on this "
-        "computer, without the internet and your credentials, and can change no file. Run it now (asked once for this "
-        "content)?",
+        f"{file} is Python, and has to run once so that its network is known. {promise(parts)} Run it now (asked once "
+        "for this content)?",
         hint=hint,
         left_alone="it was not run",
         default=False,
         nobody=unasked,
     )
+
+
+def promise(parts: frozenset[str]) -> str:
+    """What holds of a file that these parts of the kernel confine, in sentences for the person who is asked."""
+    could = could_do(parts)
+    if not could:
+        without = f" (by {_listed(sorted(parts))}; this computer has no {_missing(parts)})" if set(Part) - parts else ""
+        return (
+            "It runs in a process of its own on this computer, which sees Python's files alone, changes none, has no "
+            f"network, reaches no other program and ends within a minute{without}."
+        )
+    return (
+        "It runs in a process of its own on this computer, without your environment variables, for a minute at most. "
+        f"Without {_missing(parts)} of the kernel, it could {_listed(could)}."
+    )
+
+
+def _missing(parts: frozenset[str]) -> str:
+    return _listed([part for part in Part if part not in parts])
+
+
+def _listed(words: Sequence[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

@@ -9,10 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,16 +26,17 @@ from trainplan.planner.home.questions import is_asked, note_asked
 from trainplan.planner.planning.locked_script import versions
 from trainplan.providers.cloud.trainer_wheel import pinned
 from trainplan.workloads.extras import install_hint
-from trainplan.workloads.graph import GraphError
-from trainplan.workloads.network_reader.confinement import Limits, environment
+from trainplan.workloads.graph import GraphError, Kind
+from trainplan.workloads.graph_file import graph_from_json, graph_json
+from trainplan.workloads.network_reader.confinement import Limits, could_do, environment
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, PLAIN_RANGE, ReadNetwork, packed
 from trainplan.workloads.regular_file import hint_of, open_regular, regular_bytes
-from trainplan.workloads.terminal_text import has_control_characters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from datetime import date
 
+    from trainplan.workloads.graph import Graph
     from trainplan.workloads.job import TrainingJob
 
 FOLDER = "networks"
@@ -43,13 +47,15 @@ _MODULES = {
 }  # fmt: skip
 """The module of a package that has another name, by the `top_level.txt` or files of its wheel."""
 _READER = ("-P", "-m", "trainplan.workloads.network_reader")
+_NAME = re.compile(r"[A-Za-z_<][\w.:<>-]{0,59}", re.ASCII)
+_MOST_NAMES = 64
 _MORE_SECONDS = 200.0
 """For the start of the reader, beside what it bounds itself."""
 
 
 def ask_reader(question: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """The answer of a reader, in a process of its own and a folder that is removed. Raises ThisMachineError."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True, dir=os.path.realpath(tempfile.gettempdir())) as folder:
         try:
             process = subprocess.run(
                 [sys.executable, *_READER],
@@ -74,15 +80,21 @@ def ask_reader(question: dict[str, Any], limits: Limits) -> dict[str, Any]:
     raise ThisMachineError(f"the reader of networks ended with exit code {process.returncode}: {last}")
 
 
+def parts_here() -> frozenset[str]:
+    """The parts of the kernel that confine a reader on this computer, tried by one that reads nothing."""
+    return frozenset(ask_reader({"kind": "parts"}, Limits()).get("parts", ()))
+
+
 class Reading(NamedTuple):
-    """What a read needs beside the job: the home, today, a question (it raises where the answer is no), limits, and who
-    reads."""
+    """What a read needs beside the job: the home, today, a question about a file that these parts of the kernel confine
+    (it raises where the answer is no), limits, who reads, and what confines it."""
 
     home: Path
     today: date
-    agree: Callable[[Path], None]
+    agree: Callable[[Path, frozenset[str]], None]
     limits: Limits = Limits()
     ask: Callable[[dict[str, Any], Limits], dict[str, Any]] = ask_reader
+    parts: Callable[[], frozenset[str]] = parts_here
 
 
 def with_network(job: TrainingJob, reading: Reading) -> TrainingJob:
@@ -97,9 +109,8 @@ def with_network(job: TrainingJob, reading: Reading) -> TrainingJob:
     kept = reading.home / FOLDER / f"{_key(job, sha256)}.json"
     read = _kept(kept, source, job)
     if read is None:
-        if job.model.python is not None:
-            _agreed(file, sha256, reading)
-        read = _read(job, file, source, sha256, reading)
+        parts = _agreed(file, sha256, reading) if job.model.python is not None else frozenset()
+        read = _read(job, file, source, sha256, reading, parts)
         _keep(kept, read)
     return job.model_copy(update={"model": job.model.model_copy(update={"read": read})})
 
@@ -162,12 +173,16 @@ def _key(job: TrainingJob, sha256: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def _agreed(file: Path, sha256: str, reading: Reading) -> None:
-    folder, question = reading.home / FOLDER, f"agreed-{sha256}"
-    if is_asked(folder, question):
-        return
-    reading.agree(file)
-    note_asked(folder, question, reading.today)
+def _agreed(file: Path, sha256: str, reading: Reading) -> frozenset[str]:
+    """The parts of the kernel under which a person has agreed to run it. What is agreed to counts for no computer that
+    confines less."""
+    parts = reading.parts()
+    less = f"-by-{'-'.join(sorted(parts)) or 'nothing'}" if could_do(parts) else ""
+    folder, question = reading.home / FOLDER, f"agreed-{sha256}{less}"
+    if not is_asked(folder, question):
+        reading.agree(file, parts)
+        note_asked(folder, question, reading.today)
+    return parts
 
 
 def _kept(path: Path, source: str, job: TrainingJob) -> ReadNetwork | None:
@@ -189,10 +204,13 @@ def _keep(path: Path, read: ReadNetwork) -> None:
         partial.replace(path)
 
 
-def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Reading) -> ReadNetwork:
+def _read(
+    job: TrainingJob, file: Path, source: str, sha256: str, reading: Reading, parts: frozenset[str]
+) -> ReadNetwork:
     question = {
         "kind": "python" if job.model.python is not None else "onnx",
-        "file": file.name if source else str(file),
+        "file": file.name if source else str(file.absolute()),
+        "sha256": sha256,
         "source": source,
         "builder": job.model.builder,
         "size": job.image_size,
@@ -201,24 +219,47 @@ def _read(job: TrainingJob, file: Path, source: str, sha256: str, reading: Readi
         "task": job.model.task,
         "framework": job.framework,
         "modules": trained_modules(job.framework),
+        "parts": sorted(parts),
         "limits": reading.limits._asdict(),
     }
     answer = reading.ask(question, reading.limits)
     if "error" in answer:
         raise _unreadable(file, answer)
     try:
+        _check_names(answer["own"])
         read = ReadNetwork(
-            sha256=sha256, source=source, packed=packed(answer["graph"]), image_size=job.image_size,
-            channels=job.channels, classes=job.classes, own_layers=tuple(answer["own"]),
+            sha256=sha256, source=source, packed=packed(graph_json(plain_graph(answer["graph"], file.stem))),
+            image_size=job.image_size, channels=job.channels, classes=job.classes, own_layers=tuple(answer["own"]),
             pixel_range=answer.get("pixel_range", PLAIN_RANGE), is_classifier=job.model.task is None,
-            notes=tuple(answer.get("notes", ())),
+            notes=() if source else tuple(answer.get("notes", ())),  # of ONNX, of which nothing runs
         )  # fmt: skip
-        names = [text for one in read.graph().operators for text in (one.name, one.function)]
+        read.graph()
     except (KeyError, TypeError, AttributeError, ValidationError, GraphError) as error:
         raise BadInputError(f"{file.name}: what was read of it is no network: {_first_line(error)}") from None
-    if any(map(has_control_characters, (*names, *read.own_layers, *read.notes))):
-        raise BadInputError(f"{file.name}: the name of a layer holds a control character", "name it in plain text")
     return read
+
+
+def plain_graph(text: str, name: str) -> Graph:
+    """The graph of a reader's answer under this name. Its operators are numbered: what the file calls them stays here.
+
+    Raises GraphError.
+    """
+    graph = graph_from_json(text)
+    counts: Counter[Kind] = Counter()
+    operators = []
+    for operator in graph.operators:
+        counts[operator.kind] += 1
+        operators.append(replace(operator, name=f"{operator.kind}_{counts[operator.kind]:03}"))
+    _check_names({operator.function for operator in operators} - {""})
+    return replace(graph, name=name, operators=tuple(operators))
+
+
+def _check_names(names: Collection[str]) -> None:
+    """Raises GraphError for names of functions or classes that Python and ONNX do not have, and for too many."""
+    if odd := next((one for one in names if not _NAME.fullmatch(one)), None):
+        raise GraphError(f"{odd[:60]!r} is no name of a layer: letters, digits and _, at most 60")
+    if len(names) > _MOST_NAMES:
+        raise GraphError(f"it has layers of {len(names)} kinds that are not Keras' own, and at most {_MOST_NAMES} go")
 
 
 def _unreadable(file: Path, answer: dict[str, Any]) -> BadInputError:

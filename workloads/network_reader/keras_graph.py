@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from trainplan.workloads.graph import GraphError, Shape
 from trainplan.workloads.graph_builder import GraphBuilder
 from trainplan.workloads.graph_file import graph_json
-from trainplan.workloads.network_reader.confinement import ForbiddenError
 from trainplan.workloads.network_reader.errors import UnreadableError
+from trainplan.workloads.network_reader.guard import ForbiddenError
 from trainplan.workloads.network_reader.keras_layers import add_operation
 from trainplan.workloads.network_reader.keras_shapes import Written
 from trainplan.workloads.network_reader.keras_trace import Step, Trace, exact_einsum
@@ -71,7 +71,11 @@ def _keras(framework: str) -> Any:
             extra="train-cpu",
         )
     os.environ["KERAS_BACKEND"] = there[0]
-    return importlib.import_module("keras")
+    try:
+        return importlib.import_module("keras")
+    except (ImportError, OSError) as error:
+        first = next(iter(str(error).splitlines()), "")[:300]
+        raise UnreadableError(f"Keras does not start where the file is read: {first}") from None
 
 
 def _read(keras: Any, question: dict[str, Any]) -> dict[str, Any]:

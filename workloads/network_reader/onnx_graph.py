@@ -3,12 +3,13 @@ file itself."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trainplan.workloads.graph import Graph, GraphError, Kind, Shape
 from trainplan.workloads.graph_builder import GraphBuilder
@@ -31,8 +32,9 @@ _FOLDED = (
 )
 
 
-def read_onnx(question: dict[str, Any], begin: Callable[[], object]) -> dict[str, Any]:
-    """The graph as text (`graph`), no layers of the person's own (`own`), and what is to be told of it (`notes`).
+def read_onnx(question: dict[str, Any], stream: BinaryIO, begin: Callable[[], object]) -> dict[str, Any]:
+    """The graph of the file in `stream` as text (`graph`), no layers of the person's own (`own`), and what is to be
+    told of it (`notes`).
 
     Raises UnreadableError.
     """
@@ -40,7 +42,7 @@ def read_onnx(question: dict[str, Any], begin: Callable[[], object]) -> dict[str
         raise UnreadableError("reading an ONNX file needs the package onnx, which this Python has not", extra="onnx")
     onnx = importlib.import_module("onnx")
     begin()
-    model = _loaded(onnx, Path(question["file"]))
+    model = _loaded(onnx, stream, question.get("sha256"))
     _check(onnx, model)
     _with_image(model, question)
     model = _inferred(onnx, model)
@@ -51,11 +53,16 @@ def read_onnx(question: dict[str, Any], begin: Callable[[], object]) -> dict[str
     return {"graph": graph_json(graph), "own": [], "notes": _notes(graph, len(model.graph.output))}
 
 
-def _loaded(onnx: Any, path: Path) -> Any:
+def _loaded(onnx: Any, stream: BinaryIO, sha256: str | None) -> Any:
     try:
-        return onnx.load_model(str(path), load_external_data=False)
+        data = stream.read()
+        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+            raise UnreadableError("it has changed while it was read", "run the command again")
+        return onnx.load_model_from_string(data)
     except OSError as error:
         raise UnreadableError(f"it cannot be read: {error.strerror}") from None
+    except UnreadableError:
+        raise
     except MemoryError:
         raise
     except Exception:  # noqa: BLE001 - protobuf's own, which differ from version to version

@@ -11,12 +11,15 @@ import yaml
 
 from tests.desk import own_home
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.api.own_network import agree, promise
+from trainplan.planner.errors import BadInputError
 from trainplan.planner.planning.own_networks import Reading, with_network
 from trainplan.workloads.graph import Shape
 from trainplan.workloads.graph_builder import GraphBuilder, Window
 from trainplan.workloads.graph_file import graph_json
 from trainplan.workloads.job import job_from_json
 from trainplan.workloads.jobfile import read_job
+from trainplan.workloads.network_reader.confinement import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +51,7 @@ def kept(folder: Path) -> Callable[[str], Path]:
     def keep(model: str) -> Path:
         job_file = folder / "job.yaml"
         job_file.write_text(JOB.format(model=model))
-        reading = Reading(folder / "home", date(2026, 11, 26), lambda file: None, ask=answer)
+        reading = Reading(folder / "home", date(2026, 11, 26), lambda file, parts: None, ask=answer, parts=frozenset)
         with_network(read_job(job_file), reading)
         return job_file
 
@@ -80,9 +83,8 @@ def test_an_estimate_of_a_file_that_was_read_runs_nothing(kept: Callable[[str], 
     said = plan("estimate", kept(PYTHON), "--limit", 1)
     assert (said.code, said.err) == (0, "")
     heading = said.out.splitlines()
-    assert heading[0].startswith("own: net (634 parameters, 0.22 MFLOPs forward) on cifar10 at 32 px")
+    assert heading[0].startswith("own: my_net (634 parameters, 0.22 MFLOPs forward) on cifar10 at 32 px")
     assert heading[1] == "layers of your own: Gain; plan predict cannot load a model that holds them"
-    assert heading[2] == "a note"
 
 
 def test_the_json_of_an_estimate_leaves_the_file_and_its_graph_out(kept: Callable[[str], Path]) -> None:
@@ -144,3 +146,27 @@ def test_a_model_that_is_neither_a_name_nor_a_file_is_refused() -> None:
     said = plan("init", "job.yaml", "--model", "my_net.py", "--dataset", "cifar10")
     assert said.code == 2
     assert "my_net.py" in said.error
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (set(Part), "sees Python's files alone, changes none, has no network, reaches no other program"),
+        ({"Landlock", "seccomp"}, "within a minute (by Landlock and seccomp; this computer has no namespaces)."),
+        ({"Landlock"}, "Without namespaces and seccomp of the kernel, it could change modes, owners and times of your"),
+        ({"seccomp"}, "it could read your files, change your files and look into your processes."),
+        (set(), "Without namespaces, Landlock and seccomp of the kernel, it could read your files, change your files,"),
+    ],
+)
+def test_the_question_promises_what_the_parts_of_the_kernel_hold(parts: set[str], words: str) -> None:
+    assert words in promise(frozenset(parts))
+
+
+def test_no_file_runs_in_ci_where_less_holds_than_is_promised(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    agree(Path("my_net.py"), frozenset(Part), may_ask=False, agreed=True)
+    with pytest.raises(BadInputError, match="it could read your files, change your files and look into") as refused:
+        agree(Path("my_net.py"), frozenset({"seccomp"}), may_ask=False, agreed=True)
+    assert "CI= plan estimate JOB.yaml --run-file" in refused.value.hint
+    monkeypatch.delenv("CI")
+    agree(Path("my_net.py"), frozenset({"seccomp"}), may_ask=False, agreed=True)

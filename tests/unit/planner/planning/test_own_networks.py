@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainplan.planner.errors import BadInputError
-from trainplan.planner.planning.own_networks import FOLDER, Reading, trained_modules, with_network
+from trainplan.planner.planning.own_networks import FOLDER, Reading, plain_graph, trained_modules, with_network
 from trainplan.workloads.graph import Shape
 from trainplan.workloads.graph_builder import GraphBuilder
 from trainplan.workloads.graph_file import graph_json
@@ -40,6 +40,7 @@ class Reader:
         self.file.write_text("def build(): ...\n")
         self.questions: list[dict[str, Any]] = []
         self.agreed: list[Path] = []
+        self.parts = frozenset({"namespaces"})
         self.answer: dict[str, Any] | None = None
 
     def ask(self, question: dict[str, Any], limits: Limits) -> dict[str, Any]:
@@ -49,7 +50,10 @@ class Reader:
 
     @property
     def reading(self) -> Reading:
-        return Reading(self.folder / "home", TODAY, self.agreed.append, ask=self.ask)
+        def agree(file: Path, parts: frozenset[str]) -> None:
+            self.agreed.append(file)
+
+        return Reading(self.folder / "home", TODAY, agree, ask=self.ask, parts=lambda: self.parts)
 
     def job(self, **model: Any) -> TrainingJob:
         values = {"python": f"{self.file}:build"} | model
@@ -66,7 +70,7 @@ def reader(tmp_path: Path) -> Reader:
 def test_a_file_is_read_once(reader: Reader) -> None:
     first = with_network(reader.job(), reader.reading)
     assert first == with_network(reader.job(), reader.reading)
-    assert first.graph() == a_graph()
+    assert first.graph() == plain_graph(graph_json(a_graph()), "my_net")
     assert (len(reader.questions), reader.agreed) == (1, [reader.file])
     assert first.model.read is not None
     assert (first.model.read.source, first.model.read.own_layers) == ("def build(): ...\n", ("Gain",))
@@ -74,7 +78,7 @@ def test_a_file_is_read_once(reader: Reader) -> None:
 
 def test_another_size_or_function_is_read_anew_without_a_question(reader: Reader) -> None:
     with_network(reader.job(), reader.reading)
-    assert with_network(reader.job(image_size=64), reader.reading).graph() == a_graph(64)
+    assert with_network(reader.job(image_size=64), reader.reading).graph().digest == a_graph(64).digest
     with_network(reader.job(python=f"{reader.file}:other"), reader.reading)
     assert ([question["builder"] for question in reader.questions], len(reader.agreed)) == (
         ["build", "build", "other"],
@@ -90,8 +94,29 @@ def test_another_content_is_asked_about_and_read(reader: Reader) -> None:
     assert before.digest() != after.digest()
 
 
+def test_what_a_file_calls_its_layers_does_not_travel(reader: Reader) -> None:
+    named = tuple(replace(one, name="6b6579") for one in a_graph().operators)
+    graph = replace(a_graph(), name="6b6579", operators=named)
+    reader.answer = {"graph": graph_json(graph), "own": [], "notes": ["6b"]}
+    job = with_network(reader.job(), reader.reading)
+    assert {job.graph().name, *(one.name for one in job.graph().operators)} == {
+        "my_net", *(f"{one.kind}_001" for one in a_graph().operators)
+    }  # fmt: skip
+    assert job.model.read is not None
+    assert job.model.read.notes == ()
+
+
+def test_agreement_counts_for_no_computer_that_confines_less(reader: Reader) -> None:
+    with_network(reader.job(), reader.reading)
+    for parts in ({"Landlock", "seccomp"}, {"Landlock"}, {"Landlock"}):
+        reader.parts = frozenset(parts)
+        with_network(reader.job(image_size=32 + 8 * len(reader.questions)), reader.reading)
+    assert len(reader.agreed) == 2
+    assert reader.questions[-1]["parts"] == ["Landlock"]
+
+
 def test_nothing_runs_where_nobody_agrees(reader: Reader) -> None:
-    def refuse(file: Path) -> None:
+    def refuse(file: Path, parts: frozenset[str]) -> None:
         raise BadInputError(f"nobody agreed to {file}")
 
     with pytest.raises(BadInputError, match="nobody agreed"):
@@ -104,7 +129,8 @@ def test_an_onnx_file_runs_nothing_and_is_not_asked_about(reader: Reader) -> Non
     file = reader.folder / "net.onnx"
     file.write_bytes(b"\x00")
     job = with_network(reader.job(python=None, onnx=str(file)), reader.reading)
-    assert (job.graph(), reader.agreed, job.model.read and job.model.read.source) == (a_graph(), [], "")
+    read = job.model.read
+    assert (job.graph().digest, reader.agreed, read and read.source) == (a_graph().digest, [], "")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b'{"packed": 3}'])
@@ -112,7 +138,7 @@ def test_what_was_kept_and_is_damaged_is_read_anew(damage: bytes, reader: Reader
     with_network(reader.job(), reader.reading)
     (kept,) = (reader.folder / "home" / FOLDER).glob("*.json")
     kept.write_bytes(damage)
-    assert with_network(reader.job(), reader.reading).graph() == a_graph()
+    assert with_network(reader.job(), reader.reading).graph().digest == a_graph().digest
     assert len(reader.questions) == 2
     assert json.loads(kept.read_bytes())["classes"] == 10
 
@@ -124,9 +150,10 @@ def test_what_was_kept_and_is_damaged_is_read_anew(damage: bytes, reader: Reader
         ({"error": "my_net.py, line 3: ValueError: no"}, r"^my_net.py, line 3: ValueError: no$"),
         ({"graph": "{}", "own": []}, "is no network"),
         ({"graph": graph_json(a_graph(8)), "own": []}, "of other images or classes"),
-        ({"graph": graph_json(a_graph()), "own": ["\x1b[2J"]}, "control character"),
+        ({"graph": graph_json(a_graph()), "own": ["\x1b[2J"]}, "is no name of a layer"),
+        ({"graph": graph_json(a_graph()), "own": [f"Own{number}" for number in range(65)]}, "at most 64"),
         ({"graph": graph_json(replace(a_graph(), operators=tuple(
-            replace(one, name="\x1b]0;owned\x07") for one in a_graph().operators))), "own": []}, "control character"),
+            replace(one, function="\x1b]0;owned\x07") for one in a_graph().operators))), "own": []}, "no name"),
         ({"own": []}, "is no network"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,9 +20,8 @@ pytest.importorskip("onnx", reason="needs the extra onnx")
 
 
 def read(content: bytes, folder: Path, size: int = 32) -> tuple[Graph, list[str]]:
-    path = folder / "net.onnx"
-    path.write_bytes(content)
-    answer = read_onnx({"file": str(path), "size": size, "channels": 3, "classes": 10}, lambda: None)
+    question = {"file": "net.onnx", "size": size, "channels": 3, "classes": 10}
+    answer = read_onnx(question, BytesIO(content), lambda: None)
     return graph_from_json(answer["graph"]), answer["notes"]
 
 
@@ -152,3 +152,9 @@ def test_a_file_for_other_images_is_told(tmp_path: Path) -> None:
     other = OnnxFile()
     with pytest.raises(UnreadableError, match="puts out 8 x 1 x 1 for each image"):
         read_model(other.model(other.node("GlobalAveragePool", other.convolution("image", 3, 8))), tmp_path)
+
+
+def test_a_file_that_changes_while_it_is_read_is_told() -> None:
+    question = {"file": "net.onnx", "size": 32, "channels": 3, "classes": 10, "sha256": "0" * 64}
+    with pytest.raises(UnreadableError, match="it has changed while it was read"):
+        read_onnx(question, BytesIO(residual().SerializeToString()), lambda: None)
