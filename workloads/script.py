@@ -15,6 +15,7 @@ from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.graph import Graph, Kind, Operator, Shape
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.script_imports import MOST_FILES
+from trainplan.workloads.secret_rules import names_a_secret, secret_kinds
 from trainplan.workloads.terminal_text import has_control_characters
 from trainplan.workloads.values import Value
 
@@ -24,12 +25,6 @@ if TYPE_CHECKING:
 MOST_ARGUMENTS = 256
 _MOST_ARGUMENT_CHARACTERS = 4_096
 _MOST_LOCK_CHARACTERS = 1024 * 1024
-_NAME_OF_A_SECRET = re.compile(
-    r"(^|[-_.])(pass(word|wd|phrase)s?|secrets?|token|credentials?|(api|access|private)[-_]?keys?)$"
-)
-# How keys begin that AWS, Hugging Face, GitHub, OpenAI and Weights & Biases hand out, each by its own documentation.
-_LOOKS_SECRET = re.compile(r"(AKIA|ASIA)[A-Z0-9]{16}|hf_\w{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|sk-[\w-]{20,}")
-
 MOST_OPTIONS = 512
 
 Scalar = str | int | float | bool
@@ -258,12 +253,17 @@ def secrets_in(args: Arguments) -> Iterator[str]:
     words = argument_words(args)
     for place, word in enumerate(words, 1):
         name, _, value = word.lstrip("-").partition("=")
-        following = words[place] if place < len(words) else ""
-        is_named = word.startswith("-") and _NAME_OF_A_SECRET.search(name.lower())
-        if is_named and (value or (following and not following.startswith("-"))):
+        following = words[place] if place < len(words) and word.startswith("-") else ""
+        value = value or ("" if following.startswith("-") else following)
+        if names_a_secret(name, value):
             yield f"args: {name} seems to be a secret, and arguments are stored and shown; {INSTEAD_OF_IT}"
-        elif _LOOKS_SECRET.search(word) or ("://" in word and shown_address(word) != word):
+        elif any(secret_kinds(f'{name}="{value}"' if value else word)) or _is_signed(word):
             yield f"args: word {place} seems to hold a secret, and arguments are stored and shown; {INSTEAD_OF_IT}"
+
+
+def _is_signed(word: str) -> bool:
+    """Whether it is an address with a user, or with a query, which may be a signature."""
+    return "://" in word and shown_address(word) != word
 
 
 INSTEAD_OF_IT = "name a variable with a reference under secrets, and let the script read it"

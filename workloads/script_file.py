@@ -21,6 +21,7 @@ from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
 from trainplan.workloads.script_imports import MOST_FILES, Imported, imports_of, neighbours_of, packages_of
 from trainplan.workloads.script_parser import options_of
+from trainplan.workloads.secret_rules import secret_lines
 
 if TYPE_CHECKING:
     from trainplan.workloads.script import Option
@@ -109,12 +110,23 @@ def _parsed(raw: bytes, path: Path) -> tuple[str, ast.Module]:
         raise JobFileError(f"{path} is not a text file in UTF-8", "is this the right file?") from None
     if len(source) > MOST_SOURCE_CHARACTERS:
         raise JobFileError(f"{path} has more than {MOST_SOURCE_CHARACTERS // 1024} KiB", "is this the right file?")
+    refuse_secrets(source, path)
     try:
         return source, ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         why = getattr(error, "msg", error)
         raise JobFileError(f"{path}{line}: not valid Python: {why}", "mend the script") from None
+
+
+def refuse_secrets(source: str, path: Path) -> None:
+    """Raises JobFileError for a program that seems to hold a secret: its text is stored, and sent where it trains."""
+    for number, kind in secret_lines(source):
+        raise JobFileError(
+            f"{path}, line {number}: this seems to be a secret ({kind}), and the text of a script is stored and sent",
+            "take it out, revoke it if it was shared, and read it from a variable (secrets: of the job) or a file; "
+            "where it is none, end the line with # gitleaks:allow",
+        )
 
 
 def _with_neighbours(path: Path, source: str, tree: ast.Module) -> dict[PurePosixPath, tuple[str, ast.Module]]:

@@ -31,6 +31,7 @@ from trainplan.workloads.graph_file import graph_from_json, graph_json
 from trainplan.workloads.network_reader.confinement import Limits, could_do, environment
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS, PLAIN_RANGE, ReadNetwork, packed
 from trainplan.workloads.regular_file import hint_of, open_regular, regular_bytes
+from trainplan.workloads.secret_rules import secret_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -162,6 +163,11 @@ def _content(file: Path, *, is_python: bool) -> tuple[str, str]:
     if len(text) > MOST_SOURCE_CHARACTERS:
         raise BadInputError(
             f"{file} has more than {MOST_SOURCE_CHARACTERS // 1024} KiB", "model.python needs the network alone"
+        )
+    for number, kind in secret_lines(text):
+        raise BadInputError(
+            f"{file}, line {number}: this seems to be a secret ({kind}), and the file is stored and sent",
+            "take it out; where it is none, end the line with # gitleaks:allow",
         )
     return text, hashlib.sha256(raw).hexdigest()
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from trainplan.providers.local.pids import process, this_process
+from trainplan.workloads.passed_variables import passed_variables
 from trainplan.workloads.steady import anchored
 
 REQUEST = "request.json"
@@ -128,7 +129,7 @@ def _spawn(request: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **request["environment"]},
+            env={**passed_variables(os.environ), **request["environment"]},
             **group,
         )
 

@@ -18,6 +18,7 @@ from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.settings import Settings
 from trainplan.providers.base import RunStore
 from trainplan.providers.errors import InstanceNotFoundError
+from trainplan.workloads.secret_rules import without_secrets
 
 FOLLOW_SECONDS = 0.5
 PIECE_BYTES = 1024 * 1024
@@ -32,6 +33,7 @@ def command(
 ) -> None:
     """Print the trainer's output, or with --json its progress lines.
 
+    What looks like a secret is shown as `…`.
     Control characters are shown as visible escapes (`\\x1b`) wherever the output goes: a pipe often ends at a terminal.
     """
     settings = options.settings()
@@ -39,7 +41,7 @@ def command(
         run = journal.run(name)
         lines = _progress(run, settings, journal, follow) if as_json else _output(run, settings, journal, follow)
         for line in lines:
-            sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.write(without_secrets(line.rstrip("\n")) + "\n")
             sys.stdout.flush()
             if has_failed(sys.stdout):  # nobody reads on, however long the run goes on
                 return

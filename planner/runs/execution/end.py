@@ -37,6 +37,7 @@ from trainplan.providers.agent.schema import MOST_TEXT
 from trainplan.providers.base import EndKind, Instance, InstanceState, Provider
 from trainplan.providers.errors import BadRequestError, InstanceNotFoundError, ProviderError
 from trainplan.providers.stores.files import KeptHere
+from trainplan.workloads.secret_rules import without_secrets
 
 if TYPE_CHECKING:
     from trainplan.planner.runs.execution.recorder import Recorder
@@ -248,7 +249,7 @@ class Finisher:
             with contextlib.suppress(ProviderError):
                 lines = crash_lines(provider.logs(attempt.ref))
                 words = "; ".join([words, *(line for line in lines if line not in words)])
-        words = words[:MOST_TEXT]
+        words = without_secrets(words[:MOST_TEXT])
         return action.message if not words or words in action.message else f"{action.message}: {words}"
 
     def clear(self, run: Run) -> Run:
@@ -273,12 +274,14 @@ class Finisher:
         attempt = run.attempt
         if attempt is None or attempt.ref is None or attempt.cleared:
             return
-        provider = self._provider_of(run.provider)
+        provider, folder = self._provider_of(run.provider), f"attempts/{attempt.number}/log"
         try:
+            if f"{folder}/trainer.log" in provider.store(run.run_id).list(folder):
+                return  # whoever ran it there wrote them down as they came
             # A training may print millions of lines; the last ones say why it ended.
             lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
-            text = "".join(f"{line.rstrip()}\n" for line in lines)
-            provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
+            text = "".join(f"{without_secrets(line.rstrip())}\n" for line in lines)
+            provider.store(run.run_id).put(f"{folder}/output.log", text.encode())
         except ProviderError:
             return  # already gone, or it never said anything: ending it must not wait for that
 

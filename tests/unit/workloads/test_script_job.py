@@ -140,7 +140,7 @@ def test_what_cannot_be_is_said_before_anything_is_made(tmp_path: Path, job: str
         "[--wandb-api-key=abcdef]",
         "{url: 'https://me:secret@host/x'}",
         "{key: AKIAABCDEFGHIJKLMNOP}",
-        "{model: hf_abcdefghijklmnopqrstuvwx}",
+        "{model: hf_abcdefghijklmnopqrstuvwxyzabcdefgh}",
     ],
 )
 def test_a_secret_among_the_arguments_is_refused_and_not_repeated(tmp_path: Path, args: str) -> None:

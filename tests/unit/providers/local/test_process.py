@@ -177,3 +177,16 @@ def test_nothing_of_the_environment_is_written_down(provider: LocalProvider) -> 
     trained(provider, run)
     told = json.loads((record(provider, run) / "request.json").read_text())
     assert set(told["environment"]) == {"CUDA_VISIBLE_DEVICES", "PYTHONUNBUFFERED"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc")
+def test_a_training_gets_no_credential_of_the_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a credential")
+    monkeypatch.setenv("TZ", "UTC")
+    provider = ProcessHarness(tmp_path).provider()
+    run = request(provider)
+    variables = Path(f"/proc/{trained(provider, run).pid}/environ").read_bytes()
+    assert b"TZ=UTC" in variables.split(b"\0")
+    assert b"a credential" not in variables
+    for owned in provider.list_owned():
+        provider.delete(owned)

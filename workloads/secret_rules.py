@@ -1,0 +1,130 @@
+"""What looks like a secret, by the published rules of a scanner of secrets (data/secret_rules.json) and a few more."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILE = Path(__file__).parent / "data" / "secret_rules.json"
+_MORE = (
+    # Keys that the rules do not know, as the services' own documentation has them (2026-11).
+    ("azure-storage-account-key", ("accountkey",), 3.0, r"(?i:AccountKey)=([A-Za-z0-9+/]{86}==)"),
+    ("azure-shared-access-signature", ("sig=",), 3.0, r"[?&]sig=([A-Za-z0-9%+/=]{40,})"),
+    (
+        "wandb-api-key", ("wandb",), 3.0,
+        r"(?i:wandb[\w\s.\"'(-]{0,30}(?:=|:|\(|,)[\s\"']{0,3})([0-9a-f]{40}|wandb_v1_\w{40,})\b",
+    ),
+    ("authorization-header", ("bearer", "basic"), 3.0, r"\b(?i:bearer|authorization\W{1,4}basic) +([\w.+/=~-]{20,})"),
+    ("password-in-an-address", ("://",), 0.0, r"\b[a-z][a-z0-9+.-]*://[^\s:/@\"'{}$<>]*:([^\s:/@\"'{}$<>…]+)@"),
+    (
+        "aws-secret-access-key", ("secret",), 4.0,
+        r"(?i:aws\w{0,20}secret\w{0,20}[\"']?\s{0,3}(?:=|:)\s{0,3}[\"']?)([A-Za-z0-9/+]{40})\b",
+    ),
+)  # fmt: skip
+_ALLOWED = re.compile(r"gitleaks:allow|pragma: allowlist secret")
+"""In a line of a script whose secret is none; the second is detect-secrets' word for it."""
+_NAME = re.compile(
+    r"(^|[-_.])(pass(word|wd|phrase)s?|pwd|secrets?|credentials?|auth|\w*token"
+    r"|((api|access|private|secret|account|encryption|signing|wandb|hf)[-_]?)keys?)$|^key$",
+    re.IGNORECASE,
+)
+_SURE = re.compile(r"pass|pwd|secret|credential|token|(api|access|private|account)[-_]?key", re.IGNORECASE)
+_OF_TEXT = re.compile(r"(^|[-_.])(pad|eos|bos|unk|sep|cls|mask|special|image|start|end)[-_]?token$", re.IGNORECASE)
+_PIECE, _MOST_LOOKED_AT = 16 * 1024, 256 * 1024
+_LEAST_CHARACTERS, _LEAST_BITS = 16, 2.5
+"""Of a value whose name alone is no proof: --key image is none."""
+
+
+class _Rule(NamedTuple):
+    id: str
+    words: tuple[str, ...]
+    """Lower case; one of them stands in whatever the pattern finds."""
+    bits: float
+    """The least entropy of a character."""
+    group: int
+    pattern: str
+
+
+def secret_kinds(text: str) -> Iterator[str]:
+    """The kinds of secrets that the text seems to hold, by the names of the rules."""
+    for rule, _, _ in _found(text):
+        yield rule.id
+
+
+def without_secrets(text: str) -> str:
+    """The text with `…` in the place of whatever seems to be a secret, in its first 256 KiB: a training may print a
+    line of megabytes, of which no person reads more."""
+    if len(text) > _PIECE:
+        ends = range(_PIECE, min(len(text), _MOST_LOOKED_AT) + _PIECE, _PIECE)
+        return "".join(without_secrets(text[end - _PIECE : end]) for end in ends) + text[ends[-1] :]
+    for _, start, end in sorted(_found(text), key=lambda one: -one[1]):
+        text = f"{text[:start]}…{text[end:]}"
+    return text
+
+
+def secret_lines(source: str) -> Iterator[tuple[int, str]]:
+    """The lines of a program that seem to hold a secret, by number, with its kind; not those that are marked as
+    harmless."""
+    lines = source.splitlines()
+    begins = [0]
+    for line in source.splitlines(keepends=True):
+        begins.append(begins[-1] + len(line))
+    for rule, start, _ in _found(source):
+        number = next(place for place, begin in enumerate(begins[1:], 1) if start < begin)
+        if not _ALLOWED.search(lines[number - 1]):
+            yield number, rule.id
+
+
+def names_a_secret(name: str, value: str) -> bool:
+    """Whether an argument or variable of this name and value seems to be a secret."""
+    if not value or not _NAME.search(name) or _OF_TEXT.search(name):
+        return False
+    return bool(_SURE.search(name)) or (len(value) >= _LEAST_CHARACTERS and _bits(value) >= _LEAST_BITS)
+
+
+def _found(text: str) -> list[tuple[_Rule, int, int]]:
+    """Each rule that finds something, and from where to where; the values of one place once."""
+    lower = text.lower()
+    there = {word for word in _words() if word in lower}
+    found: list[tuple[_Rule, int, int]] = []
+    for rule in _rules() if there else ():
+        if there.isdisjoint(rule.words):
+            continue
+        for match in _pattern(rule.pattern).finditer(text):
+            groups = range(1, (match.re.groups or 0) + 1)
+            group = rule.group or next((one for one in groups if match[one]), 0)
+            start, end = match.span(group)
+            taken = any(start < other_end and other_start < end for _, other_start, other_end in found)
+            if not taken and _bits(match[group]) >= rule.bits:
+                found.append((rule, start, end))
+    return found
+
+
+def _bits(text: str) -> float:
+    """Shannon's entropy of a character."""
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
+
+
+@cache
+def _rules() -> tuple[_Rule, ...]:
+    rows = json.loads(_FILE.read_text(encoding="utf-8"))["rules"]
+    published = [_Rule(one["id"], tuple(one["words"]), one["entropy"], one["group"], one["regex"]) for one in rows]
+    return (*published, *(_Rule(name, words, bits, 1, pattern) for name, words, bits, pattern in _MORE))
+
+
+@cache
+def _words() -> tuple[str, ...]:
+    return tuple({word for rule in _rules() for word in rule.words})
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text)
