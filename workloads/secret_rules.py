@@ -115,6 +115,9 @@ def _bits(text: str) -> float:
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
+    """None where a job trains: it was checked where it was written (providers/cloud/trainer_wheel.py)."""
+    if not _FILE.exists():
+        return ()
     rows = json.loads(_FILE.read_text(encoding="utf-8"))["rules"]
     published = [_Rule(one["id"], tuple(one["words"]), one["entropy"], one["group"], one["regex"]) for one in rows]
     return (*published, *(_Rule(name, words, bits, 1, pattern) for name, words, bits, pattern in _MORE))

@@ -77,10 +77,12 @@ def _files() -> list[Path]:
 
 
 _OF_A_PERSONS_COMPUTER = ("network_reader", "jobfile.py", "job_mistakes.py", "script_file.py", "script_parser.py")
+_RULES = "secret_rules.json"
+"""Of the check of a job, which was before it travelled."""
 
 
 def _is_left_out(parts: tuple[str, ...]) -> bool:
-    return parts[0] in _OF_A_PERSONS_COMPUTER or any(part.startswith(".") or part == "__pycache__" for part in parts)
+    return parts[-1] == _RULES or parts[0] in _OF_A_PERSONS_COMPUTER or any(part.startswith(".") or part == "__pycache__" for part in parts)
 
 
 def _text(path: Path) -> bytes:
