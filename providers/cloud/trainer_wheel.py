@@ -76,13 +76,18 @@ def _files() -> list[Path]:
     return sorted(path for path in file_path if not _is_left_out(path.relative_to(_root()).parts))
 
 
-_OF_A_PERSONS_COMPUTER = ("network_reader", "jobfile.py", "job_mistakes.py", "script_file.py", "script_parser.py")
+_OF_A_PERSONS_COMPUTER = {
+    "network_reader", "jobfile.py", "job_changes.py", "job_mistakes.py", "liveness.py", "memory.py",
+    "passed_variables.py", "runtimes.py", "script_file.py", "script_parser.py",
+}  # fmt: skip
 _RULES = "secret_rules.json"
 """Of the check of a job, which was before it travelled."""
 
 
 def _is_left_out(parts: tuple[str, ...]) -> bool:
-    return parts[-1] == _RULES or parts[0] in _OF_A_PERSONS_COMPUTER or any(part.startswith(".") or part == "__pycache__" for part in parts)
+    if parts[0] in _OF_A_PERSONS_COMPUTER or parts[-1] == _RULES:
+        return True
+    return any(part.startswith(".") or part == "__pycache__" for part in parts)
 
 
 def _text(path: Path) -> bytes:
