@@ -142,6 +142,8 @@ SCENARIOS |= {
     "sweep, budget": {"images_per_second": 400, "disks_stay": True},
 }
 SCENARIOS |= {
+    "two at once": SCENARIOS["left alone"],
+    "shared home": SCENARIOS["left alone"],
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],

@@ -13,14 +13,14 @@ import trainplan.providers.azure.listing as listing
 import trainplan.providers.azure.provider as provider
 import trainplan.providers.azure.request as bodies
 import trainplan.providers.cloud.launch as rented
-from tests.faults.planting import of_the_engine, planting
+from tests.faults.planting import EMPTIED, PASSED_OVER, STALE_READ, of_the_engine, planting
 from tests.faults.shared_defects import gone_without_a_sign_in
 from trainplan.providers.azure.account import AzureAccount
 from trainplan.providers.azure.launch import Launcher
 from trainplan.providers.azure.provider import AzureProvider
 from trainplan.providers.errors import IncompleteListingError
 
-AZURE = of_the_engine()
+AZURE = of_the_engine(also=(STALE_READ, EMPTIED, PASSED_OVER))
 defect = planting("azure", AZURE)
 
 

@@ -174,6 +174,25 @@ CASES = (
     # The first command after the deadline gets no answer, of anything or of the store alone.
     Case(name="no answer at the end", then=(Then.LEFT,), answers=False, draws=10, **_AFTER_THE_DEADLINE),
     Case(name="silent store at the end", then=(Then.LEFT,), draws=10, **_AFTER_THE_DEADLINE),
+    # Its training is over, and nobody has looked.
+    Case(
+        name="two at once",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=10,
+        pause=timedelta(hours=65),
+        first="plan attach, and plan status before it has the lock",
+    ),
+    Case(
+        name="shared home",
+        then=(Then.LEFT,),
+        deadline="5d",
+        hours=True,
+        draws=10,
+        pause=timedelta(hours=3),
+        first="plan launch on another computer of this home",
+    ),
     Case(name="data disk, left alone", then=_HOURS, deadline="5d", hours=True, draws=10, large_data=True),
     Case(name="hung", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(name="never begins", then=_HOURS, deadline="5d", hours=True, draws=40),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -29,6 +30,7 @@ from trainplan.planner.runs.directory.run_keys import RunKeys
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.execution.nobody import Nobody
 from trainplan.planner.runs.journal.journal import Journal
+from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Phase
 from trainplan.planner.runs.runner import request_for
 from trainplan.planner.settings import Settings
@@ -149,6 +151,12 @@ def launch_again(desk: Desk, ask: Ask, points: Points, *, detach: bool) -> None:
         ask(("said", str(error)))
 
 
+def launch_elsewhere(desk: Desk, ask: Ask, points: Points) -> None:
+    """The same by a person at another computer that has this home: a login node."""
+    os.environ["PLAN_COMPUTER"] = "another-login-node"
+    launch_again(desk, ask, points, detach=True)
+
+
 def stop(desk: Desk, ask: Ask, points: Points) -> None:
     """`plan stop RUN`, to the receipt."""
     _arrive(desk, ask, points)
@@ -179,6 +187,19 @@ def attach(desk: Desk, ask: Ask, points: Points | None = None) -> None:
         attach_command.command(name=RUN_ID, as_json=True)
     except (PlanError, typer.Exit) as error:
         ask(("said", str(error)))
+
+
+def attach_after_a_look(desk: Desk, ask: Ask, points: Points) -> None:
+    """`plan attach`, and the whole of a `plan status` after it has read the run and before it has the run's lock."""
+    real = RunLocks.holding
+
+    def holding(self: RunLocks, run_id: RunId) -> AbstractContextManager[bool]:
+        RunLocks.holding = real
+        ask(("meanwhile",))
+        return real(self, run_id)
+
+    RunLocks.holding = holding
+    attach(desk, ask, points)
 
 
 def question(desk: Desk, ask: Ask, points: Points) -> None:

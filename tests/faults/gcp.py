@@ -128,6 +128,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": {"trainer": "hung"},
+    "two at once": SCENARIOS["left alone"],
+    "shared home": SCENARIOS["left alone"],
     "goes straight on": SCENARIOS["plain"],
     "goes on elsewhere": SCENARIOS["plain"],
 }

@@ -13,12 +13,12 @@ import trainplan.providers.gcp.compute as machines
 import trainplan.providers.gcp.listing as lists
 import trainplan.providers.gcp.reply as found
 import trainplan.providers.gcp.request as insert
-from tests.faults.planting import of_the_engine, planting
+from tests.faults.planting import PASSED_OVER, STALE_READ, of_the_engine, planting
 from tests.faults.shared_defects import only_powers_off
 from trainplan.providers.errors import InstanceNotFoundError, ThrottledError
 from trainplan.providers.gcp.compute import Machines
 
-GCP = of_the_engine()
+GCP = of_the_engine(also=(STALE_READ, PASSED_OVER))
 defect = planting("gcp", GCP)
 
 

@@ -55,13 +55,17 @@ class Typed(StrEnum):
     AGAIN_DETACHED = "plan launch --detach"
     QUESTION = "plan attach at a question"
     ELSEWHERE = "plan sweep from another home"
+    SHARED = "plan launch on another computer of this home"
+    MEANWHILE = "plan attach, and plan status before it has the lock"
 
 
 _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
 """Commands that look at every run of the job; attach and stop look at the one that they name."""
-_LOOKS_AT_NONE = {Typed.SWEEP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED}
+_LOOKS_AT_NONE = {Typed.SWEEP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED, Typed.SHARED}
 """Sweep leaves alone what a run of the journal uses, and what is another client's; a detached launch that finds a live
 run in the journal names it and leaves."""
+_OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE)
+"""Commands that come where a case names them, and are never drawn."""
 USUAL = (Typed.STATUS, Typed.ATTACH, Typed.STOP, Typed.SWEEP, Typed.AGAIN, Typed.AGAIN_DETACHED)
 """Commands that come after a launch that was left alone."""
 _WORK: dict[Typed, Callable[[Desk, Ask, Points], None]] = {
@@ -72,6 +76,8 @@ _WORK: dict[Typed, Callable[[Desk, Ask, Points], None]] = {
     Typed.AGAIN: partial(clients.launch_again, detach=False),
     Typed.AGAIN_DETACHED: partial(clients.launch_again, detach=True),
     Typed.QUESTION: clients.question,
+    Typed.SHARED: clients.launch_elsewhere,
+    Typed.MEANWHILE: clients.attach_after_a_look,
     Typed.ELSEWHERE: lambda desk, ask, points: clients.sweep(elsewhere(desk), ask, points),
 }
 
@@ -94,7 +100,7 @@ class Scene:
     wished_at: datetime | None = None
     pressed: bool = False
     """Whether somebody pressed Ctrl-C: while nothing bills that ends a run without a question."""
-    drawn: tuple[Typed, ...] = tuple(Typed)
+    drawn: tuple[Typed, ...] = tuple(typed for typed in Typed if typed not in _OF_A_CASE)
     """Which commands may come."""
 
     def __post_init__(self) -> None:
@@ -106,6 +112,8 @@ class Scene:
                 self.names = list(message[1])
             case "said":
                 self.messages.append(message[1])
+            case "meanwhile":
+                forked(lambda ask: clients.look_once(self.desk, ask), self.answer)
             case _:
                 return self.desk.cloud.answer(message)
         return None

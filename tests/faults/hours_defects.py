@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from typing import Any
 
 import trainplan.planner.api.ask as ask
 import trainplan.planner.home.client as client
@@ -10,12 +12,14 @@ import trainplan.planner.runs.decision.next_action as next_action
 import trainplan.planner.runs.directory.signs as signs
 import trainplan.planner.runs.execution.create as create
 import trainplan.planner.runs.execution.observe as looking
+import trainplan.planner.runs.journal.rows as rows
 from tests.faults.defects import defect
 from trainplan.planner.api.living_run import Beside
 from trainplan.planner.runs.decision.search import Search
 from trainplan.planner.runs.execution.end import Finisher
 from trainplan.planner.runs.execution.recorder import Recorder
 from trainplan.planner.runs.run import Run
+from trainplan.planner.runs.runner import Runner
 from trainplan.planner.runs.telling.news import News
 from trainplan.providers.errors import ProviderError
 
@@ -84,3 +88,41 @@ def _() -> None:
             return False
 
     Finisher.has_finished = finished
+
+
+@defect("what was read before the lock is acted on inside it")
+def _() -> None:
+    """Whoever follows a run goes on from what it knew when it was typed, and the journal takes whatever follows."""
+    rows._refuse_outdated = lambda *_: None
+
+    def followed(self: Any, run: Run, make_request: Any, *, until_launched: bool, patience: Any) -> Any:
+        with self._notifications.sent(), self._locks.holding(run.run_id) as has_lock:
+            if has_lock:
+                run = self._executor(run).follow(run, make_request, until_launched=until_launched)
+                return run, self._receipts.write(run)
+        return self._look_on(run, make_request, until_launched=until_launched, patience=patience)
+
+    Runner._followed = followed
+
+
+@defect("the store is emptied before the end is recorded")
+def _() -> None:
+    real = Finisher._fetch
+
+    def fetched(self: Finisher, run: Run) -> None:
+        real(self, run)
+        self._drop_stored(run)
+
+    Finisher._fetch = fetched
+
+
+@defect("another computer's live run of this home is passed over")
+def _() -> None:
+    real = Runner.living
+
+    def living(self: Runner, job: Any, beside: Any = ()) -> Run | None:
+        run = real(self, job, beside)
+        here = os.environ.get("PLAN_COMPUTER", "")
+        return None if run is not None and here == "another-login-node" else run
+
+    Runner.living = living

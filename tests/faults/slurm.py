@@ -93,6 +93,8 @@ SCENARIOS |= {
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
     "pilot, hung": Rules(trainer=Hung()),
+    "two at once": SCENARIOS["left alone"],
+    "shared home": SCENARIOS["left alone"],
     "goes straight on": SCENARIOS["plain"],
     "goes on elsewhere": SCENARIOS["plain"],
 }

@@ -152,6 +152,8 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "data disk, left alone": {"disks_stay": True},
 }
 SCENARIOS |= {
+    "two at once": SCENARIOS["left alone"],
+    "shared home": SCENARIOS["left alone"],
     "pilot": SCENARIOS["plain"],
     "pilot, settings": SCENARIOS["plain"],
     "pilot, lost reply": SCENARIOS["lost reply"],
