@@ -43,7 +43,6 @@ CONF
 settings_toml() {
     cat <<TOML
 # Written by scripts/engine.sh: how plan builds the trainer image with the engine of this machine.
-base_image = "$BASE"
 build_flags = ["--network=host"]
 podman_build_flags = ["--isolation=chroot"]
 TOML

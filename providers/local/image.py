@@ -138,7 +138,11 @@ def rehearse(image: TrainerImage, engine: Engine, *, flags: Sequence[str] = (), 
         finally:
             engine.remove_image(tag)
     if not engine.has_image(image.base) and (complaint := engine.why_not_at_registry(image.base)):
-        raise MachineError(f"the base image {image.base} is not here and cannot be fetched: {complaint}")
+        raise MachineError(
+            f"the base image {image.base} is not here and cannot be fetched: {complaint}",
+            hint=f"load an image with Python 3.12 into {engine.name} and name it as base_image (docs/settings.md), "
+            f"or train without a container: PLAN_ENGINE=process",
+        )
 
 
 _EMPTY_IMAGE = "FROM scratch\nCOPY Containerfile /Containerfile\n"

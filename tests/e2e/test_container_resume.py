@@ -67,7 +67,6 @@ def build_settings(engine: CliEngine) -> LocalSettings:
 
     return LocalSettings(
         engine=EngineChoice(engine.name),
-        base_image=told.get("base_image"),
         build_flags=flags("build_flags"),
         podman_build_flags=flags("podman_build_flags"),
     )
