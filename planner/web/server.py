@@ -7,6 +7,7 @@ from a form of the page. Nothing of a request is logged: an address may hold the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import SHUT_RDWR
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -48,7 +50,7 @@ _HEARTBEAT_POLLS = 20
 _MOST_CONNECTIONS = 16
 _MOST_FORM_BYTES = 4_096
 _REQUEST_SECONDS = 20.0
-"""How long a request may take to arrive."""
+"""How long a request may take to arrive as a whole, and a piece of an answer to be taken."""
 _POLICY = policy("".join(map(asset, STYLES)), [asset(name) for name in SCRIPTS], connects=True)
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -90,6 +92,7 @@ class Server(ThreadingHTTPServer):
         self._seen_at = clock.now()
         self._slots = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self.timeout = self.poll_seconds = POLL_SECONDS
+        self.request_seconds = _REQUEST_SECONDS
 
     def serve(self) -> None:
         """Answer until nobody has looked for UNSEEN, `is_over` is set, or a KeyboardInterrupt, which is passed on."""
@@ -135,8 +138,24 @@ class Handler(BaseHTTPRequestHandler):
     def _plan(self) -> Server:
         return cast("Server", self.server)
 
+    def setup(self) -> None:
+        """Close a connection whose request has not arrived in time, however steadily it drips."""
+        super().setup()
+        self._late = threading.Timer(self._plan.request_seconds, self._close)
+        self._late.daemon = True
+        self._late.start()
+
+    def finish(self) -> None:
+        self._late.cancel()
+        super().finish()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):  # it has gone
+            self.connection.shutdown(SHUT_RDWR)
+
     def do_GET(self) -> None:
         """A page, or the stream of its news."""
+        self._late.cancel()
         self._answer(self._get)
 
     def do_POST(self) -> None:
@@ -218,7 +237,9 @@ class Handler(BaseHTTPRequestHandler):
             raise RefusedRequest(411, "how long the form is has to be said")
         if len(length) > 6 or int(length) > _MOST_FORM_BYTES:
             raise RefusedRequest(413, "the form is too long")
-        fields = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), max_num_fields=4)
+        text = self.rfile.read(int(length)).decode("utf-8", "replace")
+        self._late.cancel()
+        fields = parse_qs(text, max_num_fields=4)
         return fields.get("form", [""])[0]
 
     def _events(self, run_id: str | None) -> None:
