@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+SIDE = 32
+"""Pixels: small, so that ten folders are trained on within half an hour."""
 Draw = Callable[[Any, int], Any]
 """From a random generator and a class to an image of 8 bits, (pixels, pixels, 3) or (pixels, pixels)."""
 
@@ -41,14 +43,14 @@ def _bits(values: Any) -> Any:
     return np.clip(values, 0, 255).astype(np.uint8)
 
 
-def _texture(rng: Any, label: int, size: int = 48) -> Any:
+def _texture(rng: Any, label: int, size: int = SIDE) -> Any:
     across, down = np.meshgrid(np.arange(size), np.arange(size))
     angle, length = label * 0.6 + rng.normal(0, 0.12), 4 + 1.5 * (label % 3) + rng.normal(0, 0.3)
     waves = np.sin(2 * np.pi * (across * np.cos(angle) + down * np.sin(angle)) / length + rng.uniform(0, 6))
     return _bits(_noise(rng, size, 25) + (waves * rng.uniform(25, 60))[..., None])
 
 
-def _shape(rng: Any, label: int, size: int = 48) -> Any:
+def _shape(rng: Any, label: int, size: int = SIDE) -> Any:
     """A circle, square, triangle or ring of any place, size and colour."""
     across, down = np.meshgrid(np.arange(size), np.arange(size))
     reach = rng.uniform(0.18, 0.32) * size
@@ -71,7 +73,7 @@ def _digit(rng: Any, label: int) -> Any:
 
     data = load_digits()
     pixels = data.images[rng.choice(np.flatnonzero(data.target == label))] / 16
-    image, (top, left) = _noise(rng, 40, 18), rng.integers(0, 17, 2)
+    image, (top, left) = _noise(rng, SIDE, 18), rng.integers(0, SIDE - 23, 2)
     image[top : top + 24, left : left + 24] += np.kron(pixels, np.ones((3, 3)))[..., None] * rng.uniform(70, 120)
     return _bits(image)
 
@@ -81,28 +83,28 @@ def _photo(rng: Any, label: int) -> Any:
     from sklearn.datasets import load_sample_images
 
     photo = load_sample_images().images[label]
-    top, left = rng.integers(0, photo.shape[0] - 64), rng.integers(0, photo.shape[1] - 64)
-    return photo[top : top + 64, left : left + 64]
+    top, left = rng.integers(0, photo.shape[0] - SIDE), rng.integers(0, photo.shape[1] - SIDE)
+    return photo[top : top + SIDE, left : left + SIDE]
 
 
 def _letter(rng: Any, label: int) -> Any:
     from PIL import Image, ImageDraw, ImageFont
 
-    picture = Image.new("L", (40, 40), 0)
-    font: Any = ImageFont.load_default(int(rng.integers(20, 30)))
-    place = tuple(int(value) for value in rng.integers(2, 14, 2))
-    ImageDraw.Draw(picture).text(place, chr(ord("A") + label), fill=255, font=font)
+    picture = Image.new("L", (SIDE, SIDE), 0)
+    font: Any = ImageFont.load_default(int(rng.integers(16, 24)))
+    left, top = rng.integers(1, 9, 2)
+    ImageDraw.Draw(picture).text((int(left), int(top)), chr(ord("A") + label), fill=255, font=font)
     turned = np.asarray(picture.rotate(float(rng.normal(0, 10)))) / 255
-    return _bits(_noise(rng, 40, 15) + turned[..., None] * rng.choice([-1, 1]) * rng.uniform(60, 110))
+    return _bits(_noise(rng, SIDE, 15) + turned[..., None] * rng.choice([-1, 1]) * rng.uniform(60, 110))
 
 
 def _dots(rng: Any, label: int) -> Any:
     """One to six dots."""
-    image, across = _noise(rng, 48, 12), np.arange(48)
+    image, across = _noise(rng, SIDE, 12), np.arange(SIDE)
     places = rng.permutation(16)[: label + 1]
     for place in places:
-        x, y = 6 + 12 * (place % 4), 6 + 12 * (place // 4)
-        image[np.hypot(across - x, across[:, None] - y) < 4] += 80
+        x, y = 4 + 8 * (place % 4), 4 + 8 * (place // 4)
+        image[np.hypot(across - x, across[:, None] - y) < 2.8] += 80
     return _bits(image)
 
 

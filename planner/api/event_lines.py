@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, assert_never
 
 from trainplan.planner.api.calls import in_python
-from trainplan.planner.runs.events import Event, Message, PhaseReached, Progressed, TrainerStarted
+from trainplan.planner.runs.events import Event, Message, PhaseReached, Printed, Progressed, TrainerStarted
 from trainplan.planner.runs.run import Phase
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.registry import is_simulated
@@ -56,6 +56,8 @@ class EventLines:
             case Message():
                 is_told = any(line.endswith(visible(event.text)) for line in self._told)
                 return "" if is_told else event.text
+            case Printed():
+                return "\n".join(event.lines)
             case TrainerStarted():
                 self._has_trained = True
                 return started_line(event)

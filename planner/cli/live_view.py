@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from trainplan.planner.api.event_lines import EventLines, progress_line
 from trainplan.planner.cli.streams import unfiltered
-from trainplan.planner.runs.events import Event, Progressed
+from trainplan.planner.runs.events import Event, Printed, Progressed
 from trainplan.workloads.terminal_text import visible, wrapped
 
 BAR_WIDTH = 16
@@ -23,10 +23,13 @@ BAR_WIDTH = 16
 class LiveView:
     """Shows events. Without a terminal a line every ten seconds takes the place of the bar.
 
-    `told` are lines that the command has written before.
+    `told` are lines that the command has written before. With `quiet`, what a script prints is left out.
     """
 
-    def __init__(self, stream: TextIO, now: Callable[[], datetime], told: Sequence[str] = ()) -> None:
+    def __init__(
+        self, stream: TextIO, now: Callable[[], datetime], told: Sequence[str] = (), *, quiet: bool = False
+    ) -> None:
+        self._is_quiet = quiet
         self._lines = EventLines(now, told)
         self._console = Console(file=unfiltered(stream), highlight=False, soft_wrap=True)
         self._progress = Progress(
@@ -62,6 +65,8 @@ class LiveView:
 
     def show(self, event: Event) -> None:
         """Show one event of the run."""
+        if isinstance(event, Printed) and self._is_quiet:
+            return
         if isinstance(event, Progressed) and self._console.is_terminal:
             self._advance(event)
         elif text := self._lines.text(event):

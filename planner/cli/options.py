@@ -25,8 +25,9 @@ from trainplan.workloads.terms import MAX_NODES
 if TYPE_CHECKING:
     from trainplan.planner.planning.build_plan import PlanQuery
 
-JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
-NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="A job file; plan init writes one")]
+_JOB_HELP = "A job file, which plan init writes, or a training script of your own (train.py)"
+JobFile = Annotated[Path | None, typer.Argument(metavar="JOB.yaml", help=_JOB_HELP)]
+NeededJobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help=_JOB_HELP)]
 _IN_WORDS = {THIS_MACHINE: f"{THIS_MACHINE} (this computer)", SIMULATED: f"{SIMULATED} (a simulated cloud)"}
 _PROVIDERS = ", ".join(_IN_WORDS.get(name, name) for name in FACTORIES)
 

@@ -20,10 +20,7 @@ AS_MEASURED = "if every trial trains as fast and as long as what was measured"
 def cap_of(job: TrainingJob) -> timedelta:
     """How long a script may take. Raises ValueError where the job does not say."""
     if job.constraints.deadline is None:
-        raise ValueError(
-            "nobody knows how long a script takes before it was measured: constraints.deadline (or --deadline) says "
-            "when it ends at the latest"
-        )
+        raise ValueError("how long a script takes is unknown until it has been measured; set a limit")
     return job.constraints.deadline
 
 

@@ -31,7 +31,9 @@ def with_measured_work(
     try:
         cap_of(job)
     except ValueError as error:
-        raise BadInputError(f"{job.name}: {error}", "constraints: {deadline: 4h}") from None
+        raise BadInputError(
+            f"{job.name}: {error}", "--deadline 4h, or constraints: {deadline: 4h} in a job file"
+        ) from None
     shapes = shapes_of(job)
     may_be_simulated = bool(providers) and all(map(is_simulated, providers))
     newest = {

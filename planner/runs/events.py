@@ -24,6 +24,13 @@ class Message:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """What a script of the person's own has printed since the last event of this kind, in lines."""
+
+    lines: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerStarted:
     """The trainer has begun, or continues after `resumed_from_step`."""
@@ -57,4 +64,4 @@ class Progressed:
     half_width: float | None = None
 
 
-Event = PhaseReached | Message | TrainerStarted | Progressed
+Event = PhaseReached | Message | Printed | TrainerStarted | Progressed

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from tests.doubles.fake_machine import FakeStore
-from trainplan.planner.cli.commands import logs
+from trainplan.planner.runs.directory import printed as logs
 
 
 class Endless(FakeStore):

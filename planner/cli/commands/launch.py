@@ -66,6 +66,7 @@ def command(
         ),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", help="Folder for the model")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Leave out what a script prints")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Parse, plan, ask, follow, receipt."""
@@ -86,7 +87,7 @@ def command(
     if dry_run:
         _print_requests(offer, settings, as_json)
         return
-    with LiveView(sys.stderr, build.clock().now, told) as view, build.journal(settings) as journal:
+    with LiveView(sys.stderr, build.clock().now, told, quiet=quiet) as view, build.journal(settings) as journal:
         client = person(view, News(journal, around.provider_of, build.clock()))
         desk = Desk(around=around, journal=journal, view=view, person=client, show=show_aside)
         begun = begin(offer, Choices(fresh=fresh, another=another, output=output), desk)

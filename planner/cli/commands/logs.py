@@ -12,18 +12,15 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.cli import options
 from trainplan.planner.cli.streams import has_failed
+from trainplan.planner.runs.directory.printed import new_output
 from trainplan.planner.runs.directory.progress import ProgressReader, unreadable_text
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase, Run
 from trainplan.planner.settings import Settings
-from trainplan.providers.base import RunStore
 from trainplan.providers.errors import InstanceNotFoundError
 from trainplan.workloads.secret_rules import without_secrets
 
 FOLLOW_SECONDS = 0.5
-PIECE_BYTES = 1024 * 1024
-MOST_BYTES = 256 * 1024 * 1024
-"""Of one log; a container on this computer may write it as fast as it is read."""
 
 
 def command(
@@ -71,23 +68,6 @@ def _output(run: Run, settings: Settings, journal: Journal, follow: bool) -> Ite
             yield from build.provider(run.provider, settings).logs(run.attempt.ref)
         except InstanceNotFoundError:
             yield "(no output was kept)"
-
-
-def new_output(store: RunStore, prefix: str, counts: dict[str, int], *, is_last: bool) -> Iterator[str]:
-    """The lines of the logs below `prefix` beyond `counts`, the bytes of each that were read before. A line whose end
-    is not written yet stays for the next call, unless this one is the last."""
-    for path in store.list(prefix):
-        is_more = counts.get(path, 0) < MOST_BYTES
-        while is_more:
-            piece = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)
-            is_whole = len(piece) < PIECE_BYTES
-            end = len(piece) if is_whole and is_last else max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
-            data = piece[:end] if end or is_whole else piece
-            counts[path] = counts.get(path, 0) + len(data)
-            yield from data.decode("utf-8", "replace").splitlines()
-            is_more = not is_whole and counts[path] < MOST_BYTES
-            if counts[path] >= MOST_BYTES:
-                yield f"(what follows in {path} is not shown: it is longer than {MOST_BYTES // 2**20} MiB)"
 
 
 def _rounds(run: Run, journal: Journal, follow: bool) -> Iterator[tuple[Run, bool]]:

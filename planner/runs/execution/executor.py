@@ -242,7 +242,7 @@ class Executor:
 
     def _listened(self, run: Run) -> Run:
         """The same run, once the newest lines of its trainer have been passed on."""
-        self._observer.listen(run, self._provider_of(run.provider))
+        self._observer.listen(run, self._provider_of(run.provider), is_last=True)
         return run
 
     def _launch(self, run: Run, action: Launch, make_request: MakeRequest) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,10 +10,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.runs.decision.market import SpotUp, Trained
 from trainplan.planner.runs.decision.next_action import Look
+from trainplan.planner.runs.directory.printed import PrintedLines
 from trainplan.planner.runs.directory.run_directory import Watcher, recorded_end
 from trainplan.planner.runs.directory.signs import FRESH, Sign, newest_sign
+from trainplan.planner.runs.events import Printed
 from trainplan.planner.runs.provider_clock import tells_time
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.offers import Market
@@ -49,6 +53,7 @@ class Observer:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._watcher: Watcher | None = None
+        self._printed: PrintedLines | None = None
         self._away_since: datetime | None = None
         self._away_until: datetime | None = None
         self._free_until: dict[int, datetime] = {}
@@ -100,9 +105,9 @@ class Observer:
             spot_up=spot_up,
         )
 
-    def listen(self, run: Run, provider: Provider) -> SignReading:
-        """Pass on what the trainer has written since the last look. A store that does not answer is said, and is no
-        error."""
+    def listen(self, run: Run, provider: Provider, *, is_last: bool = False) -> SignReading:
+        """Pass on what the trainer has written since the last look, and what a script has printed. A store that does
+        not answer is said, and is no error."""
         attempt, recorder = run.attempt, self._recorder
         if attempt is None or attempt.ref is None:
             return SignReading(None, has_answer=True)
@@ -110,6 +115,8 @@ class Observer:
             store = provider.store(run.run_id)
             if self._watcher is None or self._watcher.attempt != attempt.number:
                 self._watcher = Watcher(store, attempt.number, recorder.listen)
+                self._printed = self._lines_of_script(run, attempt, provider)
+            self._tell_printed(is_last=is_last)
             self._watcher.look(spent_by(run, self._watcher, recorder.clock.now))
             story, is_to_stop = self._watcher.story, run.stop_asked is not None
             sign = newest_sign(store, attempt.number, story, recorder.clock.now(), is_to_stop=is_to_stop)
@@ -119,6 +126,27 @@ class Observer:
             return SignReading(None, has_answer=False)
         recorder.note_answer("store")
         return SignReading(self._after_outage(sign, recorder.clock.now()), has_answer=True)
+
+    def _lines_of_script(self, run: Run, attempt: Attempt, provider: Provider) -> PrintedLines | None:
+        """What reads the output of a script; None for any other job, whose progress says more. A machine that bills is
+        not asked: its console is read at a cost, and has the lines of the system too."""
+        try:
+            is_script = json.loads(self._recorder.journal.job_json(run.run_id)).get("script") is not None
+        except (ThisMachineError, ValueError):  # a journal that cannot be read ends no run
+            return None
+        if not is_script or attempt.ref is None:
+            return None
+        ref, is_free = attempt.ref, not attempt.usd_per_hour
+        store = provider.store(run.run_id)
+        return PrintedLines(store, attempt.number, (lambda: provider.logs(ref)) if is_free else None)
+
+    def _tell_printed(self, *, is_last: bool) -> None:
+        try:
+            lines = () if self._printed is None else self._printed.new(is_last=is_last)
+        except ProviderError:
+            return  # the progress, which is read next, tells whether the store answers
+        if lines:
+            self._recorder.listen(Printed(lines))
 
     def step_of(self, attempt: int) -> int | None:
         """The newest step that an attempt's trainer has written; None where this process has read none of it."""

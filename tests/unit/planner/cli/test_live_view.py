@@ -12,7 +12,7 @@ import pytest
 
 from trainplan.planner.api.event_lines import progress_line
 from trainplan.planner.cli.live_view import LiveView
-from trainplan.planner.runs.events import Message, Progressed
+from trainplan.planner.runs.events import Message, Printed, Progressed
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -85,3 +85,13 @@ def test_lines_of_a_run_break_between_words_at_a_terminal(width: int, monkeypatc
     lines = ESCAPES.sub("", stream.getvalue()).splitlines()
     assert max(map(len, lines)) <= width
     assert " ".join(lines).split() == text.split()
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_what_a_script_prints_is_shown_unless_nobody_wants_it(quiet: bool) -> None:
+    stream = io.StringIO()
+    with LiveView(stream, lambda: datetime(2026, 11, 24, tzinfo=UTC), quiet=quiet) as view:
+        view.show(Printed(("epoch 1", "[bold]loss[/] \x1b]0;x\x07")))
+        view.show(Message("still there"))
+    shown = "epoch 1\n[bold]loss[/] \\x1b]0;x\\x07\n"
+    assert stream.getvalue() == ("" if quiet else shown) + "still there\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainplan.planner.cli.commands.logs import PIECE_BYTES, new_output
+from trainplan.planner.runs.directory.printed import MOST_LINES_AT_ONCE, PIECE_BYTES, PrintedLines, new_output
 from trainplan.providers.local.store import FolderStore
 
 LOG = "attempts/1/log"
@@ -36,3 +36,20 @@ def test_a_line_longer_than_a_piece_does_not_keep_the_rest_waiting(tmp_path: Pat
     store = FolderStore(tmp_path)
     store.put(f"{LOG}/output.log", b"x" * (PIECE_BYTES + 5))
     assert "".join(new_output(store, LOG, {}, is_last=True)) == "x" * (PIECE_BYTES + 5)
+
+
+def test_what_a_script_prints_is_told_look_by_look(tmp_path: Path) -> None:
+    """Also where only the newest lines can be asked for, which overlap from look to look."""
+    told = [["a", "b"], ["a", "b"], ["b", "c", "c"], ["c", "c", "d"], ["x"]]
+    reader = PrintedLines(FolderStore(tmp_path), 1, lambda: told.pop(0))
+    assert [reader.new(is_last=False) for _ in range(5)] == [("a", "b"), (), ("c", "c"), ("d",), ("x",)]
+
+
+def test_of_many_lines_at_once_the_newest_are_shown(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put(f"{LOG}/trainer.log", b"".join(b"%d\n" % number for number in range(MOST_LINES_AT_ONCE + 3)) + b"half")
+    reader = PrintedLines(store, 1, None)
+    first, *rest = reader.new(is_last=False)
+    assert first == "(3 more lines: plan logs shows all)"
+    assert (rest[0], rest[-1], len(rest)) == ("3", str(MOST_LINES_AT_ONCE + 2), MOST_LINES_AT_ONCE)
+    assert reader.new(is_last=True) == ("half",)

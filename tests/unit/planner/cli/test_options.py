@@ -80,7 +80,7 @@ def test_nothing_is_chosen_for_who_types_nothing() -> None:
         ("--epochs \u0663", "--epochs: "),  # a digit of another script
         ("--objective cheap", "--objective: "),
         ("--objective TIME", "--objective: "),
-        ("--model=", "give a job file, or --model and --data FOLDER"),
+        ("--model=", "give a job file, --data FOLDER (your own images)"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_sentence(line: str, error: str) -> None:

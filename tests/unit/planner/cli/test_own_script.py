@@ -106,7 +106,7 @@ def test_after_a_pilot_it_has_a_time_on_that_machine(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("estimate", "job.yaml"), "constraints.deadline"),
+        (("estimate", "job.yaml"), "is unknown until it has been measured; set a limit"),
         (("measure", "job.yaml", "--yes"), "runs a script of your own"),
         (("export", "job.yaml", "--to", "sbatch", "--out", "files"), "which is not exported"),
         (("estimate", "nothing.py"), "there is no file"),
