@@ -13,6 +13,7 @@ from trainplan.planner.runs.run import Phase
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.durations import format_duration
+from trainplan.workloads.secret_rules import without_secrets
 from trainplan.workloads.terminal_text import visible
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class EventLines:
                 is_told = any(line.endswith(visible(event.text)) for line in self._told)
                 return "" if is_told else event.text
             case Printed():
-                return "\n".join(event.lines)
+                return "\n".join(map(without_secrets, event.lines))
             case TrainerStarted():
                 self._has_trained = True
                 return started_line(event)

@@ -91,7 +91,7 @@ def test_lines_of_a_run_break_between_words_at_a_terminal(width: int, monkeypatc
 def test_what_a_script_prints_is_shown_unless_nobody_wants_it(quiet: bool) -> None:
     stream = io.StringIO()
     with LiveView(stream, lambda: datetime(2026, 11, 24, tzinfo=UTC), quiet=quiet) as view:
-        view.show(Printed(("epoch 1", "[bold]loss[/] \x1b]0;x\x07")))
+        view.show(Printed(("epoch 1", "key AKIAIOSFODNN7" + "EXAMPLE", "[bold]loss[/] \x1b]0;x\x07")))
         view.show(Message("still there"))
-    shown = "epoch 1\n[bold]loss[/] \\x1b]0;x\\x07\n"
+    shown = "epoch 1\nkey …\n[bold]loss[/] \\x1b]0;x\\x07\n"
     assert stream.getvalue() == ("" if quiet else shown) + "still there\n"
