@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trainplan.planner.api import build
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.api.data_steps import bring, send_brought
-from trainplan.planner.api.living_run import Beside, Joined
+from trainplan.planner.api.living_run import Beside, Joined, differing_text
 from trainplan.planner.api.view import View
 from trainplan.planner.datasets.transfer import DataTransfer
 from trainplan.planner.errors import RefusedError, ThisMachineError
@@ -172,6 +172,8 @@ def begin(offer: Offered, choices: Choices, desk: Desk) -> Begun:
         run, make_request = _begun(offer, choices, desk, runner, beside)
     except Joined as joined:
         run, around = joined.run, desk.around
+        if run.live and (different := differing_text(run, offer.job, choices.output)):
+            desk.view.show(Message(different))
         runner = desk.runner(run.provider)
         make_request = build.further_requests(runner, run, around.provider_of, around.settings)
         return Begun(

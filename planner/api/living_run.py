@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainplan.planner.api.ask import Reply, Terminal, ask, confirm, terminal_here, unanswered
@@ -10,6 +11,8 @@ from trainplan.planner.clock import Clock, SystemClock
 from trainplan.planner.errors import BadInputError, RefusedError
 from trainplan.planner.runs.events import Message
 from trainplan.planner.runs.run import Outcome, Phase, Run
+from trainplan.pricing.money import format_usd
+from trainplan.workloads.durations import format_duration
 
 if TYPE_CHECKING:
     from trainplan.planner.api.view import View
@@ -115,6 +118,21 @@ def living_text(run: Run) -> str:
     since = f"{run.dated_at.astimezone():%Y-%m-%d %H:%M}"
     phase = run.phase.replace("_", " ")
     return f"run {run.run_id} of this job is {phase} at {where}, launched {since}, its model goes to {run.model_folder}"
+
+
+def differing_text(run: Run, job: TrainingJob, output: Path | None) -> str:
+    """Which limits and which folder of a run that a launch attaches to are others than the launch asked for; "" where
+    none is. The run's own hold."""
+    own, wanted = run.deadline - run.created_at, job.constraints.deadline
+    differences = []
+    if wanted is not None and wanted != own:
+        differences.append(f"deadline {format_duration(own)} after its launch, not {format_duration(wanted)}")
+    if job.budget_usd != run.budget_usd:
+        budget, other = (format_usd(usd) if usd is not None else "none" for usd in (run.budget_usd, job.budget_usd))
+        differences.append(f"budget {budget}, not {other}")
+    if output is not None and run.model_folder and output.absolute() != Path(run.model_folder):
+        differences.append(f"model to {run.model_folder}, not {output.absolute()}")
+    return f"run {run.run_id} keeps what it was launched with: {'; '.join(differences)}" if differences else ""
 
 
 def ask_about(living: Run, terminal: Terminal, clock: Clock) -> None:

@@ -451,8 +451,9 @@ class Journal:
 
 
 def _lost_runs(path: Path) -> Sequence[str]:
-    """The runs of which this home has locks, where its journal is there and empty: a file system lost its content."""
-    if not path.exists() or path.stat().st_size:
+    """The runs of which this home has locks, where its journal is not there or empty: it was removed, or a file system
+    lost its content."""
+    if path.exists() and path.stat().st_size:
         return ()
     return sorted(lock.stem for lock in (path.parent / "locks").glob("*.lock") if _RUN_ID.fullmatch(lock.stem))
 

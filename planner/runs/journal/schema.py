@@ -76,7 +76,7 @@ _TABLES = (
 
 
 def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) -> None:
-    """Make the tables of a new journal at `path`. Raises StateError for a journal of another version, and for an empty
+    """Make the tables of a new journal at `path`. Raises StateError for a journal of another version, and for a new
     one where `lost` names runs of this home: they may be live."""
     if check_version(db, path):
         return
@@ -85,8 +85,10 @@ def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) ->
     if not check_version(db, path):
         if lost:
             raise StateError(
-                f"the journal {path} is empty, and this home has launched {len(lost)} runs, the newest {lost[-1]}",
-                "put a copy of it back, or look what exists with plan sweep --dry-run and remove the empty file",
+                f"the journal {path} is missing or empty, and this home has launched {len(lost)} runs, the newest "
+                f"{lost[-1]}",
+                "put a copy of it back, or look what exists with plan sweep --dry-run and remove "
+                f"{path.parent / 'locks'}",
             )
         for statement in _TABLES:
             db.execute(statement)

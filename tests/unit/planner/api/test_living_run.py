@@ -71,6 +71,19 @@ def test_the_same_launch_again_attaches_to_the_run_that_lives(tmp_path: Path, pr
     assert (len(provider.machines), live_runs(tmp_path)) == (1, [first])
 
 
+def test_what_a_run_was_launched_with_holds_for_whoever_attaches_and_is_told(
+    tmp_path: Path, provider: Preparing
+) -> None:
+    del provider
+    first = launch("--yes", "--detach", "--deadline", "2h").json["run_id"]
+    same = launch("--yes", "--detach", "--deadline", "2h")
+    assert "keeps what it was launched with" not in same.err
+    other = launch("--yes", "--detach", "--deadline", "5h", "--budget", "7", "--output", tmp_path / "elsewhere")
+    assert f"run {first} keeps what it was launched with: deadline 2h 00m after its launch, not 5h 00m; " in other.err
+    assert "budget none, not $7.00; model to " in other.err
+    assert f", not {tmp_path / 'elsewhere'}" in other.err
+
+
 def test_whoever_attaches_that_way_gets_the_receipt_of_the_run(provider: Preparing) -> None:
     provider.scripts = [done_at_once]
     first = launch("--yes", "--detach").json["run_id"]

@@ -313,16 +313,24 @@ def test_a_home_with_a_damaged_client_file_keeps_its_runs(shared: Person, text: 
     assert (stopped.code, shared.machines) == (0, []), stopped.err
 
 
-def test_an_empty_journal_beside_the_locks_of_runs_is_said_and_nothing_is_launched(shared: Person) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_an_empty_or_missing_journal_beside_the_locks_of_runs_is_told_and_nothing_is_launched(
+    shared: Person, is_there: bool
+) -> None:
     shared.sits_at("alpha", "home")
     run, before = shared.run(), shared.machines
     journal = shared.folder / "home" / "journal.sqlite"
-    journal.write_bytes(b"")
+    journal.unlink()
+    if is_there:
+        journal.write_bytes(b"")
     for command in (("status",), ("launch", "job.yaml", "--provider", "sim", "--deadline", "2d", "--detach", "--yes")):
         said = plan(*command)
         assert said.code == ExitCode.THIS_MACHINE
-        assert f"is empty, and this home has launched 1 runs, the newest {run.run_id}" in said.error
-    assert (shared.machines, journal.stat().st_size) == (before, 0)
+        assert f"is missing or empty, and this home has launched 1 runs, the newest {run.run_id}" in said.error
+        journal.unlink(missing_ok=not is_there)  # a look leaves an empty one
+        if is_there:
+            journal.write_bytes(b"")
+    assert shared.machines == before
     assert plan("stop", run.run_id).code == 0
     assert shared.machines == []
 
