@@ -39,6 +39,6 @@ def _worse_than_training(training: float, training_tested: float | None) -> str:
             "afterwards: the network computes differently once trained (averages of batch norm, or layers of your own)"
         )
     return (
-        f"{training:.2%} on the training images: the network knows these by heart (over-fitting). More images, "
+        f"{training:.2%} on the training images: the network fits these and not others (over-fitting). More images, "
         "augment, weights of another training or a smaller network help"
     )

@@ -175,7 +175,7 @@ def _held_out(report: RunDocument) -> list[Content]:
     parts = [
         f"accuracy {held_out['accuracy']:.2%}" if held_out["accuracy"] is not None else "",
         f"top-5 {held_out['top5']:.2%}" if held_out["top5"] is not None else "",
-        f"naming the most frequent class always: {held_out['most_frequent']:.2%}" if held_out["most_frequent"] else "",
+        f"always guessing the commonest class: {held_out['most_frequent']:.2%}" if held_out["most_frequent"] else "",
         f"weights of epoch {held_out['best_epoch']}, the best validation" if held_out["best_epoch"] else "",
     ]
     blocks: list[Content] = [tag("p", f"{', '.join(filter(None, parts)) or 'tested'} {of}")]

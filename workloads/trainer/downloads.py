@@ -33,12 +33,14 @@ _MAY_PASS = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archive:
-    """One file as its publisher serves it, with the sum that its loader checks: None where it checks none."""
+    """One file as its publisher serves it, with the sum that its loader checks: None where it checks none. `without`:
+    how a job does without it, for whoever has no network."""
 
     name: str
     origin: str
     sha256: str | None = None
     md5: str | None = None
+    without: str = ""
 
 
 _GOOGLE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/"
@@ -105,7 +107,7 @@ def fetched_file(archive: Archive, folder: Path, wait: Callable[[float], object]
     if path.is_file() and _as_served(path, archive):
         return path
     unfinished = folder / f".{archive.name}.new"
-    by_hand = f"put {archive.name} into {folder} and start again"
+    by_hand = f"put {archive.name} into {folder} and start again{archive.without and f', or {archive.without}'}"
     for pause in (*_PAUSES_SECONDS, None):
         try:
             _download(archive, unfinished)

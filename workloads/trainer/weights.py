@@ -109,7 +109,9 @@ def _of_imagenet(
     keras: Any, preset: Preset, data_dir: Path, published: Mapping[Preset, PublishedWeights]
 ) -> BaseWeights:
     file = published[preset]
-    path = fetched_file(Archive(name=file.name, origin=file.origin, md5=file.md5), data_dir / "weights")
+    without = "leave out model.weights and model.freeze and write batch_norm: true, to begin at random"
+    archive = Archive(name=file.name, origin=file.origin, md5=file.md5, without=without)
+    path = fetched_file(archive, data_dir / "weights")
     make = {Preset.VGG16: keras.applications.VGG16, Preset.VGG19: keras.applications.VGG19}[preset]
     try:
         model = make(include_top=False, weights=str(path), input_shape=(32, 32, 3))

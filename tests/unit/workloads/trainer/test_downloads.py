@@ -20,7 +20,7 @@ import pytest
 
 from tests.unit.workloads.trainer.builders import arrays
 from trainplan.workloads.job import DataName
-from trainplan.workloads.trainer.downloads import ARCHIVES, Archive, fetched
+from trainplan.workloads.trainer.downloads import ARCHIVES, Archive, fetched, fetched_file
 from trainplan.workloads.trainer.errors import BadInputError, TrainerError, UnreachableError
 
 RANDOM = np.random.default_rng(0)
@@ -119,6 +119,9 @@ def test_an_address_that_does_not_answer_says_where_to_put_the_file(tmp_path: Pa
     with pytest.raises(UnreachableError, match=r"is not reached .*; put mnist\.npz into .*mnist and start again"):
         fetched(DataName.MNIST, tmp_path, UNREACHABLE, waits.append)
     assert waits == [5, 15, 30]
+    weights = Archive(name="w.h5", origin="file:///no/such/w.h5", without="begin at random")
+    with pytest.raises(UnreachableError, match=r"and start again, or begin at random$"):
+        fetched_file(weights, tmp_path, waits.append)
 
 
 @pytest.mark.parametrize(
