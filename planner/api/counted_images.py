@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,9 @@ def with_counted_images(job: TrainingJob) -> TrainingJob:
             return job
         raise BadInputError(str(error), "docs/data.md has the layouts that are read") from None
     if written not in (None, counted):
-        raise BadInputError(wrong_count_text(written, counted), f"plan data check {folder} counts them by class")
+        raise BadInputError(
+            wrong_count_text(written, counted), f"plan data check {shlex.quote(str(folder))} counts them by class"
+        )
     return with_images(job, counted)
 
 

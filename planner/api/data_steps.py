@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -66,7 +67,8 @@ def check_at_launch(job: TrainingJob, told: list[str] | None = None) -> Training
     report = checked(folder, MOST_DECODED_AT_LAUNCH, job)
     if report.problems:
         raise BadInputError(
-            f"{folder} cannot be trained on: {report.problems[0]}", f"plan data check {folder} lists every problem"
+            f"{folder} cannot be trained on: {report.problems[0]}",
+            f"plan data check {shlex.quote(str(folder))} lists every problem",
         )
     lines = launch_lines(report)
     sys.stderr.writelines(f"{line}\n" for line in lines)

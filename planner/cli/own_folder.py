@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,7 +107,7 @@ def _checked(folder: Path) -> Report:
         raise BadInputError(f"cannot read {error.filename or folder}: {error.strerror}") from None
     if report.problems:
         message = f"{folder} cannot be trained on: {report.problems[0]}"
-        raise BadInputError(message, f"plan data check {folder} lists every problem")
+        raise BadInputError(message, f"plan data check {shlex.quote(str(folder))} lists every problem")
     return report
 
 

@@ -137,10 +137,11 @@ def _time(ranked: RankedOffer, _: date) -> str:
 
 def _cost(ranked: RankedOffer, _: date) -> str:
     """The mark stands where the offer is ranked at more than its cost: rows below it may cost less."""
+    mark = UNPROVEN_MARK if ranked.candidate.estimate.unproven else ""
     if ranked.candidate.estimate.throughput.basis is Basis.UNMEASURED:
-        return f"up to {format_usd(ranked.cost_usd)}"
+        return f"up to {format_usd(ranked.cost_usd)}{mark}"
     text = format_usd_interval(ranked.cost_usd, ranked.cost_low_usd, ranked.cost_high_usd)
-    return text.replace(" ", f"{UNPROVEN_MARK} ", 1) if ranked.candidate.estimate.unproven else text
+    return text.replace(" ", f"{mark} ", 1)
 
 
 def _rate(ranked: RankedOffer, _: date) -> str:

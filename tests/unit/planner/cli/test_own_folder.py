@@ -141,6 +141,7 @@ REFUSED = [
     (("--data", "nowhere"), "there is no folder nowhere", ""),
     (("--data", "flowers/a"), "flowers/a holds 20 .png files", ""),
     (("--data", "one"), "one cannot be trained on: there is 1 class (a)", "plan data check one lists every problem"),
+    (("--data", "my one"), "my one cannot be trained on", "plan data check 'my one' lists every problem"),
     (("--data", "flowers", "--dataset", "mnist"), "--data and --dataset name two sets of images", ""),
     (("--data", "flowers", "--recipe", "vgg16-imagenet"), "a recipe has a model, data, epochs and a batch", ""),
     (("--data", "flowers", "--model", "resnet"), "--model: there is no 'resnet'", "did you mean resnet50?"),
@@ -154,6 +155,7 @@ def test_what_cannot_be_is_refused_and_nothing_written(
 ) -> None:
     images(here / "flowers")
     images(here / "one", classes="a")
+    images(here / "my one", classes="a")
     said = plan("init", "job.yaml", *arguments)
     assert said.code == 2
     assert said.error.startswith(error)

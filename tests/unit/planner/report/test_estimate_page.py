@@ -114,6 +114,18 @@ def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
     assert rented_proposal(plan).text.endswith(line)
 
 
+def test_the_cost_of_an_unproven_row_has_its_mark_where_it_is_a_limit_too(catalog: Catalog) -> None:
+    first = a_plan(catalog, every_placement=True).candidates[0]
+    for basis, text in ((Basis.UNMEASURED, "up to $"), (Basis.MODELLED, "$")):
+        throughput = replace(first.candidate.estimate.throughput, basis=basis)
+        estimate = replace(first.candidate.estimate, throughput=throughput, unproven="nobody was seen to run it")
+        cost = estimate_columns._cost(
+            first._replace(candidate=first.candidate._replace(estimate=estimate)), date(2026, 11, 28)
+        )
+        assert cost.startswith(text)
+        assert "*" in cost
+
+
 def test_a_row_whose_memory_is_all_but_full_says_so_everywhere(catalog: Catalog) -> None:
     plan = a_plan(catalog, every_placement=True)
     first = plan.candidates[0]
