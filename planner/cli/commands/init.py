@@ -80,6 +80,8 @@ def command(
     values["model"] = model or ("vgg16" if data is None else None)
     values["dataset"] = dataset or (None if data is not None else "cifar10")
     job = job_options.job_from_options(values, data)
+    if job.model.file is not None and not job.model.file.is_file():
+        raise BadInputError(f"--model: there is no file {job.model.file}", "FILE.py:FUNCTION, FILE.onnx, or a preset")
     _write(target, _text(job, target), force=force, as_json=as_json)
 
 

@@ -141,6 +141,8 @@ REFUSED = [
     (("--data", "nowhere"), "there is no folder nowhere", ""),
     (("--data", "flowers/a"), "flowers/a holds 20 .png files", ""),
     (("--data", "one"), "one cannot be trained on: there is 1 class (a)", "plan data check one lists every problem"),
+    (("--data", "flowers", "--model", "no.py:build"), "--model: there is no file ", "FILE.py:FUNCTION"),
+    (("--data", "flowers", "--model", "no.onnx"), "--model: there is no file ", "FILE.py:FUNCTION"),
     (("--data", "my one"), "my one cannot be trained on", "plan data check 'my one' lists every problem"),
     (("--data", "flowers", "--dataset", "mnist"), "--data and --dataset name two sets of images", ""),
     (("--data", "flowers", "--recipe", "vgg16-imagenet"), "a recipe has a model, data, epochs and a batch", ""),
