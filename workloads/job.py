@@ -42,6 +42,7 @@ from trainplan.workloads.script import (
     Args,
     Option,
     ReadScript,
+    ScriptPath,
     argument_problems,
     argument_words,
     secrets_in,
@@ -291,8 +292,7 @@ class TrainingJob(Value):
     track: tuple[Tracker, ...] = Field(
         default=(), description="trackers that the run is written to, from the person's computer, once it has ended"
     )
-
-    script: Annotated[str, Field(pattern=r"^.+\.py$", max_length=4_096)] | None = Field(
+    script: ScriptPath | None = Field(
         default=None, description="a training script of your own, which takes the place of model, data and epochs"
     )
     args: Args = ()

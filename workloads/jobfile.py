@@ -174,10 +174,8 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
     """A job's values with what its script says of itself; what the job file says counts first. Raises JobFileError."""
     from trainplan.workloads.script_file import read_requirements, read_script_file, refuse_requirement
 
-    if not isinstance(data["script"], str):
-        raise JobFileError(f"{path}: script: a job has one script", "write script: train.py; args are its arguments")
-    file = _written_path(path, "script", data["script"])
-    read = read_script_file(file)
+    file, folder = _script_and_folder(data["script"], path)
+    read = read_script_file(file, folder)
     if file.suffix != ".py":
         raise JobFileError(f"{path}: script: {file} is no Python file", "a script is a file that ends with .py")
     if "script" in read.table or "read_script" in read.table:
@@ -211,6 +209,30 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
         "requires_python": read.requires_python,
     }
     return values
+
+
+def _script_and_folder(value: object, path: Path) -> tuple[Path, Path | None]:
+    """The script, and the folder that travels with it, if one is named. Raises JobFileError."""
+    if isinstance(value, str):
+        return _written_path(path, "script", value), None
+    if not isinstance(value, dict) or set(value) != {"file", "folder"} or not all(map(_is_text, value.values())):
+        raise JobFileError(
+            f"{path}: script: a job has one script",
+            "write script: train.py, or script: {file: train.py, folder: src}; args are its arguments",
+        )
+    folder = _written_path(path, "script.folder", value["folder"])
+    if not folder.is_dir():
+        raise JobFileError(f"{path}: script.folder: there is no folder {folder}", "it is relative to the job file")
+    if Path(value["file"]).name != value["file"]:
+        raise JobFileError(
+            f"{path}: script.file: {value['file']} is not the name of a file in {folder}",
+            "name the folder that the script lies in itself",
+        )
+    return folder / value["file"], folder
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def parse_value(text: str, source: str) -> Any:

@@ -9,7 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from trainplan.workloads.addresses import shown_address
 from trainplan.workloads.graph import Graph, Kind, Operator, Shape
@@ -76,6 +76,26 @@ Args = Annotated[
 ]
 
 
+ScriptPath = Annotated[
+    str,
+    Field(pattern=r"^.+\.py$", max_length=4_096),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^.+\.py$", "maxLength": 4_096},
+                {
+                    "type": "object",
+                    "properties": {"file": {"type": "string"}, "folder": {"type": "string"}},
+                    "required": ["file", "folder"],
+                    "additionalProperties": False,
+                },
+            ]
+        }
+    ),
+]
+"""The path of a script. A job file may name a folder beside it, all of which travels (`script_folder.py`)."""
+
+
 class Option(Value):
     """An option of a script, as its parser declares it.
 
@@ -94,10 +114,15 @@ class Option(Value):
     default: Literal["", "none", "true", "false", "other"] = "other"
 
 
-class Neighbour(Value):
-    """A file that a script imports: its `path` from the folder of the script, and its text."""
+PATH_OF_A_NEIGHBOUR = re.compile(r"[\w+-][\w .+-]*(/[\w+-][\w .+-]*)*")
+"""From the folder of the script: no part begins with a dot."""
 
-    path: Annotated[str, Field(pattern=r"^([^\W\d]\w*/)*[^\W\d]\w*\.py$", max_length=500)]
+
+class Neighbour(Value):
+    """A file that a script imports, or one of the folder that travels with it: its `path` from the folder of the
+    script, and its text."""
+
+    path: Annotated[str, Field(pattern=f"^{PATH_OF_A_NEIGHBOUR.pattern}$", max_length=500)]
     source: str
 
 

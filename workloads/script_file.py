@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
+from trainplan.workloads.script_folder import texts_of
 from trainplan.workloads.script_imports import MOST_FILES, Imported, imports_of, neighbours_of, packages_of
 from trainplan.workloads.script_parser import options_of
 from trainplan.workloads.secret_rules import secret_lines
@@ -71,8 +72,11 @@ class ScriptFile(NamedTuple):
     requires_python: str = ""
 
 
-def read_script_file(path: Path) -> ScriptFile:
-    """The script and its metadata; nothing of it runs. Raises JobFileError."""
+def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
+    """The script and its metadata; nothing of it runs. With a `folder`, in which it lies, all of that travels.
+
+    Raises JobFileError.
+    """
     raw = _bytes(path)
     source, tree = _parsed(raw, path)
     metadata = _metadata(source, path)
@@ -96,10 +100,19 @@ def read_script_file(path: Path) -> ScriptFile:
         table=table,
         frameworks=_frameworks(imports, [each for _, each in trees.values()]),
         options=options_of(each for _, each in trees.values()),
-        files=tuple({"path": str(name), "source": text} for name, (text, _) in [*trees.items()][1:]),
+        files=_travelling({str(name): text for name, (text, _) in [*trees.items()][1:]}, path, folder),
         imports=tuple(sorted(packages_of(imports) - own)),
         requires_python=requires.strip(),
     )
+
+
+def _travelling(imported: dict[str, str], path: Path, folder: Path | None) -> tuple[dict[str, str], ...]:
+    """The files beside the script that go with it. Raises JobFileError."""
+    others = {} if folder is None else texts_of(folder, MOST_NEIGHBOUR_CHARACTERS)
+    for name, text in others.items():
+        refuse_secrets(text, path.parent / name)
+    texts = imported | {str(name): text for name, text in others.items() if str(name) not in {*imported, path.name}}
+    return tuple({"path": name, "source": text} for name, text in texts.items())
 
 
 def _parsed(raw: bytes, path: Path) -> tuple[str, ast.Module]:

@@ -58,7 +58,7 @@ def _neighbours(job: TrainingJob) -> str:
         return ""
     size = format_bytes(sum(len(file.source.encode()) for file in files))
     names = ", ".join(file.path for file in files[:3]) + (", …" if len(files) > 3 else "")
-    return f" and what it imports beside it ({names}: {size})"
+    return f" and files beside it ({names}: {size})"
 
 
 def readers(job: TrainingJob, offers: Iterable[Offer]) -> list[str]:

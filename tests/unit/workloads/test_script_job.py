@@ -155,6 +155,60 @@ def test_tokens_of_a_text_are_no_secret(tmp_path: Path) -> None:
     assert argument_words(job.args)[:2] == ("--max-tokens", "512")
 
 
+def test_a_folder_travels_with_its_script(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    for name, text in {"conf/a.yaml": "lr: 1\n", "train.py": "import net\n", "net.py": "", ".env": "KEY=1\n"}.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(text)
+    (source / "__pycache__").mkdir()
+    (source / "__pycache__" / "net.pyc").write_bytes(b"\xff")
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text("name: mine\nscript: {file: train.py, folder: src}\n")
+    job = read_job(job_file)
+    assert job.read_script is not None
+    assert job.script == str(source / "train.py")
+    assert [(file.path, file.source) for file in job.read_script.files] == [("net.py", ""), ("conf/a.yaml", "lr: 1\n")]
+    assert job_from_json(job.to_json()) == job
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("weights.h5", b"\x89HDF\xff", "weights.h5 is no text in UTF-8"),
+        ("notes\n.txt", b"", "is no plain name"),
+        ("large.csv", b"a" * 600_000, "512 KiB (the largest so far is large.csv)"),
+        ("key.yaml", b"password: postgres://me:hunter22@example.com/x", "key.yaml, line 1: this seems to be a secret"),
+    ],
+)
+def test_what_cannot_travel_with_a_script_is_refused_by_name(
+    name: str, content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("")
+    (tmp_path / "src" / name).write_bytes(content)
+    (tmp_path / "job.yaml").write_text("name: mine\nscript: {file: train.py, folder: src}\n")
+    with pytest.raises(JobFileError) as error:
+        read_job(tmp_path / "job.yaml")
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("{file: train.py}", "write script: train.py, or script: {file: train.py, folder: src}"),
+        ("{file: a/train.py, folder: .}", "is not the name of a file in"),
+        ("{file: train.py, folder: there}", "there is no folder"),
+        ("{file: train.py, folder: 3}", "a job has one script"),
+    ],
+)
+def test_a_folder_that_is_none_is_refused(value: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "job.yaml").write_text(f"name: mine\nscript: {value}\n")
+    with pytest.raises(JobFileError) as error:
+        read_job(tmp_path / "job.yaml")
+    assert message in f"{error.value} {error.value.hint}"
+
+
 def test_the_files_that_it_imports_travel_with_it(tmp_path: Path) -> None:
     (tmp_path / "utils").mkdir()
     (tmp_path / "utils" / "__init__.py").write_text("from .bar import progress\n")
@@ -181,7 +235,7 @@ def test_the_files_that_it_imports_travel_with_it(tmp_path: Path) -> None:
     assert "def net" not in json.dumps(shown_job(read_job(path)))
 
 
-@pytest.mark.parametrize("path", ["../up.py", "/etc/x.py", "a/../b.py", "a.txt", "a-b.py", "a//b.py"])
+@pytest.mark.parametrize("path", ["../up.py", "/etc/x.py", "a/../b.py", ".hidden", "a/.b.py", "a//b.py", "a\nb"])
 def test_no_file_travels_to_another_place(path: str) -> None:
     read = {"sha256": "0" * 64, "source": "", "files": [{"path": path, "source": ""}]}
     with pytest.raises(JobFileError):
