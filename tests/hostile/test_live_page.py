@@ -183,7 +183,7 @@ def test_what_is_no_request_is_refused_and_the_server_goes_on(visitor: Visitor, 
 @pytest.mark.parametrize("text", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\n"])
 def test_a_request_that_does_not_arrive_as_a_whole_is_closed(visitor: Visitor, text: bytes) -> None:
     visitor.server.request_seconds = 0.05
-    with socket.create_connection(("127.0.0.1", visitor.server.server_port), timeout=10) as dripping:
+    with socket.create_connection(("127.0.0.1", visitor.server.server_port), timeout=60) as dripping:
         dripping.sendall(text)
         while dripping.recv(4096):
             continue
