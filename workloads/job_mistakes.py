@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Where = tuple[int | str, ...]
 _MOST_MESSAGE = 1_000
 _MOST_PROBLEMS = 20
+_MOST_LOOKED_AT = 40
+"""Mistakes that are described, of which the first in the file are shown: one takes some milliseconds."""
 
 
 class JobFileError(Exception):
@@ -147,7 +149,8 @@ def _each(errors: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _explained(errors: list[ErrorDetails], lines: Mapping[Where, int], source: str, complete_job: str) -> JobFileError:
-    placed = [_placed(details, lines) for details in _causes(errors)]
+    causes = _causes(errors)
+    placed = [_placed(details, lines) for details in causes[:_MOST_LOOKED_AT]]
     problems = sorted(
         ((line, _Problem(one.text, complete_job) if one.hint == _COMPLETE else one) for line, one in placed),
         key=lambda row: row[0],
@@ -163,17 +166,14 @@ def _explained(errors: list[ErrorDetails], lines: Mapping[Where, int], source: s
         f"{f' ({problem.hint})' if problem.hint not in ('', common) else ''}"
         for line, problem in problems[:_MOST_PROBLEMS]
     ]
-    more = [f"  and {len(problems) - _MOST_PROBLEMS:,} more"] if len(problems) > _MOST_PROBLEMS else []
-    return JobFileError("\n".join([f"{source} has {len(problems):,} mistakes:", *rows, *more]), common)
+    more = [f"  and {len(causes) - _MOST_PROBLEMS:,} more"] if len(causes) > _MOST_PROBLEMS else []
+    return JobFileError("\n".join([f"{source} has {len(causes):,} mistakes:", *rows, *more]), common)
 
 
 def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
     """Without keys that are missing only because they are misspelt: one line for one cause."""
-    meant = {
-        (*problem["loc"][:-1], _meant_key(problem["loc"]))
-        for problem in problems
-        if problem["type"] == "extra_forbidden"
-    }
+    misspelt = [problem["loc"] for problem in problems if problem["type"] == "extra_forbidden"]
+    meant = {(*loc[:-1], _meant_key(loc)) for loc in misspelt[:_MOST_LOOKED_AT]}
     causes: dict[str, ErrorDetails] = {}
     for number, problem in enumerate(problems):
         if problem["type"] != "missing" or problem["loc"] not in meant:

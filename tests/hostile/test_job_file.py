@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.desk import own_home
 from tests.hostile.run_directory import EVIL
 from tests.hostile.terminal import assert_harmless
 from tests.unit.planner.cli.command import plan
+from trainplan.workloads.job_mistakes import JobFileError
+from trainplan.workloads.jobfile import read_job
 
 TEXT = "\x1b]52;c;Y2xpcGJvYXJk\x07"
 JOB: dict[str, Any] = {
@@ -93,3 +96,15 @@ def test_words_of_the_command_line_reach_the_terminal_as_visible_escapes(
     said = plan(*(word.replace("\x00", "") for word in arguments))
     assert_harmless(said)
     assert said.code != 0
+
+
+def test_thousands_of_unknown_keys_are_counted_and_the_first_are_told(tmp_path: Path) -> None:
+    """Each of 20,000 was described, in 24 s: a job file may come with a pull request."""
+    job_file = tmp_path / "job.yaml"
+    job_file.write_text(json.dumps(JOB | {f"k{number}": 1 for number in range(20_000)}))
+    begun = time.process_time()
+    with pytest.raises(JobFileError) as told:
+        read_job(job_file)
+    assert time.process_time() - begun < 6
+    assert "has 20,000 mistakes" in str(told.value)
+    assert str(told.value).endswith("and 19,980 more")

@@ -177,7 +177,7 @@ def _labels(array: _Array) -> list[_Label]:
         return [cell.decode(code, "replace").rstrip("\0") for cell in cells]
     if array.descr in _CODES:
         numbers = _numbers(array.data, array.descr).tolist()
-        if all(number == int(number) for number in numbers if abs(number) < 2**63):
+        if all(abs(number) < 2**63 and number == int(number) for number in numbers):  # what is no number is not less
             return [int(number) for number in numbers]
     raise DataFolderError(f"{array.name} holds {array.descr}: write the labels as whole numbers or texts")
 

@@ -131,6 +131,8 @@ def test_grey_images_and_images_that_are_not_square(tmp_path: Path) -> None:
         ({"x": PIXELS, "y": np.eye(3)[LABELS]}, "x of 60x8x8x3, y of 60x3: needed is"),
         ({"x": PIXELS[..., :2], "y": LABELS}, "images have 1 or 3 channels"),
         ({"x": PIXELS, "y": LABELS + 0.5}, "write the labels as whole numbers or texts"),
+        ({"x": PIXELS, "y": np.where(LABELS, np.nan, 0.0)}, "write the labels as whole numbers or texts"),
+        ({"x": PIXELS, "y": np.where(LABELS, np.inf, 0.0)}, "write the labels as whole numbers or texts"),
         ({"x": PIXELS, "y": LABELS.astype(object)}, "cannot be read: y holds Python objects"),
         ({"x": PIXELS.astype(np.complex64), "y": LABELS}, "write the pixels as uint8"),
         ({"x": np.asfortranarray(PIXELS), "y": LABELS}, "write numpy.ascontiguousarray of it"),
