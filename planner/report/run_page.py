@@ -239,12 +239,20 @@ def _receipt(report: RunDocument) -> Content:
         ("steps", f"{_count(receipt.get('steps'))} of {_count(receipt.get('total_steps'))}"),
         ("steps trained again", _count(receipt["lost_steps"]) if receipt.get("lost_steps") else ""),
         ("reported", ", ".join(f"{name} {value:.6g}" for name, value in reported.items())),
+        ("given pixels", _pixels(report["job"])),
         ("trained on", ", ".join(filter(None, [receipt.get("device"), receipt.get("framework")]))),
         ("seconds of phases", ", ".join(phases)),
         ("model", receipt.get("model_folder")),
         ("stays stored", _stored(receipt)),
     ]
     return pairs([(name, value) for name, value in rows if value])
+
+
+def _pixels(job: Any) -> str:
+    """The values of pixels that a network of the person's own was given; "" of any other."""
+    for key in ("model", "read", "pixel_range"):
+        job = job.get(key) if isinstance(job, dict) else None
+    return " to ".join(map(str, job)) if isinstance(job, (list, tuple)) else ""
 
 
 def _stored(receipt: dict[str, Any]) -> str:

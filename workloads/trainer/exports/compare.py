@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +80,8 @@ def int8_faults(check: Comparison, clipped: float | None, allowed_loss: float = 
     if loss > allowed_loss + 1e-9:
         yield (
             f"it is right in {check.top1_after:.1%} of {check.images} held-out images, and model.keras in "
-            f"{check.top1_before:.1%}: {100 * loss:.1f} points less, and {100 * allowed_loss:g} are allowed"
+            f"{check.top1_before:.1%}: {math.ceil(1e4 * loss) / 100:.2f} points less, and {100 * allowed_loss:g} are "
+            "allowed"
         )
     least = min(LEAST_AGREEMENT, 1 - allowed_loss)
     if check.agreement < least:

@@ -166,3 +166,9 @@ def test_ticks_are_few_and_hold_the_values(values: list[float], marks: Callable[
     assert placements == sorted(placements)
     assert placements[0] <= min(values)
     assert placements[-1] >= max(values) * (1 - 1e-9)
+
+
+def test_the_receipt_has_the_pixels_that_a_network_of_the_persons_own_was_given() -> None:
+    document = a_document(job={"model": {"python": "nets.py:build", "read": {"pixel_range": [0.0, 255.0]}}})
+    assert "0.0 to 255.0" in run_page(document)
+    assert "given pixels" not in run_page(a_document())
