@@ -58,7 +58,7 @@ SUITES = (
     Suite("tests/drill", Command.CHECK, 2),
     Suite("tests/browser", Command.CHECK, 2),
     Suite("tests/places", Command.CHECK, 2),
-    Suite("tests/networks", Command.CHECK, 2),
+    Suite("tests/networks", Command.CHECK, 3),
     Suite("tests/users", Command.CHECK, 1),
     Suite("tests/contract/test_not_there_yet.py", Command.CHECK, 1),
     Suite("tests/contract", Command.TEST, 3),

@@ -61,6 +61,7 @@ _ELEMENT_OPS = frozenset(
 _ADDS = frozenset(
     [
         *("Add", "Subtract", "Average", "Maximum", "Minimum", "Where", "LogicalAnd", "LogicalOr"),
+        "CustomScaleLayer",  # of InceptionResNetV2 in keras.applications: one input, and another times a fixed number
         *("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual"),
     ]
 )
