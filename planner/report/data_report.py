@@ -110,8 +110,8 @@ def _sizes_text(report: Report) -> str:
         "x".join(map(str, size)) for size in (report.sizes.least, report.sizes.middle, report.sizes.most)
     )
     colour = "grey" if report.channels == 1 else "colour"
-    failed = f"{report.unreadable_images:,} cannot be"
-    return f"{some} decoded: {colour}, {least} to {most} px, {middle} in the middle; {failed}"
+    failed = f", {report.unreadable_images:,} unreadable" if report.unreadable_images else ""
+    return f"{some} read{failed}; {colour}, {least} to {most} px (median {middle})"
 
 
 def _sizes_json(sizes: Sizes | None) -> dict[str, list[int]] | None:

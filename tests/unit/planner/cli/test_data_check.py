@@ -37,7 +37,7 @@ def test_a_good_folder_is_told_with_what_to_write(folder: Path) -> None:
     said = plan("data", "check", folder)
     assert said.code == 0
     assert "108 images to train on, 12 held out, 3 classes" in said.out
-    assert "all 120 images decoded: grey, 12x10 to 12x10 px, 12x10 in the middle; 0 cannot be" in said.out
+    assert "all 120 images read; grey, 12x10 to 12x10 px (median 12x10)" in said.out
     assert "left out (.tif is no format that is read" in said.out
     assert "for the job: model.classes: 3, data.images: 108, data.channels: 1" in said.out
 
@@ -96,7 +96,7 @@ def test_a_launch_says_in_a_line_what_it_would_train_on(folder: Path, capsys: py
     told: list[str] = []
     check_at_launch(job(folder), told)
     said = capsys.readouterr().err.splitlines()
-    assert said[0].startswith("data: 108 images to train on, 12 held out, 3 classes; all 120 images decoded")
+    assert said[0].startswith("data: 108 images to train on, 12 held out, 3 classes; all 120 images read")
     assert said[1].startswith("data: 1 entry of the data folder is left out")
     assert told == said, "so that the view does not tell them again"
 
@@ -231,7 +231,7 @@ def test_a_launch_trains_on_the_images_of_parquet(tmp_path: Path, capsys: pytest
     launched = check_at_launch(written)
     assert launched.data.images == with_counted_images(written).data.images == 54
     said = capsys.readouterr().err
-    assert "data: 54 images to train on, 6 held out, 3 classes; all 60 images decoded" in said
+    assert "data: 54 images to train on, 6 held out, 3 classes; all 60 images read" in said
     assert f"data: the images of the Parquet files are in {launched.data.path}" in said
     assert with_counted_images(launched).data.images == 54
     assert check_at_launch(written) == launched, "written once"

@@ -43,7 +43,7 @@ def test_a_folder_becomes_a_job_file_that_lacks_nothing(here: Path) -> None:
     images(here / "my flowers")
     said = plan("init", "job.yaml", "--data", "./my flowers", "--model", "VGG11")
     assert (said.code, said.out) == (0, "wrote job.yaml; next: plan estimate job.yaml\n")
-    assert "held out, 3 classes; all 60 images decoded: colour, 20x16 to 20x16 px" in said.err
+    assert "held out, 3 classes; all 60 images read; colour, 20x16 to 20x16 px (median 20x16)" in said.err
     job = read_job(here / "job.yaml")
     assert (job.name, job.model.preset, job.classes, job.channels) == ("vgg11-my-flowers", "vgg11", 3, 3)
     assert job.image_size == 32, "the least that the net takes; the images are smaller"
