@@ -113,7 +113,8 @@ class Attempt:
     deletes them with their machine and nobody has found them after its end; None: `gone_at`.
 
     `queued`: the provider says that nothing is charged for it so far; `bills_from` is since when something is, where
-    that is known to be later than `asked_at`.
+    that is known to be later than `asked_at`. `bills_by` is when something was charged at the latest, where nobody saw
+    it begin (None: from `asked_at` or `bills_from` on).
     `sent_at` is when its create was sent the last time: a listing shows it some time after that.
     `tries` counts how often it was sent without a clear answer; `cleared` tells that the provider has said that
     nothing of it is left. `step` is the newest complete checkpoint when it ended (0: there is none; None: its store
@@ -146,6 +147,7 @@ class Attempt:
     cleared: bool = False
     queued: bool = False
     bills_from: datetime | None = None
+    bills_by: datetime | None = None
     client: str | None = None
     found: bool = False
     speed: Speed | None = None
@@ -221,6 +223,8 @@ class Attempt:
         if self.target is not None and self.had_instance:
             if self.ended_at is not None and self.ended_after is not None:
                 compute = self.usd_per_hour * _hours(self._until(self.ended_at) - self._until(self.ended_after))
+            if self.bills_by is not None:
+                compute += self.usd_per_hour * _hours(self._until(self.bills_by))
             disk = self.target.disk_usd_per_hour * self._uncertain_hours(self.disk_gone_at)
             address = self.target.address_usd_per_hour * self._uncertain_hours(self.address_gone_at)
         return BilledUsd(compute, disk, address, Decimal(0))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trainplan.planner.errors import ResultsUnknownError, TeardownUnverifiedError, ThisMachineError, TrainingFailedError
 from trainplan.planner.runs.decision.next_action import End, early_end
+from trainplan.planner.runs.directory.progress import story_of
 from trainplan.planner.runs.directory.proofs import Vouched
 from trainplan.planner.runs.directory.results import finished_attempt
 from trainplan.planner.runs.directory.run_directory import (
@@ -349,8 +350,27 @@ class Finisher:
                 if is_end and self._waits(run):
                     raise _unknown(run, error) from error
                 found = attempt
-            attempts.append(self._cleared(run, found, seen))
+            attempts.append(self._cleared(run, self._begun_unseen(run, found), seen))
         return replace(run, attempts=tuple(attempts))
+
+    def _begun_unseen(self, run: Run, attempt: Attempt) -> Attempt:
+        """An attempt that waited when somebody looked last, and whose files show that it got its machine since: it is
+        charged for from its request on, at most."""
+        if not attempt.queued or attempt.cleared or attempt.target is None:
+            return attempt
+        store = self._provider_of(run.provider).store(run.run_id)
+        try:
+            began_at = story_of(store, attempt.number).began_at
+            has_begun = began_at is not None or bool(status_of(store, attempt.number))
+        except ProviderError:
+            return replace(attempt, queued=False)
+        if not has_begun:
+            return attempt
+        if attempt.ended_at is None:
+            told_at, now = self._told_end(attempt), self._recorder.clock.now()
+            attempt = when_ended(store, attempt, told_at, now).of(attempt)
+        by = attempt.ended_at or self._recorder.clock.now()
+        return replace(attempt, queued=False, bills_by=min(by, began_at or by))
 
     def _found(self, run: Run, attempt: Attempt, seen: Seen) -> Attempt:
         """An attempt of which no answer told an instance, with the one that this teardown or its files show. Raises

@@ -184,6 +184,11 @@ def test_at_the_latest_a_machine_ended_as_late_as_it_can_have() -> None:
     assert run.at_latest.cost_usd(NOON + 3 * HOUR) == run.at_latest.uncertain_usd.compute == Decimal("7.2")
 
 
+def test_what_nobody_saw_begin_is_charged_from_its_request_on_at_most() -> None:
+    unseen = an_attempt(1, a_target("3.6"), ended_at=NOON + 4 * HOUR, bills_by=NOON + 3 * HOUR, cleared=True)
+    assert (unseen.cost_usd(NOON + 9 * HOUR), unseen.uncertain_usd.compute) == (Decimal("14.4"), Decimal("10.8"))
+
+
 def test_where_a_run_waits_nothing_is_stored_or_sent_either() -> None:
     run = a_run(B, made=(an_attempt(1, a_target("3.6", traffic_usd=Decimal("0.5")), queued=True),))
     assert run.total_usd(NOON + HOUR) == 0

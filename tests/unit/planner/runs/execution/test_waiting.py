@@ -13,13 +13,14 @@ from tests.doubles.clock import NOON
 from tests.doubles.desk import Desk
 from tests.doubles.fake_machine import disappears, ends_after, in_vain, silent, trains_well, waits
 from tests.unit.planner.runs.execution.followed import placements
+from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.execution.executor import Detached, ended_error
 from trainplan.planner.runs.execution.observe import Observer
 from trainplan.planner.runs.execution.recorder import Recorder
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Outcome, Phase
 from trainplan.providers.base import EndKind, InstanceState
-from trainplan.providers.errors import TransientError
+from trainplan.providers.errors import InstanceNotFoundError, TransientError
 from trainplan.workloads.durations import parse_duration
 
 MINUTE = timedelta(minutes=1)
@@ -60,6 +61,30 @@ def test_a_run_that_waits_has_cost_nothing_so_far_whoever_looks(desk: Desk) -> N
     assert (settled.phase, settled.attempts[0].queued) == (Phase.BOOTING, True)
     with desk.reopened() as journal:
         assert journal.run(run.run_id).cost_usd(desk.clock.now()) == 0
+
+
+def test_a_machine_that_came_and_went_while_nobody_looked_is_charged_for(desk: Desk) -> None:
+    """The last look had found the run waiting: a receipt of $0 for hours of training."""
+    desk.scripts(waits(1800, trains_well))
+    run = desk.planned(LONG, targets=[A])
+    with pytest.raises(Detached):
+        desk.executor().follow(run, desk.request(LONG), until_launched=True)
+    waiting = desk.executor().settle(desk.journal.run(run.run_id)).attempts[0]
+    assert waiting.queued
+    assert waiting.ref is not None
+    for _ in range(20):  # it lives on
+        desk.clock.advance(120)
+        desk.provider.get(waiting.ref)
+    desk.clock.advance(6 * 3600)
+    desk.provider.down["get"] = TransientError("no answer", hint="try again")
+    with pytest.raises(TeardownUnverifiedError):
+        desk.executor().settle(desk.journal.run(run.run_id))
+    desk.provider.down["get"] = InstanceNotFoundError("it is gone")
+    settled = desk.executor().settle(desk.journal.run(run.run_id))
+    (attempt,) = settled.attempts
+    assert (settled.outcome, attempt.queued) == (Outcome.SUCCEEDED, False)
+    assert attempt.bills_by is not None
+    assert settled.cost_usd(desk.clock.now()) > settled.uncertain_usd.compute > 0, "from the request on, at most"
 
 
 def test_a_look_without_an_answer_does_not_end_the_wait(desk: Desk) -> None:
