@@ -1,6 +1,6 @@
 """The job that a folder of images gets where nothing else is said: a network, a batch, and epochs that it learns in.
 
-The figures were chosen on the folders of benchmarks/first_models.py; docs/training.md has what they gave.
+The figures are usual ones, assumed to fit; docs/data.md has what they gave on folders of benchmarks/first_models.py.
 """
 
 from __future__ import annotations
