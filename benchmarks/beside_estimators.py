@@ -8,13 +8,13 @@ import sys
 
 from scripts.fit.operators.beside import beside_lines
 from scripts.fit.operators.folds import tested
-from scripts.fit.operators.process import fitted, posterior
+from scripts.fit.operators.process import fitted
 from scripts.fit.operators.rows import read_network_rows
 
 
 def main() -> int:
     """Print both tables."""
-    for line in beside_lines(tested(posterior(fitted(read_network_rows())))):
+    for line in beside_lines(tested(fitted(read_network_rows()))):
         sys.stdout.write(f"{line}\n")
     return 0
 

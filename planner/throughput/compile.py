@@ -23,6 +23,8 @@ from trainplan.pricing.table_text import TableError
 DATA = Path(__file__).parent / "data"
 TARGET = DATA / "measurements.sqlite"
 MEASUREMENTS = "measurements.csv"
+NETWORKS = "networks.csv"
+"""Further measurements of the same columns, to which the model of VGG nets is not fitted."""
 SOURCES = "sources.csv"
 DEVICES = Path(__file__).parents[2] / "pricing" / "data" / "devices.toml"
 COLUMNS_PAGE = "docs/measurements.md"
@@ -36,13 +38,14 @@ class BadTableError(ValueError):
 
 
 def compile_measurements(text_dir: Path, target: Path) -> None:
-    """Writes `target` from `measurements.csv` and `sources.csv` in `text_dir`, whole or not at all.
+    """Writes `target` from `measurements.csv`, `networks.csv` and `sources.csv` in `text_dir`, whole or not at all.
 
     Raises BadTableError where the text is not a table of these columns, or a row cannot be true, and TableError where
     the table of devices is none.
     """
     sources = [list(cells) for _, cells in _lines(text_dir / SOURCES, _SOURCE_COLUMNS)]
-    rows = _measurements(text_dir / MEASUREMENTS, {str(cells[0]) for cells in sources})
+    known = {str(cells[0]) for cells in sources}
+    rows = [row for name in (MEASUREMENTS, NETWORKS) for row in _measurements(text_dir / name, known)]
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=target.name, suffix=".partial", dir=target.parent)
     os.close(descriptor)
@@ -57,9 +60,9 @@ def compile_measurements(text_dir: Path, target: Path) -> None:
 
 
 def text_digest(text_dir: Path) -> str:
-    """The SHA-256 of both text files, as kept in the compiled file's `meta` table."""
+    """The SHA-256 of the text files, as kept in the compiled file's `meta` table."""
     digest = hashlib.sha256(SCHEMA_VERSION.encode())
-    for name in (MEASUREMENTS, SOURCES):
+    for name in (MEASUREMENTS, NETWORKS, SOURCES):
         digest.update((text_dir / name).read_bytes())
     return digest.hexdigest()
 
@@ -109,7 +112,7 @@ def _write(path: Path, rows: list[list[str | None]], sources: list[list[str]], d
             database.executemany(_insert("measurements", len(COLUMNS)), rows)
             database.executemany(_insert("sources", len(_SOURCE_COLUMNS)), sources)
         except sqlite3.IntegrityError as error:
-            raise BadTableError(f"{MEASUREMENTS}: {error}") from error
+            raise BadTableError(f"{MEASUREMENTS} and {NETWORKS}: {error}") from error
         database.execute("CREATE INDEX by_device ON measurements (device)")
         meta = (("schema_version", SCHEMA_VERSION), ("text_sha256", digest))
         database.executemany(_insert("meta", 2), meta)

@@ -8,7 +8,8 @@ from trainplan.planner.throughput.network_builder import window_of
 from trainplan.workloads.graph_builder import Window
 from trainplan.workloads.networks import densenet
 from trainplan.workloads.networks.early import fires, pool_up
-from trainplan.workloads.networks.mobile import Block, inverted
+from trainplan.workloads.networks.mobile import MOBILENET_V2, Block, inverted
+from trainplan.workloads.networks.parts import conv_norm, pooled_classes, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     Build = Callable[[NetworkBuilder, int], None]
 
 
-def mnasnet(graph: NetworkBuilder, classes: int) -> None:
-    """Tan et al., arXiv:1807.11626, as torchvision's mnasnet1_0 has it."""
+def mnasnet(graph: NetworkBuilder, classes: int, width: float) -> None:
+    """Tan et al., arXiv:1807.11626, as torchvision's mnasnet1_0 has it, with `width` times the channels."""
     stages = (
         (3, 24, 3, 2, 3),
         (3, 40, 3, 2, 5),
@@ -28,12 +29,57 @@ def mnasnet(graph: NetworkBuilder, classes: int) -> None:
         (6, 192, 4, 2, 5),
         (6, 320, 1, 1, 3),
     )
-    x = graph.unit(graph.image, 32, 3, 2)
+    x = graph.unit(graph.image, rounded(32 * width), 3, 2)
     for expansion, channels, blocks, first_stride, kernel in ((1, 16, 1, 1, 3), *stages):
         for block in range(blocks):
-            wide, stride = expansion * graph.shape(x).channels, 1 if block else first_stride
-            x = inverted(graph, x, Block(wide=wide, channels=channels, kernel=kernel, stride=stride, function="relu"))
+            wide, stride, narrow = (
+                expansion * graph.shape(x).channels,
+                1 if block else first_stride,
+                rounded(channels * width),
+            )
+            x = inverted(graph, x, Block(wide=wide, channels=narrow, kernel=kernel, stride=stride, function="relu"))
     graph.classes(graph.unit(x, 1280, 1), classes)
+
+
+def mobilenet_v2(graph: NetworkBuilder, classes: int, width: float) -> None:
+    """Sandler et al., arXiv:1801.04381, with `width` times the channels: the last convolution keeps 1,280 below 1."""
+    x = conv_norm(graph, graph.image, rounded(32 * width), Window(3, 2), "relu6")
+    for times, channels, blocks, first_stride in MOBILENET_V2:
+        for block in range(blocks):
+            wide, stride = times * graph.shape(x).channels, 1 if block else first_stride
+            narrow = rounded(channels * width)
+            x = inverted(graph, x, Block(wide=wide, channels=narrow, kernel=3, stride=stride, function="relu6"))
+    pooled_classes(graph, conv_norm(graph, x, max(1280, rounded(1280 * width)), 1, "relu6"), classes)
+
+
+# Tan and Le, arXiv:2104.00298, table 4: whether the 1x1 and the depthwise convolution are one 3x3, times wider,
+# channels, blocks, stride.
+_EFFICIENT_V2_S = (
+    (True, 1, 24, 2, 1), (True, 4, 48, 4, 2), (True, 4, 64, 4, 2), (False, 4, 128, 6, 2), (False, 6, 160, 9, 1),
+    (False, 6, 256, 15, 2),
+)  # fmt: skip
+
+
+def efficientnet_v2_s(graph: NetworkBuilder, classes: int) -> None:
+    """EfficientNetV2-S: Tan and Le, arXiv:2104.00298, table 4."""
+    x = conv_norm(graph, graph.image, 24, Window(3, 2), "swish")
+    for is_fused, times, channels, blocks, first_stride in _EFFICIENT_V2_S:
+        for block in range(blocks):
+            before, stride = graph.shape(x), 1 if block else first_stride
+            wide = times * before.channels
+            if not is_fused:
+                functions = ("swish", "sigmoid")
+                x = inverted(
+                    graph, x, Block(
+                        wide=wide, channels=channels, kernel=3, stride=stride, function="swish",
+                        squeezed=before.channels // 4, squeeze_functions=functions,
+                    ),
+                )  # fmt: skip
+                continue
+            y = conv_norm(graph, x, channels if times == 1 else wide, Window(3, stride), "swish")
+            y = y if times == 1 else conv_norm(graph, y, channels, 1, "")
+            x = graph.add(x, y) if graph.shape(y) == before else y
+    pooled_classes(graph, conv_norm(graph, x, 1280, 1, "swish"), classes, 0.2)
 
 
 def xception(graph: NetworkBuilder, classes: int) -> None:

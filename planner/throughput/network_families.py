@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 _FAMILIES = {
-    **{"resnet": "resnet", "resnext": "resnet", "vgg": "vgg", "alexnet": "alexnet", "overfeat": "alexnet"},
+    **dict.fromkeys(("resnet", "resnext", "seresnet", "seresnext", "wide_resnet"), "resnet"),
+    **{"regnet": "regnet", "convnext": "convnext", "vgg": "vgg", "alexnet": "alexnet", "overfeat": "alexnet"},
     **{"inception": "inception", "googlenet": "inception", "xception": "inception"},
     **{"mobilenet": "mobile", "mnasnet": "mobile", "efficientnet": "mobile"},
     **{"densenet": "dense", "squeezenet": "squeeze", "repvgg": "repvgg"},

@@ -38,7 +38,7 @@ def kinds_of(seen: Seen, *, is_blended: bool) -> tuple[str, ...]:
     """The kinds of evidence whose widest interval is the answer's: what was measured by another program than the one
     that is asked for is no nearer than the kind of network is."""
     anchored = BLENDED if is_blended else seen._replace(device_by_source=True).kind
-    if seen.device and not (seen.pair or seen.device_by_source):
+    if seen.device and not (seen.pair_by_source or seen.device_by_source):
         return seen.kind, anchored
     return (anchored if is_blended else seen.kind,)
 
@@ -69,7 +69,11 @@ class NetworkSteps:
 
     def seconds_with_room(self, setup: Setup) -> float:
         """Seconds of one step on devices with memory enough."""
-        run = run_of(setup, model_key(setup.net))
+        return self.seconds_of(setup, model_key(setup.net))
+
+    def seconds_of(self, setup: Setup, model: str) -> float:
+        """The same of a network that measurements call `model`."""
+        run = run_of(setup, model)
         alone = self.operators.seconds(graph_of_net(setup), setup.batch, run)
         return alone if setup.count == 1 else self._model.shared(setup, alone, alone)
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from trainplan.planner.throughput import mobile_networks as mobile
 from trainplan.planner.throughput.nets import net_of
 from trainplan.planner.throughput.network_builder import NetworkBuilder
+from trainplan.planner.throughput.residual_networks import REGNETS, RESNETS
 from trainplan.workloads.graph import Graph, ImageTooSmallError, Shape
 from trainplan.workloads.graph_builder import Window
 from trainplan.workloads.layers import graph_of
+from trainplan.workloads.networks.convnext import convnext
+from trainplan.workloads.networks.mobile import efficientnet
 from trainplan.workloads.networks.presets import preset_graph
 from trainplan.workloads.terms import Preset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_RESNETS = {
-    **{"resnet18": ((2, 2, 2, 2), False), "resnet34": ((3, 4, 6, 3), False), "resnet50": ((3, 4, 6, 3), True)},
-    **{"resnet101": ((3, 4, 23, 3), True), "resnet152": ((3, 8, 36, 3), True), "resnet200": ((3, 24, 36, 3), True)},
-}
-# He et al., arXiv:1512.03385, put the stride on the first 1x1 convolution of a block; torchvision and NVIDIA on the 3x3
-# ("v1.5"). Keras and TensorFlow's benchmarks follow the paper.
+# Whose ResNets have the stride where the paper has it.
 _AS_IN_THE_PAPER = ("profet", "lambda_tf", "tfdoc", "lambda_blog", "pizdaint")
 _TEN_CLASSES = ("profet",)
 _PRESETS = {
-    **{name: Preset(name) for name in ("alexnet", "inception_v3", "mobilenet_v2", "efficientnet_b0", "squeezenet1_1")},
+    **{name: Preset(name) for name in ("alexnet", "inception_v3", "mobilenet_v2", "squeezenet1_1", "convnext_tiny")},
+    **{f"efficientnet_b{number}": Preset(f"efficientnet_b{number}") for number in range(4)},
     **{name: Preset(name) for name in ("densenet121", "densenet169", "densenet201")},
     "alexnet_owt": Preset.ALEXNET,
     "mobilenetv2_100": Preset.MOBILENET_V2,
-    "mobilenetv3_large_100": Preset.MOBILENET_V3_LARGE,
+    **dict.fromkeys(("mobilenetv3_large_100", "mobilenet_v3_large"), Preset.MOBILENET_V3_LARGE),
 }
 
 
@@ -47,20 +47,23 @@ def network_of(
 def _network_of(model: str, image_size_px: int, source: str) -> Graph | None:
     classes = 10 if source in _TEN_CLASSES else 1_000
     preset = _PRESETS.get(model)
-    build = _builders().get(model)
+    build = _builder_of(model, source)
     graph = NetworkBuilder(model, Shape(image_size_px, image_size_px, 3))
     try:
         if preset is not None:
             return preset_graph(preset, image_size_px, 3, classes)
-        if model in _RESNETS:
-            _resnet(graph, model, classes, stride_first=source in _AS_IN_THE_PAPER)
-        elif build is None:
+        if build is None:
             return None
-        else:
-            build(graph, classes)
+        build(graph, classes)
     except ImageTooSmallError:
         return None
     return graph.graph()
+
+
+def _builder_of(model: str, source: str) -> Callable[[NetworkBuilder, int], None] | None:
+    if model in RESNETS:
+        return replace(RESNETS[model], stride_first=source in _AS_IN_THE_PAPER).write
+    return REGNETS[model].write if model in REGNETS else _builders().get(model)
 
 
 def _builders() -> dict[str, Callable[[NetworkBuilder, int], None]]:
@@ -71,7 +74,17 @@ def _builders() -> dict[str, Callable[[NetworkBuilder, int], None]]:
         "inception_resnet_v2": _inception_resnet,
         "googlenetv1": _googlenet,
         "xception": mobile.xception,
-        "mnasnet1_0": mobile.mnasnet,
+        **{name: partial(mobile.mnasnet, width=width) for name, width in _MNASNETS.items()},
+        **{
+            f"mobilenetv2_{width * 100:03.0f}": partial(mobile.mobilenet_v2, width=width)
+            for width in (0.35, 0.5, 0.75, 1.4)
+        },
+        **{
+            f"efficientnet_b{number}": partial(efficientnet, width=width, depth=depth, dropout=0.4)
+            for number, (width, depth) in _EFFICIENTNETS.items()
+        },
+        **{name: mobile.efficientnet_v2_s for name in ("efficientnetv2_s", "tf_efficientnetv2_s")},
+        **{f"convnext_{size}": partial(convnext, stages=stages) for size, stages in _CONVNEXTS.items()},
         "densenet161": mobile.densenet161,
         "squeezenet1_0": mobile.squeezenet_1_0,
         **{name: mobile.repvgg_of(*row) for name, row in _REPVGGS.items()},
@@ -84,6 +97,18 @@ def _builders() -> dict[str, Callable[[NetworkBuilder, int], None]]:
     }
 
 
+_MNASNETS = {
+    **{"mnasnet0_5": 0.5, "mnasnet0_75": 0.75, "mnasnet1_0": 1.0, "mnasnet1_3": 1.3},
+    **{"mnasnet_050": 0.5, "mnasnet_075": 0.75, "mnasnet_100": 1.0, "mnasnet_b1": 1.0, "mnasnet_140": 1.4},
+}
+_EFFICIENTNETS = {4: (1.4, 1.8), 5: (1.6, 2.2), 6: (1.8, 2.6), 7: (2.0, 3.1)}
+"""Times the channels and the blocks of B0 (Tan and Le's released code)."""
+_CONVNEXTS = {
+    "nano": ((2, 80), (2, 160), (8, 320), (2, 640)),
+    "small": ((3, 96), (3, 192), (27, 384), (3, 768)),
+    "base": ((3, 128), (3, 256), (27, 512), (3, 1024)),
+    "large": ((3, 192), (3, 384), (27, 768), (3, 1536)),
+}
 _A2, _B = (2, 4, 14, 1), (4, 6, 16, 1)
 # Blocks of each stage, channels, groups of every second convolution (Ding et al., arXiv:2101.03697, table 2).
 _REPVGGS = {
@@ -96,25 +121,6 @@ _REPVGGS = {
     "repvggb3": (_B, (64, 192, 384, 768, 2560), 1),
     "repvggb3g4": (_B, (64, 192, 384, 768, 2560), 4),
 }
-
-
-def _resnet(graph: NetworkBuilder, model: str, classes: int, *, stride_first: bool) -> None:
-    blocks, is_bottleneck = _RESNETS[model]
-    x = graph.pool(graph.unit(graph.image, 64, 7, 2), Window(3, 2, 1))
-    for stage, count in enumerate(blocks):
-        width = 64 * 2**stage
-        for block in range(count):
-            stride = 2 if block == 0 and stage > 0 else 1
-            if is_bottleneck:
-                first, second = (stride, 1) if stride_first else (1, stride)
-                y = graph.unit(graph.unit(x, width, 1, first), width, 3, second)
-                y = graph.unit(y, 4 * width, 1, active=False)
-            else:
-                y = graph.unit(graph.unit(x, width, 3, stride), width, 3, active=False)
-            if graph.shape(x) != graph.shape(y):
-                x = graph.unit(x, graph.shape(y).channels, 1, stride, active=False)
-            x = graph.activation(graph.add(y, x))
-    graph.classes(x, classes)
 
 
 def _alexnet_of_small_steps(graph: NetworkBuilder, _classes: int) -> None:

@@ -38,19 +38,25 @@ def run_of(setup: Setup, model: str) -> Run:
 
 def _levels(setup: Setup, model: str) -> tuple[Level, ...]:
     precision, xla = str(setup.precision), "xla" if setup.xla else "plain"
-    architecture, device, source, program = setup.rates.architecture, setup.device, setup.source, program_of(setup)
+    architecture, device, source = setup.rates.architecture, setup.device, setup.source
+    program, era = (program_of(setup), xla, precision), str(setup.era)
     network = model.removesuffix("_bn")
     family = family_of_network(network)
     levels: tuple[Level, ...] = (
+        ("all",),
+        ("precision", precision),
+        ("numbers", setup.numbers),
+        ("layout", setup.layout, precision),
         ("architecture", architecture),
         ("architecture_precision", architecture, precision),
         ("device", device),
         ("device_precision", device, precision),
-        ("program", program, xla, precision),
+        ("program", *program),
+        ("era", era, precision),
+        ("era_program", era, *program),
         ("network", network),
         ("family", family),
-        ("network_program", network, program, xla, precision),
-        ("network_size", network, str(setup.net.image_size)),
+        ("network_program", network, *program),
     )
     if family == TINY:
         # Their launches decide, which no other network's step says much of.
@@ -61,6 +67,7 @@ def _levels(setup: Setup, model: str) -> tuple[Level, ...]:
         *levels,
         ("publisher", source.partition("|")[0]),
         ("source", source),
+        ("source_precision", source, precision),
         ("source_device", source, device),
         ("series", source, device, precision, xla),
         ("network_source_device", network, source, device),

@@ -45,7 +45,7 @@ class Pass(NamedTuple):
 
     As a product of matrices it is `tiles` tiles of 128 x 128 outputs, whose sums have `depth` terms; `full` is the
     share of the tiles that is used, `lanes` that of 128 x 128 channels. `channels` is the harmonic mean of those in
-    and out.
+    and out, `side` the doublings of the side of an output image.
     """
 
     operators: tuple[int, ...]
@@ -60,6 +60,7 @@ class Pass(NamedTuple):
     full: float
     lanes: float
     channels: float
+    side: float
 
     @property
     def alike(self) -> int:
@@ -176,6 +177,7 @@ def _passes(row: OperatorFigures, alike: tuple[int, ...], batch: int, width: int
             full=full,
             lanes=lanes,
             channels=2 * given * taken / (given + taken),
+            side=math.log2(operator.shape.height * operator.shape.width) / 2,
         )
 
 

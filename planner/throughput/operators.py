@@ -1,5 +1,10 @@
-"""Seconds of one training step of any network, operator by operator: arithmetic, bytes and peak rates, a few fitted
-constants, and what each group of measurements says that they miss."""
+"""Seconds of one training step of any network, operator by operator.
+
+Physics carries the answer: arithmetic and bytes over peak rates, kernel launches, the host, with a few fitted
+constants. What the measurements show beside it is log-linear: the logarithm of the seconds is that of the physics plus
+the sum of `Features` times the effects of the groups of measurements that the step belongs to. They make no part of a
+step longer or shorter by more than a factor of 4, nor the whole by more than one of 3.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +13,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainplan.planner.throughput.features import (
+    COUNTS,
+    GROUPED_NODES,
+    Block,
+    Features,
+    Parts,
+    convolution_nodes,
+    features_of,
+)
 from trainplan.planner.throughput.operator_evidence import MeasuredNetworks
 from trainplan.planner.throughput.operator_work import Direction, Matrix, work_of
 from trainplan.planner.throughput.rates import Precision
@@ -19,7 +34,8 @@ from trainplan.workloads.graph import Graph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from trainplan.planner.throughput.operator_work import Pass, Work
+    from trainplan.planner.throughput.grid import Node
+    from trainplan.planner.throughput.operator_work import Elements, Pass, Work
     from trainplan.planner.throughput.rates import KnownRates
 
 OPERATORS_FILE = Path(__file__).parent / "data" / "operators.json"
@@ -36,19 +52,12 @@ class Unit(StrEnum):
 
 
 class Share(StrEnum):
-    """The parts of a step that a group of measurements may find longer or shorter."""
+    """The parts of a step, but for its convolutions: each second of a step belongs to one part."""
 
-    SPATIAL_NARROW = "spatial_narrow"
-    """Arithmetic of convolutions of few channels; between few and many, both count."""
-    SPATIAL_WIDE = "spatial_wide"
-    POINT_NARROW = "point_narrow"
-    """The same of 1x1 convolutions."""
-    POINT_WIDE = "point_wide"
     MOVED = "moved"
-    """Bytes of activations."""
+    """Bytes of element-wise operators."""
     WEIGHTS = "weights"
     """Dense layers, and the optimizer's passes over weights."""
-    GROUPED = "grouped"
     FIRST = "first"
     COPIED = "copied"
     """Images from the host."""
@@ -56,24 +65,6 @@ class Share(StrEnum):
     """Kernels, on the device."""
     HOST = "host"
     """The program that launches them: whichever of it and the device is slower decides."""
-
-
-SHARES = tuple(Share)
-_POSITION = {share: position for position, share in enumerate(SHARES)}
-_MOVED, _WEIGHTS, _COPIED, _LAUNCHED, _HOST = (
-    _POSITION[share] for share in (Share.MOVED, Share.WEIGHTS, Share.COPIED, Share.LAUNCHED, Share.HOST)
-)
-WHOLE, DOUBLINGS = "whole", "doublings"
-"""Effects on the whole step, and on it by the batch's doublings from `BATCH_OF_EFFECTS`."""
-BATCH_OF_EFFECTS = 64
-RISE = 0.05
-"""The most that a doubling of the batch may lengthen an image's time by (ADR 32)."""
-FALL = 0.25
-MOST_OF_A_SHARE = math.log(2)
-"""What all groups together may make a part of a step longer or shorter by (a logarithm). The fit finds effects on the
-tangent: one of a part that was a twentieth of its steps can be far too large where that part is all of a step."""
-_NARROW, _WIDE = 6.0, 9.0
-"""Doublings of the channels from which on a convolution counts as of many, and up to which as of few."""
 
 
 class Device(NamedTuple):
@@ -85,6 +76,11 @@ class Device(NamedTuple):
     peak: float
     moved: float
     each: float
+
+    @property
+    def rates(self) -> tuple[float, float, float, float]:
+        """In the order of `features.USUAL_RATES`."""
+        return self.peak, self.moved, self.plain, self.each
 
 
 # FLOP/s of one multiprocessor in 10^12: plain cores in 32 bits, tensor cores in 16. From the vendors' white papers:
@@ -208,30 +204,11 @@ def saturation(unit: Unit, row: Pass) -> tuple[tuple[str, float], ...]:
     return depth, (("plain_channels" if unit is Unit.PLAIN else "tensor_channels"), row.channels)
 
 
-def wideness(row: Pass) -> float:
-    """How far a convolution is of many channels, 0 to 1."""
-    return min(max((math.log2(max(row.channels, 1.0)) - _NARROW) / (_WIDE - _NARROW), 0.0), 1.0)
-
-
-def share_of(row: Pass) -> tuple[Share, Share]:
-    """The parts of the step that the arithmetic of a pass belongs to: of few channels, and of many."""
+def share_of(row: Pass) -> Share | None:
+    """The part of the step that a pass belongs to; None for the convolutions that `features.conv_nodes` places."""
     if row.matrix is Matrix.DENSE:
-        return Share.WEIGHTS, Share.WEIGHTS
-    if row.matrix is Matrix.FIRST:
-        return Share.FIRST, Share.FIRST
-    if row.matrix in (Matrix.GROUPED, Matrix.DEPTHWISE):
-        return Share.GROUPED, Share.GROUPED
-    return (Share.SPATIAL_NARROW, Share.SPATIAL_WIDE) if row.is_spatial else (Share.POINT_NARROW, Share.POINT_WIDE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effects:
-    """What all groups of a step say together, as logarithms of factors: of each of `SHARES` in order, of the whole, and
-    of the whole by a doubling of the batch."""
-
-    shares: tuple[float, ...]
-    whole: float
-    doubling: float
+        return Share.WEIGHTS
+    return Share.FIRST if row.matrix is Matrix.FIRST else None
 
 
 class Step(NamedTuple):
@@ -242,60 +219,102 @@ class Step(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A pass with the constants in it: seconds are alike x hypot(flops / rate + waves, moved / bandwidth)."""
+    """A pass with the constants in it: its seconds are alike x hypot(flops / rate + waves / each, moved / bandwidth).
+    `block` is the part that they belong to, `nodes` those of a convolution, `least` the FLOPs that no program
+    saves: on plain cores Winograd's transform and Fourier's do with fewer for larger kernels."""
 
-    narrow: int
-    wide: int
-    wideness: float
-    is_whole: bool
+    block: Block
+    nodes: list[Node]
     is_plain: bool
     alike: int
+    least: float
     flops: float
     waves: float
     moved: float
 
 
+Effects = Mapping[Block, tuple[float, ...]]
+"""The logarithm of a factor for each node of a block."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorModel:
-    """The fitted constants, and the effect of each group of measurements on the shares of a step that it concerns.
+    """The fitted constants, and the effects of each group of measurements on the features of a step.
 
     `half_widths` maps a kind of evidence to the half width of the 80 % interval in logarithms, `left_out` a measurement
     to the change of its own prediction (in logarithms of the step time) when it is taken out of the evidence."""
 
     constants: OperatorConstants
-    effects: Mapping[Level, Mapping[str, float]]
+    effects: Mapping[Level, Effects]
     half_widths: Mapping[str, float]
     left_out: Mapping[str, float]
     measured: MeasuredNetworks
     _rows: dict[tuple[int, int, int, Unit], tuple[Graph, tuple[_Row, ...]]] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )
+    _seconds: dict[tuple[int, int, Run], tuple[Graph, float]] = field(
+        init=False, default_factory=dict, compare=False, repr=False
+    )
     _sums: dict[tuple[Level, ...], Effects] = field(init=False, default_factory=dict, compare=False, repr=False)
 
     def seconds(self, graph: Graph, batch: int, run: Run) -> float:
-        """Seconds of one step over `batch` images on one device."""
+        """Seconds of one step over `batch` images on one device; never below the arithmetic at the peak rate.
+
+        Twice the batch never takes more than 5 % longer an image (ADR 32): where it would, the smaller batch takes
+        longer. The measurements are mostly of large batches.
+        """
+        key = id(graph), batch, run
+        kept = self._seconds.get(key)
+        if kept is None:
+            if len(self._seconds) >= _MOST_STEPS:
+                self._seconds.clear()
+            parts = self.parts(graph, batch, run)
+            features = features_of(parts, batch, graph.input_shape.height, run.device.rates)
+            found = parts.seconds * math.exp(learned(features, self.effects_of(run.levels)))
+            found = max(found, sum(map(_least_seconds, self._prepared(graph, batch, run), repeat(run.device))))
+            if 2 * batch <= _MOST_IMAGES:
+                found = max(found, self.seconds(graph, 2 * batch, run) / (2 * math.exp(RISE)))
+            # The graph is kept beside the answer, so that no other object can come by its id.
+            kept = self._seconds[key] = (graph, found)
+        return kept[1]
+
+    def parts(self, graph: Graph, batch: int, run: Run) -> Parts:
+        """The seconds by the physics, and what they are made of."""
+        shares, device = dict.fromkeys(_PARTS, 0.0), run.device
+        convolutions: dict[int, float] = {}
+        for row in self._prepared(graph, batch, run):
+            seconds = _row_seconds(row, device)
+            if row.nodes:
+                for node, weight in row.nodes:
+                    convolutions[node] = convolutions.get(node, 0.0) + weight * seconds
+            else:
+                shares[row.block] += seconds
         work = work_of(graph, batch, run.width)
-        effects = self.effects_of(run.levels)
-        busy = self._matrix_seconds(graph, batch, run, effects) + self._other_seconds(work, run, effects)
-        host = self._host_seconds(work, run) * math.exp(effects.shares[_HOST])
-        doublings = math.log2(batch / BATCH_OF_EFFECTS)
-        return _slower(busy, host) * math.exp(effects.whole + effects.doubling * doublings)
+        for block, seconds in self._others(work, run).items():
+            shares[block] += seconds
+        busy, host = sum(shares.values()) + sum(convolutions.values()), self._host_seconds(work, run)
+        # The exponent makes the shorter of the two count where they are near.
+        of_device = math.pow(busy, SHARPNESS) / (math.pow(busy, SHARPNESS) + math.pow(host, SHARPNESS))
+        scale = of_device / busy
+        return Parts(
+            seconds=math.pow(math.pow(busy, SHARPNESS) + math.pow(host, SHARPNESS), 1 / SHARPNESS),
+            busy=busy,
+            host=host,
+            shares={**{block: scale * seconds for block, seconds in shares.items()}, Block.HOST: 1 - of_device},
+            convolutions={node: scale * seconds for node, seconds in convolutions.items()},
+        )
 
     def step(self, graph: Graph, batch: int, run: Run) -> Step:
         """The same with the seconds of each operator; what belongs to none is shared by what each of them takes."""
-        work, effects = work_of(graph, batch, run.width), self.effects_of(run.levels)
+        work = work_of(graph, batch, run.width)
         found = [0.0] * len(graph.operators)
-        moved_factor = math.exp(effects.shares[_MOVED])
         for one, row in zip(work.passes, self._prepared(graph, batch, run), strict=True):
             for position in one.operators:
-                found[position] += _row_seconds(row, run.device, effects.shares, moved_factor) / one.alike
-        per_byte = moved_factor / (run.device.moved * self.constants.bandwidth)
+                found[position] += _row_seconds(row, run.device) / one.alike
         for kind in work.elements:
-            factor = getattr(self.constants, kind.constant) * (
-                self.constants.fused if kind.is_fused and run.xla else 1.0
-            )
+            seconds = self._element_seconds(kind, run)
             for position in kind.operators:
-                found[position] += kind.moved * factor * per_byte / len(kind.operators)
+                found[position] += seconds / len(kind.operators)
         seconds = self.seconds(graph, batch, run)
         scale = seconds / max(sum(found), 1e-30)
         return Step(seconds, tuple(scale * one for one in found))
@@ -305,21 +324,13 @@ class OperatorModel:
         known = tuple(level for level in levels if level in self.effects)
         found = self._sums.get(known)
         if found is None:
-            rows = [self.effects[level] for level in known]
-
-            def total(name: str) -> float:
-                return sum(row.get(name, 0.0) for row in rows)
-
-            found = self._sums[known] = Effects(
-                shares=tuple(min(max(total(share), -MOST_OF_A_SHARE), MOST_OF_A_SHARE) for share in SHARES),
-                whole=total(WHOLE),
-                doubling=min(max(total(DOUBLINGS), -FALL), RISE),
-            )
+            rows: dict[Block, list[tuple[float, ...]]] = {}
+            for level in known:
+                for block, values in self.effects[level].items():
+                    rows.setdefault(block, []).append(values)
+            sums = {block: tuple(map(math.fsum, zip(*values, strict=True))) for block, values in rows.items()}
+            found = self._sums[known] = _with_groups(sums)
         return found
-
-    def _matrix_seconds(self, graph: Graph, batch: int, run: Run, effects: Effects) -> float:
-        device, shares, moved_factor = run.device, effects.shares, math.exp(effects.shares[_MOVED])
-        return sum([_row_seconds(row, device, shares, moved_factor) for row in self._prepared(graph, batch, run)])
 
     def _prepared(self, graph: Graph, batch: int, run: Run) -> tuple[_Row, ...]:
         key = id(graph), batch, run.width, run.device.unit
@@ -341,35 +352,33 @@ class OperatorModel:
         is_depthwise = row.matrix is Matrix.DEPTHWISE
         has_tiles = row.matrix not in (Matrix.DENSE, Matrix.DEPTHWISE)
         passes = constants.depthwise_passes if is_depthwise else constants.convolution_passes
-        narrow, wide = share_of(row)
         flops = row.flops / reached
         return _Row(
-            narrow=_POSITION[narrow],
-            wide=_POSITION[wide],
-            wideness=wideness(row),
-            is_whole=narrow in (Share.FIRST, Share.GROUPED),
+            block=part_of(row),
+            nodes=nodes_of(row),
             is_plain=is_depthwise,
             alike=row.alike,
+            least=0.0 if unit is Unit.PLAIN and row.is_spatial else row.flops,
             flops=flops,
             waves=flops * constants.waves / row.tiles if has_tiles else 0.0,
             moved=0.0 if row.matrix is Matrix.DENSE else row.moved * passes / constants.bandwidth,
         )
 
-    def _other_seconds(self, work: Work, run: Run, effects: Effects) -> float:
+    def _others(self, work: Work, run: Run) -> dict[Block, float]:
         """Seconds of everything on the device but matrix work."""
-        constants, shares = self.constants, effects.shares
-        moved = 0.0
-        for kind in work.elements:
-            factor = constants.fused if kind.is_fused and run.xla else 1.0
-            moved += kind.moved * factor * getattr(constants, kind.constant)
+        constants = self.constants
         passes = 16 * constants.weight_passes * run.optimizer_step + 4 * constants.transform_passes + GRADIENT_BYTES
-        per_byte = 1 / (run.device.moved * constants.bandwidth)
-        return (
-            moved * per_byte * math.exp(shares[_MOVED])
-            + work.parameters * passes * per_byte * math.exp(shares[_WEIGHTS])
-            + work.copied * run.copies / constants.copy_bytes_per_second * math.exp(shares[_COPIED])
-            + (work.kernels * constants.kernel_seconds + constants.step_seconds) * math.exp(shares[_LAUNCHED])
-        )
+        return {
+            Block.MOVED: sum(self._element_seconds(kind, run) for kind in work.elements),
+            Block.WEIGHTS: work.parameters * passes / (run.device.moved * constants.bandwidth),
+            Block.COPIED: work.copied * run.copies / constants.copy_bytes_per_second,
+            Block.LAUNCHED: work.kernels * constants.kernel_seconds + constants.step_seconds,
+        }
+
+    def _element_seconds(self, kind: Elements, run: Run) -> float:
+        constants = self.constants
+        factor = constants.fused if kind.is_fused and run.xla else 1.0
+        return kind.moved * factor * float(getattr(constants, kind.constant)) / (run.device.moved * constants.bandwidth)
 
     def _host_seconds(self, work: Work, run: Run) -> float:
         launched = (work.kernels + work.tensors) * self.constants.host_seconds
@@ -389,27 +398,67 @@ class Run(NamedTuple):
 
 
 _MOST = 4_096
+_MOST_STEPS = 16_384
 GRADIENT_BYTES = 12.0
 """A parameter: its gradient written and read, and the weight read."""
 COMPILED_LAUNCHES = 0.4
 """XLA launches fewer kernels, by this factor (assumed; its effect is fitted with the group of compiled programs)."""
 SHARPNESS = 4.0
+RISE = 0.05
+"""The most that a doubling of the batch may lengthen an image's time by (ADR 32)."""
+_MOST_IMAGES = 4_096
+MOST_OF_A_PART, MOST_OF_THE_WHOLE = math.log(4), math.log(3)
+"""What all groups together may make a part of a step, and the whole, longer or shorter by (logarithms)."""
+_PARTS = tuple(Block(share) for share in Share if share is not Share.HOST)
+_OF_PARTS = (*_PARTS, Block.HOST, Block.CONVOLUTIONS)
+_OF_THE_WHOLE = tuple(block for block in Block if block not in _OF_PARTS)
 
 
-def _slower(busy: float, host: float) -> float:
-    """About the longer of the two: they overlap, but not wholly."""
-    longer, shorter = max(busy, host), min(busy, host)
-    return longer * math.pow(1 + math.pow(shorter / longer, SHARPNESS), 1 / SHARPNESS)
+def learned(features: Features, effects: Effects) -> float:
+    """The logarithm of what the measurements make of the physics' seconds."""
+    total = 0.0
+    for block in _OF_PARTS:
+        values = effects.get(block)
+        if values is not None:
+            for node, share in features.get(block, ()):
+                total += share * min(max(values[node], -MOST_OF_A_PART), MOST_OF_A_PART)
+    whole = sum(
+        value * effects[block][node] for block in _OF_THE_WHOLE if block in effects for node, value in features[block]
+    )
+    return total + min(max(whole, -MOST_OF_THE_WHOLE), MOST_OF_THE_WHOLE)
 
 
-def _row_seconds(row: _Row, device: Device, shares: tuple[float, ...], moved_factor: float) -> float:
-    narrow, wide, wideness, is_whole, is_plain, alike, flops, waves, moved = row
-    arithmetic = flops / (device.plain if is_plain else device.peak) + waves / device.each
-    moving = moved / device.moved
-    if is_whole:
-        return alike * math.hypot(arithmetic, moving) * math.exp(shares[narrow])
-    effect = math.exp(shares[narrow] * (1 - wideness) + shares[wide] * wideness)
-    return alike * math.hypot(arithmetic * effect, moving * moved_factor)
+def part_of(row: Pass) -> Block:
+    """The block of a pass."""
+    share = share_of(row)
+    return Block.CONVOLUTIONS if share is None else Block(share)
+
+
+def nodes_of(row: Pass) -> list[Node]:
+    """Where a convolution is among `features.CHANNELS` and `features.SIDES`; nothing of other passes."""
+    if share_of(row) is not None:
+        return []
+    kind = 2 if row.matrix in (Matrix.GROUPED, Matrix.DEPTHWISE) else 1 if row.matrix is Matrix.POINT else 0
+    return convolution_nodes(math.log2(max(row.channels, 1.0)), row.side, kind)
+
+
+def _row_seconds(row: _Row, device: Device) -> float:
+    rate = device.plain if row.is_plain else device.peak
+    return row.alike * math.hypot(row.flops / rate + row.waves / device.each, row.moved / device.moved)
+
+
+def _least_seconds(row: _Row, device: Device) -> float:
+    return row.alike * row.least / (device.plain if row.is_plain else device.peak)
+
+
+def _with_groups(effects: dict[Block, tuple[float, ...]]) -> Effects:
+    """The effect on convolutions of groups joins those of their nodes."""
+    of_groups = effects.pop(Block.GROUPED, (0.0,))[0]
+    if of_groups:
+        nodes = list(effects.get(Block.CONVOLUTIONS, (0.0,) * COUNTS[Block.CONVOLUTIONS]))
+        nodes[GROUPED_NODES] = [value + of_groups for value in nodes[GROUPED_NODES]]
+        effects[Block.CONVOLUTIONS] = tuple(nodes)
+    return effects
 
 
 def load_operators(path: Path = OPERATORS_FILE) -> OperatorModel:
@@ -424,7 +473,10 @@ def load_operators(path: Path = OPERATORS_FILE) -> OperatorModel:
     }
     return OperatorModel(
         constants=OperatorConstants(**values["constants"]),
-        effects={tuple(key.split(" / ")): row for key, row in values["effects"].items()},
+        effects={
+            tuple(key.split(" / ")): {Block(block): tuple(found) for block, found in row.items()}
+            for key, row in values["effects"].items()
+        },
         half_widths=values["half_widths"],
         left_out=values["left_out"],
         measured=MeasuredNetworks(counts=counts),

@@ -1,24 +1,23 @@
 """What holds between estimates whatever was measured: a precision or a card that is better in all is never slower.
 
-Measurements of one card or precision move its estimates alone, and could move them past those of a better one that
-nobody measured. So the measured ones are bounds of the others ([ADR 32](docs/adr/0032-order-of-estimates.md)).
+Measurements of one card or precision move its estimates alone, and could move them past those of a better one. So
+every estimate lies between those of the cards that are better and worse in everything ([ADR
+32](docs/adr/0032-order-of-estimates.md)).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from trainplan.planner.throughput.rates import WITH_TF32, Precision
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
     from trainplan.planner.throughput.model import Group
     from trainplan.planner.throughput.rates import KnownRates
     from trainplan.planner.throughput.setup import Setup
-    from trainplan.workloads.graph import Graph
-    from trainplan.workloads.layers import Net
 
 _MOST = 8_192
 # The levels of Setup.groups of one device, and where its name stands in them.
@@ -47,73 +46,108 @@ class Orders:
 
     def __init__(self, model: Steps, known: Iterable[KnownRates]) -> None:
         self._model = model
-        groups = model.corrections
-        names = {group[_OF_A_DEVICE[group[0]]] for group in groups if group[0] in _OF_A_DEVICE}
-        self._measured_precisions = {group[1:] for group in groups if group[0] == "architecture_precision"}
-        self._measured: dict[str, list[KnownRates]] = {}
+        measured = {group[_OF_A_DEVICE[group[0]]] for group in model.corrections if group[0] in _OF_A_DEVICE}
+        self._cards: list[KnownRates] = []
+        self._positions: dict[int, int] = {}
         for rates in known:
-            alike = self._measured.setdefault(rates.architecture, [])
-            if rates.group in names and rates not in alike:
-                alike.append(rates)
-        self._seconds: dict[tuple[object, ...], tuple[Net | Graph, tuple[float, ...]]] = {}
+            if rates not in self._cards:
+                self._cards.append(rates)
+            self._positions[id(rates)] = self._cards.index(rates)
+        self._measured = {position for position, one in enumerate(self._cards) if one.group in measured}
+        self._neighbours: dict[int, tuple[list[int], list[int]]] = {}
+        self._steps: dict[tuple[object, ...], _Step] = {}
 
     def seconds(self, setup: Setup) -> float:
-        """Seconds of one step: as the model has it, but no less than on a better card that was measured, and no more
-        than on a worse one. Measured cards that contradict their order meet half way.
-        """
-        rates, least, most = setup.rates, 0.0, math.inf
-        own = self._in_order_of_precision(setup)
-        measured = self._measured.get(rates.architecture, ())
-        for other, seconds in zip(measured, self._of_measured(setup, measured), strict=True):
-            if seconds > least and _is_at_least(other, rates):
-                least = seconds
-            if seconds < most and _is_at_least(rates, other):
-                most = seconds
-        ordered = min(max(own, least), most) if least <= most else math.sqrt(least * most)
-        return ordered * self._model.crowding(setup)
+        """Seconds of one step: as the model has it, but no less than on a better card, and no more than on a worse one.
 
-    def _of_measured(self, setup: Setup, measured: Sequence[KnownRates]) -> tuple[float, ...]:
-        """Seconds of the same step on each of the measured cards; kept for the next card of their architecture."""
+        Measured cards that contradict their order meet half way; others lie between those that were measured, and are
+        put in order among themselves in the same way.
+        """
+        card = self._positions.get(id(setup.rates))
+        if card is None:
+            card = self._cards.index(setup.rates)
+        return self._in_order(self._step(setup), card) * self._model.crowding(setup)
+
+    def _step(self, setup: Setup) -> _Step:
+        """What is known of the same step on any card; kept for the next card."""
         key = (
-            *(id(setup.net), setup.rates.architecture, setup.batch, setup.count, setup.precision, setup.xla),
+            *(id(setup.net), setup.batch, setup.count, setup.precision, setup.numbers, setup.xla),
             *(setup.family, setup.source, setup.link, setup.library, setup.optimizer_step, setup.gradient_bytes),
         )
-        kept = self._seconds.get(key)
+        kept = self._steps.get(key)
         if kept is None:
-            if len(self._seconds) >= _MOST:
-                self._seconds.clear()
-            steps = (setup.on(rates, setup.precision) for rates in measured)
-            # The net is kept beside the answer, so that no other object can come by its id.
-            kept = self._seconds[key] = (setup.net, tuple(map(self._in_order_of_precision, steps)))
-        return kept[1]
+            if len(self._steps) >= _MOST:
+                self._steps.clear()
+            # The step's set-up keeps its net, so that no other object can come by its id.
+            kept = self._steps[key] = _Step(setup, {}, {}, {})
+        return kept
 
-    def _in_order_of_precision(self, setup: Setup) -> float:
-        """A precision that was measured on cards of the architecture is a bound of those that were not."""
-        architecture = setup.rates.architecture
-        precisions = [one for one in _LOWEST_LAST if one is not Precision.TF32 or architecture in WITH_TF32]
-        measured = [(architecture, str(one)) in self._measured_precisions for one in precisions]
-        asked = precisions.index(setup.precision)
+    def _in_order(self, step: _Step, card: int) -> float:
+        better, worse = self._sides(card, is_measured=card in self._measured)
+        of = self._own if card in self._measured else self._between_measured
+        kept = step.ordered.get(card)
+        if kept is None:
+            slowest = max(of(step, one) for one in better)
+            kept = step.ordered[card] = math.sqrt(slowest * min(of(step, one) for one in worse))
+        return kept
 
-        def fastest(upto: int, *, of_measured: bool) -> float:
-            kinds = zip(precisions[: upto + 1], measured, strict=False)
-            steps = (setup.on(setup.rates, one) for one, is_measured in kinds if is_measured is of_measured)
-            return min(map(self._model.seconds_with_room, steps), default=math.inf)
+    def _between_measured(self, step: _Step, card: int) -> float:
+        kept = step.between.get(card)
+        if kept is None:
+            better, worse = self._sides(card, is_measured=True)
+            least = max((self._in_order(step, one) for one in better), default=0.0)
+            most = min((self._in_order(step, one) for one in worse), default=math.inf)
+            kept = step.between[card] = min(max(self._own(step, card), least), most)
+        return kept
 
-        if measured[asked]:
-            return fastest(asked, of_measured=True)
-        least = (
-            fastest(position, of_measured=True) for position in range(asked + 1, len(precisions)) if measured[position]
-        )
-        return min(max(fastest(asked, of_measured=False), next(least, 0.0)), fastest(asked, of_measured=True))
+    def _own(self, step: _Step, card: int) -> float:
+        """As the model has it, in the fastest of the precisions that are at least as high as the one asked for."""
+        kept = step.own.get(card)
+        if kept is None:
+            rates, asked = self._cards[card], step.setup.precision
+            precisions = [one for one in _LOWEST_LAST[: _LOWEST_LAST.index(asked) + 1] if _differs(one, rates)]
+            seconds = (self._model.seconds_with_room(step.setup.on(rates, one)) for one in precisions)
+            kept = step.own[card] = min(seconds)
+        return kept
+
+    def _sides(self, card: int, *, is_measured: bool) -> tuple[list[int], list[int]]:
+        """The cards that are at least as good in everything, and those that are no better: measured ones, or others."""
+        kept = self._neighbours.get(card)
+        if kept is None:
+            rates, others = self._cards[card], range(len(self._cards))
+            kept = self._neighbours[card] = (
+                [one for one in others if _is_at_least(self._cards[one], rates)],
+                [one for one in others if _is_at_least(rates, self._cards[one])],
+            )
+        better, worse = ([one for one in side if (one in self._measured) is is_measured] for side in kept)
+        return better, worse
+
+
+class _Step(NamedTuple):
+    """A step on any card: its seconds as the model has them, between the measured cards, and in order."""
+
+    setup: Setup
+    own: dict[int, float]
+    between: dict[int, float]
+    ordered: dict[int, float]
 
 
 _LOWEST_LAST = (Precision.FP32, Precision.TF32, Precision.HALF)
 
 
+def _differs(precision: Precision, rates: KnownRates) -> bool:
+    """Whether a card has the precision: TF32 is fp32 on one that lacks it."""
+    return precision is not Precision.TF32 or rates.architecture in WITH_TF32
+
+
 def _is_at_least(one: KnownRates, other: KnownRates) -> bool:
-    """Whether a device has as much of everything as another."""
+    """Whether a device has as much of everything as another of its kind."""
     return (
-        one.bytes_per_second >= other.bytes_per_second
+        (one.architecture == _TPU) is (other.architecture == _TPU)
+        and one.bytes_per_second >= other.bytes_per_second
         and (one.memory_gib or 0.0) >= (other.memory_gib or 0.0)
         and all(one.flops_per_second(precision) >= other.flops_per_second(precision) for precision in Precision)
     )
+
+
+_TPU = "tpu"

@@ -316,10 +316,13 @@ def _memory_line(net: Net | Graph, width: int, planned: int) -> tuple[int, int]:
     return 2 * one - two, two - one
 
 
+_WITH_PRESSURE = ("kepler", "maxwell", "pascal", "volta", "turing")
+
+
 def memory_pressure(setup: Setup) -> float:
-    """How much the step wants for memory: 0 where there is enough beside what it needs, 1 where there is none. On a TPU
-    nothing does: there is no cuDNN, and a step fits as the compiler plans it or fails."""
-    if setup.rates.memory_gib is None or setup.rates.architecture == "tpu":
+    """How much the step wants for memory: 0 where there is enough beside what it needs, 1 where there is none. Rows
+    show it on cards up to Turing, with cuDNN up to 8; on later ones a full card is as fast as another."""
+    if setup.rates.memory_gib is None or setup.rates.architecture not in _WITH_PRESSURE:
         return 0.0
     fixed, each = _memory_line(setup.net, 2 if setup.precision is Precision.HALF else 4, int(setup.xla))
     share = (fixed + each * setup.batch) / (setup.rates.memory_gib * _GIB)

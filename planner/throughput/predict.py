@@ -24,13 +24,16 @@ from trainplan.planner.throughput.own import from_own
 from trainplan.planner.throughput.rates import KnownRates, known_rates
 from trainplan.planner.throughput.setup import (
     KERAS_REFERENCE,
+    Era,
     Family,
     Library,
     Link,
     Setup,
     family_of,
+    layout_of,
     library_of,
     link_of,
+    numbers_on,
     precision_on,
     setup_of_row,
 )
@@ -193,8 +196,10 @@ class Predictor:
         return self._network_throughput(setup, key, seconds, width)
 
     def _network_setup(self, setup: Setup, key: str, without: frozenset[str]) -> Throughput:
-        steps = self._networks if isinstance(setup.net, Graph) else self._vgg
-        seconds = steps.seconds_with_room(setup) * steps.crowding(setup)
+        if isinstance(setup.net, Graph):
+            seconds = self._networks.seconds_of(setup, key)
+        else:
+            seconds = self._vgg.seconds_with_room(setup) * self._vgg.crowding(setup)
         for row in without:
             seconds *= math.exp(self._networks.operators.left_out.get(row, 0.0))
         width = self._network_width(setup, key, is_itself=bool(without))
@@ -355,4 +360,7 @@ def _setup(question: Question, rates: KnownRates) -> Setup:
         link=link_of(question.device_count, 1, interconnect, Parallelism.UNSTATED, question.device),
         library=library_of(question.device_count, Parallelism.UNSTATED, question.framework),
         gradient_bytes=4,
+        era=Era.NOW,
+        layout=layout_of(family),
+        numbers=numbers_on(question.precision, precision_on(question.precision, rates)),
     )

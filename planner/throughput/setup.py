@@ -74,6 +74,38 @@ _SWITCHED = re.compile(r"(A100|A800|H100|H200|H20|B200|B300|GB200)\b(?!-PCIe)")
 """SXM boards whose machines join them by NVSwitch: Ampere and later. Machines of four A100 have direct links of the
 same width."""
 
+
+class Era(StrEnum):
+    """Years whose frameworks and libraries (cuDNN 5 to 7, 8, 8.9, 9) are alike."""
+
+    TO_2018 = "2018"
+    TO_2021 = "2021"
+    TO_2024 = "2024"
+    NOW = "now"
+
+
+def era_of(measured_on: str) -> Era:
+    """The era of a day, month or year, or of the last of several years; without one, that of most rows without."""
+    years = re.findall(r"\d{4}", measured_on)
+    if not years:
+        return Era.TO_2021
+    return next((era for era in (Era.TO_2018, Era.TO_2021, Era.TO_2024) if years[-1] <= str(era)), Era.NOW)
+
+
+_LAYOUTS = {
+    Family.KERAS: "NHWC",
+    Family.SLIM: "NHWC",
+    Family.TF_BENCHMARKS: "NCHW",
+    Family.TORCH: "NCHW",
+    Family.TORCH7: "NCHW",
+}
+
+
+def layout_of(family: Family, stated: str = "") -> str:
+    """The layout as it is stated, else what programs of the family take by themselves on a GPU."""
+    return stated or _LAYOUTS.get(family, "")
+
+
 # The source whose setup is our trainer's: Keras' own loop, SGD, images copied from the host at each step.
 KERAS_REFERENCE = "profet|TensorFlow Keras|2.x (repo requirements: 2.5.0)"
 
@@ -83,7 +115,8 @@ class Setup:
     """One training step on `count` devices: everything its time may depend on.
 
     `device` is the group of the device (every V100 is a `V100`); `source` is empty where no measurement's setup is
-    meant. `gradient_bytes` is the width in which gradients travel.
+    meant. `gradient_bytes` is the width in which gradients travel, `layout` the order of an image's axes in memory (""
+    where nobody knows), `numbers` what is multiplied (`fp16` and `bf16` are one `precision`).
     """
 
     net: Net | Graph
@@ -99,6 +132,9 @@ class Setup:
     link: Link
     library: Library
     gradient_bytes: int
+    era: Era
+    layout: str
+    numbers: str
 
     def on(self, rates: KnownRates, precision: Precision) -> Setup:
         """The same step on another device, in a precision; by name, since dataclasses.replace takes ten times as long
@@ -117,6 +153,9 @@ class Setup:
             link=self.link,
             library=self.library,
             gradient_bytes=self.gradient_bytes,
+            era=self.era,
+            layout=self.layout,
+            numbers=self.numbers if precision is self.precision else str(precision),
         )
 
     @property
@@ -155,6 +194,12 @@ def precision_on(stated: str, rates: KnownRates) -> Precision:
     bits."""
     precision = precision_of(stated)
     return Precision.FP32 if precision is Precision.TF32 and rates.architecture not in WITH_TF32 else precision
+
+
+def numbers_on(stated: str, precision: Precision) -> str:
+    """What a device multiplies that is asked for `stated` and takes `precision`: that of the name, unless it lacks
+    it."""
+    return stated.removeprefix("amp_") if precision_of(stated) is precision else str(precision)
 
 
 def family_of(framework: str) -> Family:
@@ -235,4 +280,7 @@ def setup_of_row(row: Measurement, net: Net | Graph, rates: KnownRates) -> Setup
         library=library_of(row.device_count, row.parallelism, row.framework),
         # Only a net that is wholly in 16 bits has gradients in 16 bits; mixed precision keeps weights in 32.
         gradient_bytes=2 if row.precision in ("fp16", "bf16") else 4,
+        era=era_of(row.measured_on),
+        layout=layout_of(family_of(row.framework), row.layout),
+        numbers=numbers_on(row.precision, precision_on(row.precision, rates)),
     )

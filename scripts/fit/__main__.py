@@ -35,9 +35,9 @@ def main() -> int:
         f"{len(rows)} rows, {len(pairs)} pairs and {len(others.others)} series of other nets, {len(fold_list)} folds\n"
     )
     tested = run_folds(data, pairs, others, fold_list, arguments.workers)
-    network_fit, network_tested = fit_networks(tested)
+    of_networks, network_tested = fit_networks(tested)
     if not arguments.report_only:
-        write_networks(network_fit, network_tested)
+        write_networks(of_networks, network_tested)
         model, left_out = fit(data, pairs, others)
         model = replace(
             rounded(model),

@@ -114,6 +114,7 @@ def measurement_of(cells: dict[str, str]) -> Measurement:
         mode=cells["mode"],
         quality=Quality(cells["quality"]),
         source=cells["source"],
+        measured_on=cells["measured_on"],
     )
 
 

@@ -2,7 +2,7 @@
 
 1. Twice the batch never gives less than 95 % of the images per second, while its step needs less than 85 % of the
    memory that frameworks get.
-2. A card of the same architecture that has as much of everything is never slower.
+2. A card that has as much of everything is never slower, whatever its architecture (TPUs apart).
 3. Twice the devices of one machine, with the same batch each, never give fewer images per second.
 4. A lower precision is never slower.
 """
@@ -37,7 +37,7 @@ PRECISIONS = ("fp32", "tf32", "amp_fp16")
 COUNTS = (1, 2, 4, 8)
 INTERCONNECTS = ("NVLink", "NVSwitch", "PCIe")
 FRAMEWORKS = ("tensorflow", "jax", "torch")
-BATCHES = (16, 2048)
+BATCHES = (8, 2048)
 _SIZES = (32, 64, 96, 128, 224)
 _GRAPH_SIZES = (224, 288)
 """Sizes that every preset takes."""
@@ -100,14 +100,14 @@ def _neighbours(devices: Mapping[str, Device], asked: Question) -> Iterator[tupl
 
 
 def _is_at_least(devices: Mapping[str, Device], name: str, asked: Question) -> bool:
-    """Whether a device of the architecture has as much of everything, and as good a link, as the one asked for."""
+    """Whether a device has as much of everything, and the same link, as the one asked for; TPUs apart."""
     one, other = devices[name], devices[asked.device]
     links = {
         link_of(asked.device_count, 1, asked.interconnect or "", Parallelism.UNSTATED, device)
         for device in (name, asked.device)
     }
     return (
-        one.architecture is other.architecture
+        (one.architecture is Architecture.TPU) is (other.architecture is Architecture.TPU)
         and len(links) == 1
         and all(mine >= its for mine, its in zip(_specifications(one), _specifications(other), strict=True))
     )

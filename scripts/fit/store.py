@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from trainplan.planner.throughput.compile import DATA, MEASUREMENTS
+from trainplan.planner.throughput.compile import DATA, MEASUREMENTS, NETWORKS
 from trainplan.planner.throughput.model import MODEL_FILE, Correction, Group, Model
 
 # Digits that are kept: a correction's thousandth is a thousandth of the step's time.
@@ -27,7 +27,7 @@ def write_model(model: Model, summary: Mapping[str, object], path: Path = MODEL_
     }
     head = {
         "about": "Fitted by `make fit` (scripts/fit) to measurements.csv; do not edit.",
-        "measurements_sha256": measurements_digest(),
+        "measurements_sha256": measurements_digest(MEASUREMENTS),
         "summary": summary,
         "constants": _rounded(asdict(model.constants)),
         "links": {
@@ -61,9 +61,13 @@ def rounded(model: Model) -> Model:
     return replace(model, corrections=corrections)
 
 
-def measurements_digest() -> str:
-    """SHA-256 of the measurements, in hexadecimal: a model names those it was fitted to."""
-    return hashlib.sha256((DATA / MEASUREMENTS).read_bytes()).hexdigest()
+def measurements_digest(*names: str) -> str:
+    """SHA-256 of the tables of measurements of these names (default: all), in hexadecimal: a model names those it was
+    fitted to."""
+    digest = hashlib.sha256()
+    for name in names or (MEASUREMENTS, NETWORKS):
+        digest.update((DATA / name).read_bytes())
+    return digest.hexdigest()
 
 
 def _row(correction: Correction) -> list[float]:

@@ -1,20 +1,20 @@
-"""ConvNeXt-T as keras.applications has it (Liu et al., arXiv:2201.03545)."""
+"""ConvNeXt as keras.applications has it (Liu et al., arXiv:2201.03545)."""
 
 from __future__ import annotations
 
 from trainplan.workloads.graph import Kind
 from trainplan.workloads.graph_builder import GraphBuilder, Window
 
-_STAGES = ((3, 96), (3, 192), (9, 384), (3, 768))
+TINY = ((3, 96), (3, 192), (9, 384), (3, 768))
 
 
-def convnext_tiny(b: GraphBuilder, classes: int) -> None:
-    """Stages of 3, 3, 9 and 3 blocks of 96 to 768 channels. Pixels of 0 to 255 of colour images are scaled in the
-    network, as in Keras."""
+def convnext(b: GraphBuilder, classes: int, stages: tuple[tuple[int, int], ...]) -> None:
+    """ConvNeXt with `stages`, each so many blocks of so many channels. Pixels of 0 to 255 of colour images are scaled
+    in the network, as in Keras."""
     x = b.image
     if b.shape(x).channels == 3:
         x = b.add_operator(Kind.FIXED_SCALE, x, function="normalization")
-    for stage, (blocks, channels) in enumerate(_STAGES):
+    for stage, (blocks, channels) in enumerate(stages):
         if stage:
             x = b.convolution(b.layer_norm(x), channels, Window(2, 2, "valid"))
         else:

@@ -45,13 +45,21 @@ def inverted(b: GraphBuilder, x: int, block: Block) -> int:
 
 
 # Sandler et al., arXiv:1801.04381, table 2: times wider, channels, blocks, stride.
-_V2 = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+MOBILENET_V2 = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 
 
 def mobilenet_v2(b: GraphBuilder, classes: int) -> None:
     """MobileNet v2 of width 1."""
     x = conv_norm(b, b.image, 32, Window(3, 2), "relu6")
-    for times, channels, blocks, stride in _V2:
+    for times, channels, blocks, stride in MOBILENET_V2:
         for number in range(blocks):
             wide = times * b.shape(x).channels
             first = 1 if number else stride

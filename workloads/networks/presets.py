@@ -46,7 +46,7 @@ NETWORKS: dict[Preset, Network] = {
     Preset.DENSENET169: Network(write=partial(densenet.densenet, stages=(6, 12, 32, 32))),
     Preset.DENSENET201: Network(write=partial(densenet.densenet, stages=(6, 12, 48, 32))),
     Preset.SQUEEZENET1_1: Network(write=early.squeezenet),
-    Preset.CONVNEXT_TINY: Network(write=convnext.convnext_tiny),
+    Preset.CONVNEXT_TINY: Network(write=partial(convnext.convnext, stages=convnext.TINY)),
     Preset.ALEXNET: Network(write=early.alexnet),
     Preset.LENET: Network(write=early.lenet, image_size=32, channels=1, classes=10),
 }

@@ -1,21 +1,28 @@
 """The model of operators over many rows at once: the same figures as `trainplan.planner.throughput.operators`, as
-arrays.
-
-A row's effects are logarithms of factors of the shares of its step, one column for each of `SHARES`.
-"""
+arrays."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trainplan.planner.throughput import operators as product
+from trainplan.planner.throughput.features import (
+    BALANCES,
+    BATCHES,
+    COUNTS,
+    GROUPED_NODES,
+    NODES,
+    SIZES,
+    USUAL_RATES,
+    Block,
+)
 from trainplan.planner.throughput.operator_work import Matrix, work_of
-from trainplan.planner.throughput.operators import CONSTANT_NAMES, SHARES, Share, Unit
+from trainplan.planner.throughput.operators import CONSTANT_NAMES, SHARPNESS, Share, Unit, share_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,16 +32,20 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-_COLUMN = {share: position for position, share in enumerate(SHARES)}
+PARTS = tuple(Block(share) for share in Share if share is not Share.HOST)
+"""The parts of the device, but for convolutions."""
+_PART = {block: position for position, block in enumerate(PARTS)}
+_CONVOLUTION = len(PARTS)
 _CONSTANT = {name: position for position, name in enumerate(CONSTANT_NAMES)}
 _ELEMENT_KINDS = ("activation_passes", "norm_passes", "add_passes", "concat_passes", "pool_passes")
-HOST, DEVICE = _COLUMN[Share.HOST], [position for share, position in _COLUMN.items() if share is not Share.HOST]
+_MOST_NODES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Passes:
     """Every pass of every row. `reached` has the places of up to three constants whose product is its efficiency (-1:
-    none), `half` those of the sizes of which half of the rate is reached, `sizes` what is held against them."""
+    none), `half` those of the sizes of which half of the rate is reached, `sizes` what is held against them. `part` is
+    its place in PARTS; a convolution has one beyond, and up to four `nodes` with their `weights`."""
 
     row: Positions
     count: Floats
@@ -47,21 +58,22 @@ class Passes:
     reached: Positions
     half: Positions
     sizes: Floats
-    narrow: Positions
-    wide: Positions
-    wideness: Floats
-    is_whole: NDArray[np.bool_]
+    part: Positions
+    nodes: Positions
+    weights: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arrays:
-    """All that the seconds of a row depend on. `elements[row, kind, is_fused]` are bytes."""
+    """All that the seconds of a row depend on. `elements[row, kind, is_fused]` are bytes, `rates` as
+    `features.USUAL_RATES`."""
 
     log_seconds: Floats
-    doublings: Floats
+    batch: Floats
+    size: Floats
+    rates: Floats
     passes: Passes
     elements: Floats
-    moved: Floats
     xla: NDArray[np.bool_]
     kernels: Floats
     launches: Floats
@@ -69,15 +81,17 @@ class Arrays:
     optimizer: Floats
     copied: Floats
 
-    def take(self, positions: Positions) -> Arrays:
-        """Those of some rows."""
-        number = np.full(len(self.log_seconds), -1)
-        number[positions] = np.arange(len(positions))
-        kept = number[self.passes.row] >= 0
-        passes = {name: getattr(self.passes, name)[kept] for name in Passes.__dataclass_fields__}
-        passes["row"] = number[passes["row"]]
-        others = {name: getattr(self, name)[positions] for name in Arrays.__dataclass_fields__ if name != "passes"}
-        return Arrays(passes=Passes(**passes), **others)
+
+@dataclass(frozen=True, kw_only=True)
+class Physics:
+    """What `operators.OperatorModel.parts` has for one step, by row: `shares[row, part]` in the order of PARTS."""
+
+    log_seconds: Floats
+    busy: Floats
+    host: Floats
+    of_device: Floats
+    shares: Floats
+    convolutions: Floats
 
 
 def arrays_of(rows: Sequence[NetworkRow]) -> Arrays:
@@ -89,10 +103,11 @@ def arrays_of(rows: Sequence[NetworkRow]) -> Arrays:
             elements[position, _ELEMENT_KINDS.index(kind.constant), int(kind.is_fused)] += kind.moved
     return Arrays(
         log_seconds=np.array([row.log_seconds for row in rows]),
-        doublings=np.log2(np.array([row.setup.batch for row in rows]) / product.BATCH_OF_EFFECTS),
+        batch=np.array([float(row.setup.batch) for row in rows]),
+        size=np.array([float(row.graph.input_shape.height) for row in rows]),
+        rates=np.array([row.run.device.rates for row in rows]),
         passes=_passes(rows),
         elements=elements,
-        moved=np.array([row.run.device.moved for row in rows]),
         xla=np.array([row.run.xla for row in rows]),
         kernels=np.array([float(work.kernels) for work in works]),
         launches=np.array([float(work.kernels + work.tensors) for work in works]),
@@ -108,27 +123,27 @@ def _passes(rows: Sequence[NetworkRow]) -> Passes:
     for position, row in enumerate(rows):
         device = row.run.device
         key = id(row.graph), row.setup.batch, row.run.width, device.unit
-        if key not in kept:
-            kept[key] = [
-                _columns(one, device.unit) for one in work_of(row.graph, row.setup.batch, row.run.width).passes
-            ]
-        columns.append(
-            [(position, device.plain if one[0] else device.peak, device.each, *one[1:]) for one in kept[key]]
-        )
-    table = np.array([one for of_row in columns for one in of_row])
-    whole = np.where(np.isfinite(table), table, 0.0).astype(np.int64)
+        found = kept.get(key)
+        if found is None:
+            work = work_of(row.graph, row.setup.batch, row.run.width)
+            found = kept[key] = [_columns(one, device.unit) for one in work.passes]
+        columns.append([(position, device.plain if one[0] else device.peak, device.each, *one[1:]) for one in found])
+    table = np.array([one for row in columns for one in row])
+    whole = np.nan_to_num(table, posinf=0.0).astype(np.int64)
     return Passes(
         row=whole[:, 0], rate=table[:, 1], each=table[:, 2], count=table[:, 3], flops=table[:, 4], tiles=table[:, 5],
         moved=table[:, 6], moved_by=whole[:, 7], reached=whole[:, 8:11], half=whole[:, 11:13], sizes=table[:, 13:15],
-        narrow=whole[:, 15], wide=whole[:, 16], wideness=table[:, 17], is_whole=table[:, 18] > 0,
+        part=whole[:, 15], nodes=whole[:, 16:20], weights=table[:, 20:24],
     )  # fmt: skip
 
 
 def _columns(one: Pass, unit: Unit) -> tuple[float, ...]:
     names = [_CONSTANT[name] for name in product.efficiency_names(unit, one)]
     halves = product.saturation(unit, one)
-    narrow, wide = product.share_of(one)
+    share = share_of(one)
     is_depthwise, is_dense = one.matrix is Matrix.DEPTHWISE, one.matrix is Matrix.DENSE
+    nodes = product.nodes_of(one)
+    empty = [(0, 0.0)] * (_MOST_NODES - len(nodes))
     return (
         float(is_depthwise),
         one.alike,
@@ -139,81 +154,178 @@ def _columns(one: Pass, unit: Unit) -> tuple[float, ...]:
         *[*names, -1, -1, -1][:3],
         *[*(_CONSTANT[name] for name, _ in halves), -1, -1][:2],
         *[*(size for _, size in halves), 1.0, 1.0][:2],
-        _COLUMN[narrow],
-        _COLUMN[wide],
-        product.wideness(one),
-        float(narrow in (Share.FIRST, Share.GROUPED)),
+        _CONVOLUTION if share is None else _PART[Block(share)],
+        *(node for node, _ in (*nodes, *empty)),
+        *(weight for _, weight in (*nodes, *empty)),
     )
 
 
-def seconds_of_shares(arrays: Arrays, constants: Floats, effects: Floats) -> tuple[Floats, Floats]:
-    """The seconds of each share of each row's step, and of the arithmetic and the bytes of its passes by share: how the
-    seconds change with the effects. `constants` are logarithms."""
+def physics(arrays: Arrays, constants: Floats) -> Physics:
+    """The seconds of each row by the physics, and what they are made of. `constants` are logarithms."""
+    value = dict(zip(CONSTANT_NAMES, np.exp(constants), strict=True))
+    passes, rows, nodes = arrays.passes, len(arrays.log_seconds), COUNTS[Block.CONVOLUTIONS]
+    taken = _taken(arrays, constants).taken
+    shares = _summed(passes.row * (len(PARTS) + 1) + passes.part, taken, rows, len(PARTS) + 1)[:, :_CONVOLUTION]
+    is_one = passes.part == _CONVOLUTION
+    places = passes.row[is_one, None] * nodes + passes.nodes[is_one]
+    convolutions = _summed(places, taken[is_one, None] * passes.weights[is_one], rows, nodes)
+    for block, seconds in _others(arrays, value).items():
+        shares[:, _PART[block]] += seconds
+    busy = shares.sum(axis=1) + convolutions.sum(axis=1)
+    host = _launching(arrays, value) + value["step_seconds"]
+    both = busy**SHARPNESS + host**SHARPNESS
+    of_device = busy**SHARPNESS / both
+    scale = (of_device / busy)[:, None]
+    return Physics(
+        log_seconds=np.log(both) / SHARPNESS,
+        busy=busy,
+        host=host,
+        of_device=of_device,
+        shares=shares * scale,
+        convolutions=convolutions * scale,
+    )
+
+
+class _Taken(NamedTuple):
+    """Seconds of passes, the shares of arithmetic and of bytes in their squares, and the share of rounds of tiles that
+    are lost in the arithmetic."""
+
+    taken: Floats
+    arithmetic: Floats
+    moving: Floats
+    lost: Floats
+
+
+def _taken(arrays: Arrays, constants: Floats) -> _Taken:
     # One more for the places that name no constant: a product with one.
     values = np.append(np.exp(constants), 1.0)
-    passes = arrays.passes
-    reached = values[passes.reached].prod(axis=1)
-    for column in range(2):
-        half = np.where(passes.half[:, column] < 0, 0.0, values[passes.half[:, column]])
-        reached *= passes.sizes[:, column] / (passes.sizes[:, column] + half)
     value = dict(zip(CONSTANT_NAMES, values, strict=False))
+    passes = arrays.passes
+    reached = values[passes.reached].prod(axis=1) * (1 - _missed_rate(arrays, values)).prod(axis=1)
     flops = passes.flops / reached
-    arithmetic = flops / passes.rate + flops * value["waves"] / passes.tiles / passes.each
-    moving = passes.moved * values[passes.moved_by] / value["bandwidth"] / arrays.moved[passes.row]
-    factors = np.exp(effects)
-    narrow, wide = effects[passes.row, passes.narrow], effects[passes.row, passes.wide]
-    own = np.exp(narrow * (1 - passes.wideness) + wide * passes.wideness)
-    moving *= np.where(passes.is_whole, own, factors[passes.row, _COLUMN[Share.MOVED]])
-    arithmetic *= own
-    taken = np.hypot(arithmetic, moving)
-    squares = passes.count * arithmetic**2 / taken
-    rows = len(arrays.log_seconds)
-    found = np.zeros((rows, len(SHARES)))
-
-    def add(column: Positions, amount: Floats) -> None:
-        np.add.at(found, (passes.row, column), amount)
-
-    of_arithmetic = np.where(passes.is_whole, passes.count * taken, squares)
-    add(passes.narrow, of_arithmetic * (1 - passes.wideness))
-    add(passes.wide, of_arithmetic * passes.wideness)
-    add(
-        np.full_like(passes.narrow, _COLUMN[Share.MOVED]),
-        np.where(passes.is_whole, 0.0, passes.count * taken - squares),
-    )
-    _add_others(found, arrays, value, factors)
-    return found, _total(found)
+    lost = flops * value["waves"] / passes.tiles / passes.each
+    arithmetic = flops / passes.rate + lost
+    moving = passes.moved * values[passes.moved_by] / value["bandwidth"] / arrays.rates[passes.row, 1]
+    both = np.hypot(arithmetic, moving)
+    return _Taken(passes.count * both, (arithmetic / both) ** 2, (moving / both) ** 2, lost / arithmetic)
 
 
-def _add_others(found: Floats, arrays: Arrays, value: dict[str, float], factors: Floats) -> None:
+def _missed_rate(arrays: Arrays, values: Floats) -> Floats:
+    """What each of two sizes of a pass leaves of the rate unused."""
+    half = np.where(arrays.passes.half < 0, 0.0, values[arrays.passes.half])
+    return np.asarray(half / (arrays.passes.sizes + half))
+
+
+def slopes(arrays: Arrays, constants: Floats, found: Physics) -> Floats:
+    """The derivative of the logarithm of each row's seconds by the logarithm of each constant."""
+    values = np.append(np.exp(constants), 1.0)
+    value = dict(zip(CONSTANT_NAMES, values, strict=False))
+    passes, rows, width = arrays.passes, len(arrays.log_seconds), len(values)
+    start, of = passes.row * width, _taken(arrays, constants)
+    by_rate, by_bytes = of.taken * of.arithmetic, of.taken * of.moving
+    # Places that name no constant are the last column, which is dropped.
+    columns = [(start + passes.reached[:, column] % width, -by_rate) for column in range(3)]
+    missed = _missed_rate(arrays, values)
+    columns += [(start + passes.half[:, column] % width, by_rate * missed[:, column]) for column in range(2)]
+    columns += [
+        (start + _CONSTANT["waves"], by_rate * of.lost),
+        (start + passes.moved_by, by_bytes),
+        (start + _CONSTANT["bandwidth"], -by_bytes),
+    ]
+    busy = sum((_summed(place, amount, rows, width) for place, amount in columns), np.zeros((rows, width)))
+    host = np.zeros((rows, width))
+    _add_others(arrays, value, busy)
+    host[:, _CONSTANT["host_seconds"]] = _launching(arrays, value)
+    host[:, _CONSTANT["step_seconds"]] = value["step_seconds"]
+    of_device = found.of_device[:, None]
+    both = busy / found.busy[:, None] * of_device + host / found.host[:, None] * (1 - of_device)
+    return np.asarray(both[:, :-1])
+
+
+def _add_others(arrays: Arrays, value: dict[str, float], busy: Floats) -> None:
+    """Everything on the device but matrix work, to the derivatives of its seconds."""
+    per_byte = 1 / (arrays.rates[:, 1] * value["bandwidth"])
+    fused = np.where(arrays.xla, value["fused"], 1.0)
+    for position, name in enumerate(_ELEMENT_KINDS):
+        left, joined = (arrays.elements[:, position, is_fused] * value[name] * per_byte for is_fused in range(2))
+        busy[:, _CONSTANT[name]] += left + joined * fused
+        busy[:, _CONSTANT["fused"]] += np.where(arrays.xla, joined * fused, 0.0)
+    weights = arrays.parameters * per_byte
+    busy[:, _CONSTANT["weight_passes"]] += weights * 16 * value["weight_passes"] * arrays.optimizer
+    busy[:, _CONSTANT["transform_passes"]] += weights * 4 * value["transform_passes"]
+    others = _others(arrays, value)
+    busy[:, _CONSTANT["bandwidth"]] -= others[Block.MOVED] + others[Block.WEIGHTS]
+    busy[:, _CONSTANT["copy_bytes_per_second"]] -= others[Block.COPIED]
+    busy[:, _CONSTANT["kernel_seconds"]] += arrays.kernels * value["kernel_seconds"]
+    busy[:, _CONSTANT["step_seconds"]] += value["step_seconds"]
+
+
+def _launching(arrays: Arrays, value: dict[str, float]) -> Floats:
+    compiled = np.where(arrays.xla, product.COMPILED_LAUNCHES, 1.0)
+    return np.asarray(arrays.launches * value["host_seconds"] * compiled)
+
+
+def _summed(places: Positions, amounts: Floats, rows: int, width: int) -> Floats:
+    """Sums by place in a table of so many rows and columns."""
+    found = np.bincount(places.ravel(), weights=amounts.ravel(), minlength=rows * width)
+    return np.asarray(found.reshape(rows, width))
+
+
+def _others(arrays: Arrays, value: dict[str, float]) -> dict[Block, Floats]:
     fused = np.where(arrays.xla, value["fused"], 1.0)
     kinds = np.array([value[name] for name in _ELEMENT_KINDS])
-    per_byte = 1 / (arrays.moved * value["bandwidth"])
+    per_byte = 1 / (arrays.rates[:, 1] * value["bandwidth"])
     moved = arrays.elements[:, :, 0] @ kinds + arrays.elements[:, :, 1] @ kinds * fused
     passes = 16 * value["weight_passes"] * arrays.optimizer + 4 * value["transform_passes"] + product.GRADIENT_BYTES
-    others = {
-        Share.MOVED: moved * per_byte,
-        Share.WEIGHTS: arrays.parameters * passes * per_byte,
-        Share.COPIED: arrays.copied / value["copy_bytes_per_second"],
-        Share.LAUNCHED: arrays.kernels * value["kernel_seconds"] + value["step_seconds"],
-        Share.HOST: arrays.launches * value["host_seconds"] * np.where(arrays.xla, product.COMPILED_LAUNCHES, 1.0)
-        + value["step_seconds"],
+    return {
+        Block.MOVED: moved * per_byte,
+        Block.WEIGHTS: arrays.parameters * passes * per_byte,
+        Block.COPIED: arrays.copied / value["copy_bytes_per_second"],
+        Block.LAUNCHED: arrays.kernels * value["kernel_seconds"] + value["step_seconds"],
     }
-    for share, seconds in others.items():
-        column = _COLUMN[share]
-        found[:, column] += seconds * factors[:, column]
 
 
-def _total(found: Floats) -> Floats:
-    busy, host = found[:, DEVICE].sum(axis=1), found[:, HOST]
-    power = product.SHARPNESS
-    return np.asarray((busy**power + host**power) ** (1 / power))
+def features(arrays: Arrays, found: Physics) -> dict[Block, Floats]:
+    """For each block the value of each node by row, as `features.features_of` has them for one step."""
+    batches, sizes = _between(BATCHES, np.log2(arrays.batch)), _between(SIZES, np.log2(arrays.size))
+    by_part = {block: found.shares[:, position : position + 1] for block, position in _PART.items()}
+    return {
+        **by_part,
+        Block.CONVOLUTIONS: found.convolutions,
+        Block.GROUPED: found.convolutions[:, GROUPED_NODES].sum(axis=1, keepdims=True),
+        Block.HOST: (1 - found.of_device)[:, None],
+        Block.BUSY: found.of_device[:, None],
+        Block.WHOLE: np.ones((len(arrays.batch), 1)),
+        Block.BALANCE: _between(BALANCES, np.log(found.busy / found.host)),
+        Block.BATCH: batches,
+        Block.RATES: np.log(arrays.rates / np.array(USUAL_RATES)),
+        Block.SIZE_BATCH: (sizes[:, :, None] * batches[:, None, :]).reshape(len(arrays.batch), -1),
+    }
 
 
-def slopes(found: Floats) -> Floats:
-    """How the logarithm of each row's seconds changes with the effect on each share."""
-    busy, host = found[:, DEVICE].sum(axis=1), found[:, HOST]
-    power = product.SHARPNESS
-    weight = busy**power / (busy**power + host**power)
-    slope = found / busy[:, None] * weight[:, None]
-    slope[:, HOST] = 1 - weight
-    return np.asarray(slope)
+def _between(axis: tuple[float, ...], at: Floats) -> Floats:
+    nodes = np.array(axis)
+    value = np.clip(at, nodes[0], nodes[-1])
+    index = np.clip(np.searchsorted(nodes, value, side="right") - 1, 0, len(nodes) - 2)
+    share = (value - nodes[index]) / (nodes[index + 1] - nodes[index])
+    found = np.zeros((len(at), len(nodes)))
+    rows = np.arange(len(at))
+    found[rows, index] = 1 - share
+    found[rows, index + 1] += share
+    return found
+
+
+def half_of_prior(block: Block) -> Floats:
+    """A matrix whose product with its own transpose is how alike the effects on a block's nodes are: 1 for one with
+    itself, by a bell curve for others, half of that between kinds."""
+    nodes = NODES.get(block)
+    if nodes is None:
+        return np.ones((1, 1))
+    places = np.array(nodes.places)
+    squares = ((places[:, None] - places[None]) ** 2).sum(axis=-1)
+    kinds = np.full((nodes.kinds, nodes.kinds), 0.5) + 0.5 * np.eye(nodes.kinds)
+    alike = np.kron(kinds, np.exp(-0.5 * squares))
+    return np.asarray(np.linalg.cholesky(alike + _JITTER * np.eye(len(alike))))
+
+
+_JITTER = 1e-6

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scripts.fit.operators.beyond import HELD_OUT
+from scripts.fit.operators.beyond import OWN_ROWS
 from scripts.fit.operators.folds import DEVICE, NetworkTested
 from scripts.fit.operators.rows import NetworkRow, read_network_rows
 from trainplan.planner.throughput.network_families import TINY
@@ -139,7 +139,7 @@ def _memories() -> list[str]:
     graph = network_of("vgg16", 224)
     assert graph is not None
     lines = ["| batch | peak on an H200 | this project | parameters alone |", "|---|---|---|---|"]
-    with HELD_OUT.open(newline="", encoding="utf-8") as file:
+    with OWN_ROWS.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             peak = re.search(r"peak ([\d.]+) GiB", row["note"])
             if row["model"] == "vgg16" and row["precision"] == "fp32" and row["image_size_px"] == "224" and peak:

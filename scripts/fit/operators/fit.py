@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scripts.fit.operators.folds import tested as held_out
-from scripts.fit.operators.process import fitted, posterior
+from scripts.fit.operators.process import fitted
 from scripts.fit.operators.report import network_figures
 from scripts.fit.operators.rows import read_network_rows
 from scripts.fit.operators.store import model_of, write_operators
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
     from scripts.fit.evaluate import Tested
     from scripts.fit.operators.folds import NetworkTested
-    from scripts.fit.operators.process import Fit
+    from scripts.fit.operators.process import Posterior
 
 
-def fit_networks(of_vgg: Sequence[Tested]) -> tuple[Fit, list[NetworkTested]]:
+def fit_networks(of_vgg: Sequence[Tested]) -> tuple[Posterior, list[NetworkTested]]:
     """The fit, and its held-out predictions; `of_vgg` are those of the model of VGG nets on unseen devices."""
     rows = read_network_rows()
-    fit = fitted(rows)
-    return fit, blended(held_out(posterior(fit)), of_vgg, rows)
+    known = fitted(rows)
+    return known, blended(held_out(known), of_vgg, rows)
 
 
-def write_networks(fit: Fit, tested: Sequence[NetworkTested]) -> None:
+def write_networks(known: Posterior, tested: Sequence[NetworkTested]) -> None:
     """The shipped model."""
-    summary = {"rows": len(fit.rows), "tests": network_figures(tested)}
-    write_operators(model_of(fit, network_half_widths(tested)), summary)
+    summary = {"rows": len(known.fit.rows), "tests": network_figures(tested)}
+    write_operators(model_of(known, network_half_widths(tested)), summary)

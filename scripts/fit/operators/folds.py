@@ -33,13 +33,15 @@ _PARTS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkTested:
-    """One held-out prediction; `off` is the logarithm of predicted over measured images per second."""
+    """One held-out prediction; `off` is the logarithm of predicted over measured images per second, `deviation` how far
+    the fit expects it to be off (a standard deviation)."""
 
     test: str
     fold: str
     id: str
     is_vgg: bool
     off: float
+    deviation: float
     evidence: str
 
     @property
@@ -54,10 +56,10 @@ def tested(known: Posterior) -> list[NetworkTested]:
     found = []
     for test, fold, out, asked in _folds(rows):
         positions = np.flatnonzero(out)
-        off = known.left_out(positions)
+        off, deviations = known.left_out(positions)
         kept = [row for row, is_out in zip(rows, out, strict=True) if not is_out]
         seen = _Known(kept)
-        for position, miss in zip(positions.tolist(), off, strict=True):
+        for position, miss, deviation in zip(positions.tolist(), off, deviations, strict=True):
             if asked[position]:
                 row = rows[position]
                 evidence = seen.of(row).kind
@@ -68,6 +70,7 @@ def tested(known: Posterior) -> list[NetworkTested]:
                         id=row.ids[0],
                         is_vgg=row.family == "vgg",
                         off=float(miss),
+                        deviation=float(deviation),
                         evidence=evidence,
                     )
                 )

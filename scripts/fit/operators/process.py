@@ -1,7 +1,9 @@
-"""A Gaussian process over what the model of operators misses: effects of groups of measurements, and their variances.
+"""A Gaussian process over what the physics of operators misses: effects of groups of measurements on the features of a
+step (`trainplan.planner.throughput.features`), and their variances.
 
-Constants and effects are found together: on the tangent where they are, again and again until they stay (Gauss and
-Newton's method). Variances are those of the largest marginal likelihood, held near what is plausible.
+Effects are log-linear, so that they are found exactly; constants on the tangent where they are, again and again until
+they stay (Gauss and Newton's method). Variances are those of the largest marginal likelihood, held near what is
+plausible.
 """
 
 from __future__ import annotations
@@ -9,40 +11,31 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import get_lapack_funcs
 from scipy.optimize import minimize
 
-from scripts.fit.operators.arrays import Arrays, Floats, arrays_of, seconds_of_shares, slopes
+from scripts.fit.operators.arrays import Arrays, Floats, arrays_of, features, half_of_prior, physics, slopes
 from scripts.fit.operators.rows import NetworkRow
-from trainplan.planner.throughput.operators import (
-    CONSTANT_NAMES,
-    DOUBLINGS,
-    FALL,
-    RISE,
-    SHARES,
-    WHOLE,
-    Level,
-    OperatorConstants,
-    Share,
-)
+from trainplan.planner.throughput.features import Block
+from trainplan.planner.throughput.operators import CONSTANT_NAMES, Effects, Level, OperatorConstants
 
 # What is plausible before any row is seen, and by what factor it may be off (the standard deviation of its logarithm).
 _PLAUSIBLE: dict[str, tuple[float, float]] = {
-    "plain_winograd": (1.6, 0.5), "plain_winograd_weights": (0.9, 0.5), "plain_spatial": (0.7, 0.5),
-    "plain_point": (0.75, 0.4), "plain_first": (0.5, 0.5), "plain_depth": (30.0, 0.7), "plain_channels": (30.0, 0.7),
+    "plain_winograd": (2.0, 0.3), "plain_winograd_weights": (0.9, 0.5), "plain_spatial": (0.7, 0.5),
+    "plain_point": (0.75, 0.4), "plain_first": (0.5, 0.5), "plain_depth": (30.0, 0.4), "plain_channels": (20.0, 0.4),
     "tensor_same": (0.55, 0.5), "tensor_strided": (0.4, 0.5), "tensor_point": (0.45, 0.5), "tensor_first": (0.12, 0.6),
-    "tensor_weights": (0.8, 0.3), "tensor_depth": (60.0, 0.7), "tensor_channels": (30.0, 0.7),
+    "tensor_weights": (0.8, 0.3), "tensor_depth": (50.0, 0.4), "tensor_channels": (20.0, 0.4),
     "tpu_spatial": (0.6, 0.5), "tpu_point": (0.5, 0.5), "tpu_first": (0.2, 0.6),
     "grouped": (0.35, 0.5), "depthwise": (0.15, 0.6), "depthwise_passes": (2.5, 0.5), "dense": (0.5, 0.4),
     "bandwidth": (0.75, 0.3), "convolution_passes": (1.0, 0.4), "activation_passes": (0.8, 0.4),
     "norm_passes": (0.9, 0.4), "add_passes": (1.0, 0.4), "concat_passes": (1.2, 0.4), "pool_passes": (1.2, 0.4),
-    "fused": (0.5, 0.5), "weight_passes": (1.0, 0.3), "transform_passes": (5.0, 0.7), "waves": (0.5, 0.5),
-    "kernel_seconds": (4e-6, 0.6), "host_seconds": (18e-6, 0.6), "step_seconds": (1e-3, 0.6),
+    "fused": (0.5, 0.5), "weight_passes": (1.0, 0.3), "transform_passes": (5.0, 0.5), "waves": (0.4, 0.3),
+    "kernel_seconds": (4e-6, 0.3), "host_seconds": (20e-6, 0.4), "step_seconds": (1e-3, 0.6),
     "copy_bytes_per_second": (8e9, 0.3),
 }  # fmt: skip
 PRIOR = np.log([_PLAUSIBLE[name][0] for name in CONSTANT_NAMES])
@@ -50,62 +43,71 @@ SPREAD = np.array([_PLAUSIBLE[name][1] for name in CONSTANT_NAMES])
 
 
 class Term(NamedTuple):
-    """An effect of the groups of a level on a share of the step, and the variance that is plausible for it."""
+    """Effects of the groups of a level on blocks of features that scatter alike, and the variance that is plausible."""
 
     level: str
-    share: str
+    blocks: tuple[Block, ...]
     variance: float
 
 
-_SPATIAL, _POINT = (Share.SPATIAL_NARROW, Share.SPATIAL_WIDE), (Share.POINT_NARROW, Share.POINT_WIDE)
-_MATRIX = (*_SPATIAL, *_POINT)
-_ALL_OF_A_PROGRAM = (*_MATRIX, Share.MOVED, Share.WEIGHTS, Share.HOST, Share.GROUPED, Share.FIRST)
-_OF_A_SOURCE = (*_MATRIX, Share.MOVED, Share.HOST, Share.COPIED)
-
-
-def _terms() -> tuple[Term, ...]:
-    found: list[Term] = []
-
-    def add(level: str, variance: float, *shares: str) -> None:
-        found.extend(Term(level, str(share), variance) for share in shares)
-
-    add("architecture", 0.02, WHOLE, Share.MOVED, *_SPATIAL)
-    add("architecture_precision", 0.02, WHOLE, *_MATRIX, Share.MOVED, Share.GROUPED, Share.FIRST)
-    add("device", 0.01, WHOLE, *_MATRIX, Share.MOVED)
-    add("device_precision", 0.01, WHOLE, *_MATRIX, Share.MOVED)
-    add("program", 0.02, WHOLE, *_ALL_OF_A_PROGRAM)
-    add("source", 0.01, WHOLE, *_OF_A_SOURCE, Share.LAUNCHED, Share.GROUPED)
-    add("publisher", 0.01, WHOLE)
-    add("source_device", 0.01, WHOLE, *_OF_A_SOURCE, Share.WEIGHTS)
-    add("series", 0.005, WHOLE)
-    add("network", 0.01, WHOLE)
-    add("family", 0.01, WHOLE)
-    add("network_program", 0.005, WHOLE)
-    add("tiny_device", 0.003, WHOLE)
-    add("network_source_device", 0.005, WHOLE)
-    add("network_size", 0.003, WHOLE)
-    add("configuration", 0.003, WHOLE)
-    add("program", 0.0004, DOUBLINGS)
-    add("device_precision", 0.0004, DOUBLINGS)
-    add("source_device", 0.0004, DOUBLINGS)
-    add("network_source_device", 0.0001, DOUBLINGS)
-    return tuple(found)
-
-
-TERMS = _terms()
-_NOISE = (0.0008, 0.002, 0.04, 0.01)
+_PARTS = (Block.GROUPED, Block.MOVED, Block.FIRST)
+# What is found at which level. Levels are those of operator_runs; nothing of a card reaches the host's time.
+TERMS = (
+    Term("all", (Block.CONVOLUTIONS,), 0.05),
+    Term("all", (Block.BALANCE,), 0.03),
+    Term("precision", (Block.RATES,), 0.01),
+    Term("numbers", (Block.MOVED,), 0.01),
+    Term("layout", _PARTS, 0.02),
+    Term("architecture", _PARTS, 0.02),
+    Term("architecture", (Block.BUSY,), 0.02),
+    Term("architecture_precision", (Block.CONVOLUTIONS,), 0.02),
+    Term("architecture_precision", _PARTS, 0.02),
+    Term("architecture_precision", (Block.BUSY,), 0.02),
+    Term("device", (Block.MOVED,), 0.01),
+    Term("device", (Block.BUSY,), 0.01),
+    Term("device_precision", (Block.CONVOLUTIONS,), 0.01),
+    Term("device_precision", (Block.MOVED,), 0.01),
+    Term("device_precision", (Block.BUSY,), 0.01),
+    Term("program", (Block.CONVOLUTIONS,), 0.03),
+    Term("program", (*_PARTS, Block.WEIGHTS), 0.02),
+    Term("program", (Block.HOST,), 0.04),
+    Term("program", (Block.WHOLE,), 0.02),
+    Term("program", (Block.BALANCE,), 0.02),
+    Term("program", (Block.BATCH,), 0.01),
+    Term("era", (Block.GROUPED, Block.MOVED), 0.01),
+    Term("era", (Block.HOST, Block.LAUNCHED), 0.04),
+    Term("era", (Block.WHOLE,), 0.01),
+    Term("era_program", (*_PARTS, Block.WEIGHTS), 0.01),
+    Term("era_program", (Block.HOST,), 0.04),
+    Term("era_program", (Block.WHOLE,), 0.01),
+    Term("network", (Block.SIZE_BATCH,), 0.02),
+    Term("network", (Block.WHOLE,), 0.01),
+    Term("family", (Block.WHOLE,), 0.01),
+    Term("publisher", (Block.WHOLE,), 0.01),
+    Term("source", (Block.CONVOLUTIONS,), 0.03),
+    Term("source", (Block.GROUPED, Block.MOVED, Block.COPIED, Block.LAUNCHED), 0.01),
+    Term("source", (Block.HOST,), 0.04),
+    Term("source", (Block.WHOLE,), 0.01),
+    Term("source_precision", (Block.BALANCE,), 0.02),
+    Term("source_precision", (Block.BATCH,), 0.01),
+    Term("source_device", (Block.CONVOLUTIONS,), 0.01),
+    Term("source_device", (Block.MOVED, Block.WEIGHTS, Block.COPIED), 0.01),
+    Term("source_device", (Block.WHOLE,), 0.01),
+    Term("series", (Block.WHOLE,), 0.005),
+    Term("network_source_device", (Block.WHOLE,), 0.005),
+    Term("configuration", (Block.WHOLE,), 0.003),
+)
+_NOISE = (0.0015, 0.003, 0.02, 0.01)
 START = np.log([*(term.variance for term in TERMS), *_NOISE])
-_VARIANCE_SPREAD = 1.5
+_LEAST_NOISE = 2e-4
 # Rows farther off than so many deviations count less.
 _FAR = 3.0
 _LEAST_SCATTER = 0.5
 _STEP = 0.5
-_STAYED = 0.01
-_COLUMNS = {
-    **{str(share): position for position, share in enumerate(SHARES)},
-    WHOLE: len(SHARES),
-    DOUBLINGS: len(SHARES) + 1,
-}
+_STAYED = 0.02
+_MOST_ROUNDS = 3
+Matrix32 = NDArray[np.float32]
+_Number = TypeVar("_Number", np.float32, np.float64)
 
 
 @dataclass(kw_only=True)
@@ -120,11 +122,6 @@ class Fit:
     constants: Floats
     variances: Floats
     scatter: Floats
-
-    @property
-    def nothing(self) -> Floats:
-        """No effects."""
-        return np.zeros((len(self.rows), len(SHARES)))
 
 
 def start(rows: Sequence[NetworkRow]) -> Fit:
@@ -148,123 +145,104 @@ def start(rows: Sequence[NetworkRow]) -> Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Tangent:
-    """The rows where a fit is: what the prior misses them by, and how they change with constants and with effects (the
-    columns of `features`: shares, the whole, doublings of the batch)."""
+    """The rows where a fit's constants are: what the prior misses them by, the product of features with the half of
+    their prior for each term, and the covariance that each term and the constants give at a variance of 1."""
 
     missed: Floats
     by_constant: Floats
-    features: Floats
+    features: tuple[Floats, ...]
+    covariances: tuple[Matrix32, ...]
+    of_constants: Matrix32
 
 
 def tangent(fit: Fit) -> Tangent:
-    """At the constants that the fit has, and without effects: a tangent where the effects are fits the rows no better,
-    and moves what is held out farther off (ADR 42)."""
-    shares, seconds = seconds_of_shares(fit.arrays, fit.constants, fit.nothing)
-    log = np.log(seconds)
-    by_constant = np.empty((len(log), len(fit.constants)))
-    for position in range(len(fit.constants)):
-        moved = fit.constants.copy()
-        moved[position] += _DIFFERENCE
-        by_constant[:, position] = (np.log(seconds_of_shares(fit.arrays, moved, fit.nothing)[1]) - log) / _DIFFERENCE
-    missed = fit.arrays.log_seconds - log - by_constant @ (PRIOR - fit.constants)
-    features = np.column_stack([slopes(shares), np.ones(len(log)), fit.arrays.doublings])
-    return Tangent(missed=missed, by_constant=by_constant, features=features)
+    """At the constants that the fit has."""
+    here = physics(fit.arrays, fit.constants)
+    by_constant = slopes(fit.arrays, fit.constants, here)
+    of_block = {block: values @ half_of_prior(block) for block, values in features(fit.arrays, here).items()}
+    of_term = tuple(np.column_stack([of_block[block] for block in term.blocks]) for term in TERMS)
+    return Tangent(
+        missed=fit.arrays.log_seconds - here.log_seconds - by_constant @ (PRIOR - fit.constants),
+        by_constant=by_constant,
+        features=of_term,
+        covariances=tuple(_of_groups(fit, term, found) for term, found in zip(TERMS, of_term, strict=True)),
+        of_constants=((by_constant * SPREAD**2) @ by_constant.T).astype(np.float32),
+    )
 
 
-_DIFFERENCE = 0.02
+def _of_groups(fit: Fit, term: Term, found: Floats) -> Matrix32:
+    narrow = found.astype(np.float32)
+    groups = fit.groups.get(term.level, ())
+    if len(groups) == 1 and len(groups[0]) == len(found):
+        return np.asarray(narrow @ narrow.T)
+    matrix = np.zeros((len(found), len(found)), dtype=np.float32)
+    for group in groups:
+        matrix[np.ix_(group, group)] = narrow[group] @ narrow[group].T
+    return matrix
 
 
-def _by_level() -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for position, term in enumerate(TERMS):
-        found[term.level].append(position)
-    return dict(found)
-
-
-BY_LEVEL = _by_level()
-_FEATURE = np.array([_COLUMNS[term.share] for term in TERMS])
-
-
-def _covariance(fit: Fit, at: Tangent, variances: Floats) -> Floats:
-    matrix = (at.by_constant * SPREAD**2) @ at.by_constant.T
-    for level, terms in BY_LEVEL.items():
-        scaled = at.features[:, _FEATURE[terms]] * np.exp(variances[terms] / 2)
-        for group in fit.groups.get(level, ()):
-            part = scaled[group]
-            matrix[np.ix_(group, group)] += part @ part.T
-    matrix[np.diag_indices(len(matrix))] += _noise(fit, variances)
-    return np.asarray(matrix)
+def _covariance(fit: Fit, at: Tangent, variances: Floats) -> Matrix32:
+    matrix = at.of_constants.copy()
+    for variance, of_term in zip(variances, at.covariances, strict=False):
+        matrix += np.float32(np.exp(variance)) * of_term
+    matrix[np.diag_indices(len(matrix))] += _noise(fit, variances).astype(np.float32)
+    return matrix
 
 
 def _noise(fit: Fit, variances: Floats) -> Floats:
     kinds = np.array([row.noise for row in fit.rows])
-    return np.asarray(np.exp(variances[len(TERMS) :])[kinds] * fit.scatter)
+    return np.asarray(np.exp(variances[len(TERMS) :])[kinds] * fit.scatter + _LEAST_NOISE)
 
 
-def _inverse(matrix: Floats) -> tuple[float, Floats]:
+def _inverse(matrix: NDArray[_Number]) -> tuple[float, NDArray[_Number]]:
+    """Half of the logarithm of the determinant, and the inverse."""
     factor = cholesky(matrix, lower=True, overwrite_a=True, check_finite=False)
     half_log_determinant = float(np.log(np.diag(factor)).sum())
-    lower, _ = dpotri(factor, lower=1)
-    inverse = np.tril(lower)
-    return half_log_determinant, inverse + np.tril(inverse, -1).T
+    (invert,) = get_lapack_funcs(("potri",), (factor,))
+    lower, _ = invert(factor, lower=1)
+    lower = np.tril(lower)
+    return half_log_determinant, np.asarray(lower + np.tril(lower, -1).T)
 
 
-def settle(fit: Fit, rounds: int = 5) -> None:
+def settle(fit: Fit, rounds: int = _MOST_ROUNDS) -> Posterior:
     """Finds the constants that go with the fit's variances."""
     for _ in range(rounds):
-        at = tangent(fit)
-        factor = cho_factor(_covariance(fit, at, fit.variances), lower=True, overwrite_a=True, check_finite=False)
-        constants = _constants(at, cho_solve(factor, at.missed))
+        known = posterior(fit)
+        constants = PRIOR + SPREAD**2 * (known.at.by_constant.T @ known.weights)
         moved = np.clip(constants - fit.constants, -_STEP, _STEP)
         fit.constants = fit.constants + moved
         if np.abs(moved).max() < _STAYED:
             break
+    return posterior(fit)
 
 
-def _constants(at: Tangent, weights: Floats) -> Floats:
-    return np.asarray(PRIOR + SPREAD**2 * (at.by_constant.T @ weights))
-
-
-def _row_effects(fit: Fit, at: Tangent, weights: Floats) -> Floats:
-    """The effects of all groups on each row: on shares, the whole, and doublings of the batch."""
-    found = np.zeros((len(fit.rows), len(SHARES) + 2))
-    for level, terms in BY_LEVEL.items():
-        columns, scales = _FEATURE[terms], np.exp(fit.variances[terms])
-        for group in fit.groups.get(level, ()):
-            found[np.ix_(group, columns)] += scales * (weights[group] @ at.features[np.ix_(group, columns)])
-    return found
-
-
-def fit_variances(fit: Fit, iterations: int) -> None:
+def fit_variances(fit: Fit, iterations: int) -> Posterior:
     """Moves the variances towards the largest marginal likelihood, and settles."""
     at = tangent(fit)
-    kinds = np.array([row.noise for row in fit.rows])
+    kinds, missed = np.array([row.noise for row in fit.rows]), at.missed.astype(np.float32)
 
     def objective(values: Floats) -> tuple[float, Floats]:
+        # 32 bits are enough for a step: the noise keeps the matrix well conditioned.
         half_log_determinant, inverse = _inverse(_covariance(fit, at, values))
-        weights = inverse @ at.missed
+        weights = inverse @ missed
+        pull = inverse - np.outer(weights, weights)
         gradient = np.empty_like(values)
-        for level, terms in BY_LEVEL.items():
-            columns, sums = _FEATURE[terms], np.zeros(len(terms))
-            for group in fit.groups.get(level, ()):
-                part = at.features[np.ix_(group, columns)]
-                spread = np.einsum("ik,ij,jk->k", part, inverse[np.ix_(group, group)], part, optimize=True)
-                sums += spread - (part.T @ weights[group]) ** 2
-            gradient[terms] = 0.5 * np.exp(values[terms]) * sums
-        pull = fit.scatter * (np.diag(inverse) - weights**2)
+        for position, of_term in enumerate(at.covariances):
+            gradient[position] = 0.5 * np.exp(values[position]) * float(np.vdot(pull, of_term))
+        of_rows = fit.scatter * np.diag(pull)
         for kind in range(len(_NOISE)):
             position = len(TERMS) + kind
-            gradient[position] = 0.5 * np.exp(values[position]) * pull[kinds == kind].sum()
-        away = (values - START) / _VARIANCE_SPREAD
-        cost = 0.5 * at.missed @ weights + half_log_determinant + 0.5 * away @ away
-        return float(cost), gradient + away / _VARIANCE_SPREAD
+            gradient[position] = 0.5 * np.exp(values[position]) * of_rows[kinds == kind].sum()
+        away = values - START
+        cost = 0.5 * float(missed @ weights) + half_log_determinant + 0.5 * away @ away
+        return float(cost), gradient + away
 
-    bounds = [(-14.0, 2.0)] * len(START)
     solution = minimize(
-        objective, fit.variances, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": iterations}
-    )
+        objective, fit.variances, jac=True, method="L-BFGS-B", bounds=[(-12.0, 1.0)] * len(START),
+        options={"maxiter": iterations},
+    )  # fmt: skip
     fit.variances = np.asarray(solution.x)
-    settle(fit)
+    return settle(fit, 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,18 +254,11 @@ class Posterior:
     inverse: Floats
     weights: Floats
 
-    def left_out(self, out: NDArray[np.int64]) -> Floats:
-        """The logarithms of predicted over measured images per second of rows, all of which are left out: constants and
-        effects without them, exactly as the tangent has them, in the product's own form."""
-        block = np.linalg.solve(self.inverse[np.ix_(out, out)], self.weights[out])
-        weights = self.weights - self.inverse[:, out] @ block
-        weights[out] = 0.0
-        effects = _row_effects(self.fit, self.at, weights)[out]
-        arrays = self.fit.arrays.take(out)
-        _, seconds = seconds_of_shares(arrays, _constants(self.at, weights), effects[:, : len(SHARES)])
-        doubling = np.clip(effects[:, len(SHARES) + 1], -FALL, RISE)
-        predicted = np.log(seconds) + effects[:, len(SHARES)] + doubling * arrays.doublings
-        return np.asarray(arrays.log_seconds - predicted)
+    def left_out(self, out: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """The logarithms of predicted over measured images per second of rows, all of which are left out, and the
+        deviations of these predictions: exactly as the tangent has them."""
+        covariance = np.linalg.inv(self.inverse[np.ix_(out, out)])
+        return np.asarray(covariance @ self.weights[out]), np.sqrt(np.diag(covariance))
 
     def changes_when_left_out(self) -> Floats:
         """The change of each row's own prediction, in logarithms of seconds, when it alone is left out."""
@@ -298,37 +269,37 @@ class Posterior:
 def posterior(fit: Fit) -> Posterior:
     """Where the fit is."""
     at = tangent(fit)
-    _, inverse = _inverse(_covariance(fit, at, fit.variances))
+    _, inverse = _inverse(_covariance(fit, at, fit.variances).astype(np.float64))
     return Posterior(fit=fit, at=at, inverse=inverse, weights=inverse @ at.missed)
 
 
-def discount_far_rows(fit: Fit) -> None:
+def discount_far_rows(known: Posterior) -> None:
     """Rows that all others say are far off scatter more than their kind: they count less."""
-    known = posterior(fit)
     deviations = np.abs(known.weights) / np.sqrt(np.diag(known.inverse))
-    fit.scatter = fit.scatter * np.maximum(1.0, 2 * (deviations / _FAR) ** 2)
+    known.fit.scatter = known.fit.scatter * np.maximum(1.0, 2 * (deviations / _FAR) ** 2)
 
 
-def fitted(rows: Sequence[NetworkRow], iterations: int = 9) -> Fit:
+def fitted(rows: Sequence[NetworkRow], iterations: int = 5) -> Posterior:
     """Everything, from the beginning."""
     fit = start(rows)
     settle(fit)
-    fit_variances(fit, iterations)
-    discount_far_rows(fit)
-    fit_variances(fit, iterations)
-    return fit
+    discount_far_rows(fit_variances(fit, iterations))
+    return fit_variances(fit, iterations)
 
 
-def effects_of(known: Posterior) -> dict[Level, dict[str, float]]:
-    """The effects of each group."""
+def effects_of(known: Posterior) -> dict[Level, Effects]:
+    """The effects of each group, by the nodes of each block."""
     fit = known.fit
-    found: dict[Level, dict[str, float]] = {}
-    for level, terms in BY_LEVEL.items():
-        columns, scales = _FEATURE[terms], np.exp(fit.variances[terms])
-        for key, group in zip(fit.keys.get(level, ()), fit.groups.get(level, ()), strict=True):
-            values = scales * (known.weights[group] @ known.at.features[np.ix_(group, columns)])
-            found[key] = {TERMS[term].share: float(value) for term, value in zip(terms, values, strict=True)}
-    return found
+    found: dict[Level, dict[Block, Floats]] = defaultdict(dict)
+    for term, variance, values in zip(TERMS, fit.variances, known.at.features, strict=False):
+        halves = [half_of_prior(block) for block in term.blocks]
+        for key, group in zip(fit.keys.get(term.level, ()), fit.groups.get(term.level, ()), strict=True):
+            coefficients = np.exp(variance) * (known.weights[group] @ values[group])
+            start = 0
+            for block, half in zip(term.blocks, halves, strict=True):
+                found[key][block] = half @ coefficients[start : start + len(half)]
+                start += len(half)
+    return {key: {block: tuple(map(float, values)) for block, values in of.items()} for key, of in found.items()}
 
 
 def constants_of(fit: Fit) -> OperatorConstants:

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from scripts.fit.rows import DEVICES, measurement_of
-from trainplan.planner.throughput.compile import DATA
+from trainplan.planner.throughput.compile import DATA, MEASUREMENTS, NETWORKS
 from trainplan.planner.throughput.network_families import family_of_network
 from trainplan.planner.throughput.networks import network_of
 from trainplan.planner.throughput.operator_runs import run_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from trainplan.planner.throughput.rates import KnownRates
 
-MEASUREMENTS = DATA / "measurements.csv"
+TABLES = (DATA / MEASUREMENTS, DATA / NETWORKS)
 EXACT, STATED, TINY_BATCH, ASSUMED_BATCH = range(4)
 NOISES = ("quality A", "quality B", "a tiny batch", "a batch that is not stated")
 """Kinds of rows that scatter alike."""
@@ -78,12 +78,15 @@ class NetworkRow:
         return self.measurement.device_count == 1
 
 
-def read_network_rows(path: Path = MEASUREMENTS) -> list[NetworkRow]:
+def read_network_rows(*paths: Path) -> list[NetworkRow]:
     """Every training row of quality A or B, of a network and a device that are known, on one device; of MLPerf also
-    those of one machine with several, whose share of a step is taken as one device's."""
+    those of one machine with several, whose share of a step is taken as one device's. Without `paths` the rows of all
+    tables."""
     devices = read_devices(DEVICES)[0]
-    with path.open(newline="", encoding="utf-8") as file:
-        stated = [measurement_of(cells) for cells in csv.DictReader(file)]
+    stated: list[Measurement] = []
+    for path in paths or TABLES:
+        with path.open(newline="", encoding="utf-8") as file:
+            stated += [measurement_of(cells) for cells in csv.DictReader(file)]
     batches = _usual_batches(stated)
     groups: dict[tuple[object, ...], list[NetworkRow]] = defaultdict(list)
     for one in stated:

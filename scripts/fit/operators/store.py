@@ -6,39 +6,45 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from scripts.fit.operators.process import constants_of, effects_of, posterior
+from scripts.fit.operators.process import constants_of, effects_of
 from scripts.fit.store import measurements_digest
 from trainplan.planner.throughput.operator_evidence import MeasuredNetworks
-from trainplan.planner.throughput.operators import CONSTANT_NAMES, OPERATORS_FILE, OperatorConstants, OperatorModel
+from trainplan.planner.throughput.operators import (
+    CONSTANT_NAMES,
+    OPERATORS_FILE,
+    Level,
+    OperatorConstants,
+    OperatorModel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from scripts.fit.operators.process import Fit
+    from scripts.fit.operators.process import Posterior
+    from trainplan.planner.throughput.features import Block
 
 _DIGITS = 3
 # An effect below this says nothing: a thousandth of the step's time.
 _SILENT = 1.5e-3
 
 
-def model_of(fit: Fit, half_widths: Mapping[str, float]) -> OperatorModel:
+def model_of(known: Posterior, half_widths: Mapping[str, float]) -> OperatorModel:
     """The model as it will be read back."""
-    known = posterior(fit)
-    effects = {}
-    for level, shares in effects_of(known).items():
-        kept = {share: round(value, _DIGITS) for share, value in shares.items() if abs(value) >= _SILENT}
+    effects: dict[Level, dict[Block, tuple[float, ...]]] = {}
+    for level, blocks in effects_of(known).items():
+        rounded = {block: tuple(round(value, _DIGITS) for value in values) for block, values in blocks.items()}
+        kept = {block: values for block, values in rounded.items() if max(map(abs, values)) >= _SILENT}
         if kept:
             effects[level] = kept
-    constants = constants_of(fit)
-    rounded = {name: float(f"{getattr(constants, name):.5g}") for name in CONSTANT_NAMES}
-    left_out = zip(fit.rows, known.changes_when_left_out(), strict=True)
+    rows, constants = known.fit.rows, constants_of(known.fit)
+    left_out = zip(rows, known.changes_when_left_out(), strict=True)
     return OperatorModel(
-        constants=OperatorConstants(**rounded),
+        constants=OperatorConstants(**{name: float(f"{getattr(constants, name):.5g}") for name in CONSTANT_NAMES}),
         effects=effects,
         half_widths={kind: round(value, 4) for kind, value in half_widths.items()},
         left_out={id_: round(float(change), 4) for row, change in left_out for id_ in row.ids},
-        measured=MeasuredNetworks(counts=Counter((row.device, row.network, row.setup.source) for row in fit.rows)),
+        measured=MeasuredNetworks(counts=Counter((row.device, row.network, row.setup.source) for row in rows)),
     )
 
 
@@ -49,14 +55,14 @@ def write_operators(model: OperatorModel, summary: Mapping[str, object], path: P
     for (device, network, source), count in sorted(model.measured.counts.items()):
         measured.setdefault(device, {}).setdefault(network, {})[str(sources.index(source))] = count
     head = {
-        "about": "Fitted by `make fit` (scripts/fit/operators) to measurements.csv; do not edit.",
+        "about": "Fitted by `make fit` (scripts/fit/operators) to measurements.csv and networks.csv; do not edit.",
         "measurements_sha256": measurements_digest(),
         "summary": summary,
         "constants": {name: getattr(model.constants, name) for name in CONSTANT_NAMES},
         "half_widths": dict(model.half_widths),
         "sources": sources,
     }
-    groups = {" / ".join(level): shares for level, shares in sorted(model.effects.items())}
+    groups = {" / ".join(level): blocks for level, blocks in sorted(model.effects.items())}
     parts = [json.dumps(head, indent=1)[:-2]]
     parts += [_lines(name, values) for name, values in (("measured", measured), ("effects", groups))]
     parts.append(_lines("left_out", dict(sorted(model.left_out.items()))))

@@ -32,6 +32,7 @@ def _compiled(folder: Path, **cells: str) -> None:
     writer.writeheader()
     writer.writerow({**ROW, **cells})
     (folder / "measurements.csv").write_text(text.getvalue(), encoding="utf-8")
+    (folder / "networks.csv").write_text(text.getvalue().splitlines()[0] + "\n", encoding="utf-8")
     (folder / "sources.csv").write_bytes((DATA / "sources.csv").read_bytes())
     compile_measurements(folder, folder / "measurements.sqlite")
 

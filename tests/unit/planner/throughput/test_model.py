@@ -19,6 +19,7 @@ from trainplan.planner.throughput.physics import step
 from trainplan.planner.throughput.rates import Precision, known_rates
 from trainplan.planner.throughput.rows import NumberedRow
 from trainplan.planner.throughput.setup import (
+    Era,
     Family,
     Library,
     Link,
@@ -47,7 +48,7 @@ def setup(devices: DeviceTable, **changes: object) -> Setup:
     base = Setup(
         net=net, batch=32, count=1, rates=rates, device="V100", precision=Precision.FP32, xla=False,
         family=Family.KERAS, source="", optimizer_step=True, link=Link.ONE, library=Library.ONE,
-        gradient_bytes=4,
+        gradient_bytes=4, era=Era.TO_2021, layout="NHWC", numbers="fp32",
     )  # fmt: skip
     return replace(base, **changes)  # type: ignore[arg-type]
 

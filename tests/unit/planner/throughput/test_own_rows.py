@@ -6,8 +6,8 @@ import csv
 
 import pytest
 
+from scripts.fit.operators.rows import TABLES
 from scripts.fit.rows import DEVICES, measurement_of
-from trainplan.planner.throughput.compile import DATA
 from trainplan.planner.throughput.network_steps import measured_network
 from trainplan.planner.throughput.predict import Predictor
 from trainplan.planner.throughput.setup import setup_of_row
@@ -22,8 +22,10 @@ _TINY_BATCH = 8
 
 
 def _rows() -> list[Measurement]:
-    with (DATA / "measurements.csv").open(newline="", encoding="utf-8") as file:
-        rows = [measurement_of(cells) for cells in csv.DictReader(file)]
+    rows: list[Measurement] = []
+    for table in TABLES:
+        with table.open(newline="", encoding="utf-8") as file:
+            rows += [measurement_of(cells) for cells in csv.DictReader(file)]
     return [
         row
         for row in rows
@@ -47,10 +49,15 @@ def ratios() -> dict[str, float]:
     return found
 
 
-def test_one_answer_in_five_hundred_at_most_is_off_its_own_row_by_a_factor_of_2(ratios: dict[str, float]) -> None:
-    """It was 25: nineteen of them MobileNetV2 in fp32 on a V100, told up to 20 times too slow."""
-    off = {name: round(ratio, 2) for name, ratio in ratios.items() if not 0.5 < ratio < 2}
-    assert len(off) <= len(ratios) / 500, off
+def test_no_answer_is_off_its_own_row_by_more_than_a_factor_of_2(ratios: dict[str, float]) -> None:
+    """It was 25 of 2,093: nineteen of them MobileNetV2 in fp32 on a V100, told up to 20 times too slow."""
+    assert {name: round(ratio, 2) for name, ratio in ratios.items() if not 0.5 < ratio < 2} == {}
+
+
+def test_one_answer_in_a_hundred_at_most_is_off_its_own_row_by_a_factor_of_one_and_a_half(
+    ratios: dict[str, float],
+) -> None:
+    assert sum(not 1 / 1.5 < ratio < 1.5 for ratio in ratios.values()) <= len(ratios) / 100
 
 
 def test_no_preset_is_many_times_slower_in_fp32_than_in_16_bits() -> None:

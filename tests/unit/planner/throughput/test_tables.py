@@ -38,8 +38,10 @@ ROW = {
 
 
 def test_the_shipped_table_has_every_row_with_a_known_source() -> None:
-    with (DATA / "measurements.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows: list[dict[str, str]] = []
+    for name in ("measurements.csv", "networks.csv"):
+        with (DATA / name).open(encoding="utf-8", newline="") as file:
+            rows += csv.DictReader(file)
     with (DATA / "sources.csv").open(encoding="utf-8", newline="") as file:
         sources = {row["source"] for row in csv.DictReader(file)}
     assert len(rows) >= 4_000
@@ -58,7 +60,8 @@ def test_compiling_is_whole_or_not_at_all(tmp_path: Path) -> None:
     before = target.read_bytes()
     broken = tmp_path / "text"
     broken.mkdir()
-    (broken / "sources.csv").write_bytes((DATA / "sources.csv").read_bytes())
+    for name in ("sources.csv", "networks.csv"):
+        (broken / name).write_bytes((DATA / name).read_bytes())
     text = (DATA / "measurements.csv").read_text(encoding="utf-8")
     (broken / "measurements.csv").write_text(text + text.splitlines()[1] + "\n", encoding="utf-8")
     with pytest.raises(BadTableError, match="UNIQUE"):
