@@ -42,6 +42,7 @@ from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, SimCloud
 from tests.faults.verdict import Trial, a_home, at_once, without_receipt
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import NEGLIGIBLE, Outcome, Run
+from trainplan.planner.runs.targets import payable_usd
 from trainplan.providers import interrupts
 from trainplan.providers.sim.catalogue import INTERNET_USD_PER_GB
 from trainplan.providers.sim.ledger import ledger
@@ -291,15 +292,9 @@ def a_cloud(chance: Random, case: Case) -> SimCloud:
 
 
 def _machines_compared(scene: Absence, name: str, number: int) -> Iterator[Compared]:
-    """The machines of each receipt beside the ledger, at the prices of the placements they were in."""
+    """The machines of each receipt beside the ledger, at the prices of their targets."""
     cloud: Any = scene.desk.cloud
-    prices = {target.offer.region: target.payable_usd_per_hour for target in cloud.targets(scene.trial.case.market)}
-    billed: dict[str, Decimal] = defaultdict(Decimal)
-    for row in cloud.ledger():
-        if row.ours and row.machine:
-            end: datetime = row.ended_at or cloud.now()
-            hours = row.usd / TPU_USD_PER_HOUR if name == "tpu" else (end - row.created_at).total_seconds() / 3600
-            billed[str(row.run)] += prices[cloud.region_of(row)] * Decimal(hours)
+    rows = [row for row in cloud.ledger() if row.ours and row.machine]
     with Journal.open(scene.desk.settings.journal) as journal:
         for run in journal.runs():
             receipt = journal.receipt(run.run_id)
@@ -307,9 +302,20 @@ def _machines_compared(scene: Absence, name: str, number: int) -> Iterator[Compa
                 continue
             told = {part: Decimal(0) for part in KINDS}
             told["compute"] = Decimal(str(receipt["usd_by_resource"]["compute"]))
-            of_ledger = {part: Decimal(0) for part in KINDS} | {"compute": billed[run.run_id]}
+            mine = [row for row in rows if row.run == run.run_id]
+            billed = sum((_at_its_price(row, run, cloud, name) for row in mine), Decimal(0))
+            of_ledger = {part: Decimal(0) for part in KINDS} | {"compute": billed}
             parts = tuple(receipt["parts_at_most"])
             yield Compared(name, number, str(run.run_id), str(run.outcome), told, of_ledger, "compute" in parts, parts)
+
+
+def _at_its_price(row: Lived, run: Run, cloud: Any, name: str) -> Decimal:
+    """A machine at the price of its run's target in its region, by that target's billing."""
+    end: datetime = row.ended_at or cloud.now()
+    lasting = timedelta(hours=row.usd / TPU_USD_PER_HOUR) if name == "tpu" else end - row.created_at
+    region = cloud.region_of(row)
+    targets = [one.target for one in run.attempts if one.target and one.target.offer.region == region]
+    return payable_usd(targets[0].offer, lasting) if targets else Decimal(0)
 
 
 def _compared(scene: Scene, number: int) -> Iterator[Compared]:
