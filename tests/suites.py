@@ -50,7 +50,7 @@ SUITES = (
     Suite("tests/faults/test_random_clouds.py", Command.CHECK, 4),
     Suite("tests/faults/test_random_faults.py", Command.CHECK, 3),
     Suite("tests/faults", Command.CHECK, 3),
-    Suite("tests/e2e/test_rented_machine.py", Command.CHECK, 8),
+    Suite("tests/e2e/test_rented_machine.py", Command.CHECK, 5),
     Suite("tests/e2e/test_rented_endings.py", Command.CHECK, 3),
     Suite("tests/e2e/test_slurm.py", Command.CHECK, 3),
     Suite("tests/e2e/computer", Command.CHECK, 6),  # more than a new suite may: mostly it waits for a deadline
