@@ -513,7 +513,7 @@ PUBLISHED = {
     "wide_resnet50_2": (224, 1000, 68_883_240, 11.40e9, "torchvision"),
     "wrn_28_10": (32, 10, 36_479_194, 5.25e9, "arXiv 1605.07146; timm's count"),
     "mnasnet": (224, 1000, 4_383_312, 0.314e9, "torchvision, mnasnet1_0"),
-    "ghostnet": (224, 1000, 5_182_508, 0.142e9, "arXiv 1911.11907: 5.2 million, 142 million"),
+    "ghostnet": (224, 1000, 5.2e6, 0.141e9, "arXiv 1911.11907, table 7"),
     "alexnet": (224, 1000, 61_100_840, 0.71e9, "torchvision"),
     "squeezenet": (224, 1000, 1_235_496, 0.35e9, "torchvision, squeezenet1_1"),
     "c3d": (448, 101, 78_409_573, 38.5e9, "arXiv 1412.0767; MMAction2's count"),
@@ -521,7 +521,7 @@ PUBLISHED = {
     "r2plus1d_18": (448, 400, 31_505_325, 40.52e9, "torchvision"),
     "mobilevit_s": (256, 1000, 5_578_632, 2.03e9, "MMPreTrain, mobilevit_small_in1k"),
     "poolformer_s12": (224, 1000, 11_915_176, 1.82e9, "timm"),
-    "pvt_tiny": (224, 1000, 13_228_264, 1.94e9, "arXiv 2102.12122: 13.2 million, 1.9e9"),
+    "pvt_tiny": (224, 1000, 13.2e6, 1.9e9, "arXiv 2102.12122, table 2"),
 }
 """Image size in pixels, classes, parameters and multiply-accumulates of a forward pass (None: nobody tells), and
-who says so."""
+who says so. Parameters with a point are published in millions to one digit."""

@@ -21,9 +21,9 @@ SAMPLE = ("deit_ti", "r2plus1d_18", "pvt_tiny")
 """Read in `make test` too."""
 
 
-def table() -> dict[str, tuple[int, int, int, float | None, str]]:
+def table() -> dict[str, tuple[int, int, float, float | None, str]]:
     text = FILE.read_text(encoding="utf-8").partition("PUBLISHED = ")[2]
-    found: dict[str, tuple[int, int, int, float | None, str]] = eval(text.partition('"""')[0])
+    found: dict[str, tuple[int, int, float, float | None, str]] = eval(text.partition('"""')[0])
     return found
 
 
@@ -40,7 +40,7 @@ def test_a_published_network_has_its_published_size(name: str) -> None:
     size, classes, parameters, macs, _ = table()[name]
     graph = read(name, size, classes)
     assert graph.unknown == ()
-    assert graph.parameters == pytest.approx(parameters, rel=0.0002)
+    assert graph.parameters == pytest.approx(parameters, rel=0.0002 if isinstance(parameters, int) else 0.005)
     assert macs is None or graph.macs == pytest.approx(macs, rel=0.03)
 
 

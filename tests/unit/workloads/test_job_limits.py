@@ -129,7 +129,7 @@ def test_every_field_has_its_limits_here() -> None:
     named = {(part, field) for part, field, _, _ in LIMITS} - {("", "colour")}
     fields = {(part, field) for part, kind in PARTS.items() for field in kind.model_fields}
     # Parts are made of fields; layers and data sets have combinations of their own below, files a module of their own.
-    files = {("model", name) for name in ("python", "onnx", "read")} | {("", name) for name in ELSEWHERE}
+    files = {("model", name) for name in ("python", "onnx", "read", "task")} | {("", name) for name in ELSEWHERE}
     apart = {("", part) for part in PARTS if part} | {("model", "layers")} | files
     assert fields - apart - named == {("data", field) for field in DataSpec.model_fields}
 
