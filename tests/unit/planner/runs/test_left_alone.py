@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,9 @@ def test_status_says_what_the_journal_knows_and_who_was_asked_beside_it(cloud: C
     """The journal is lost, its machine bills: nobody says that nothing is running."""
     for file in cloud.home.glob("journal.sqlite*"):
         file.unlink()
+    refused = plan("status")
+    assert "plan sweep" in refused.hint
+    shutil.rmtree(cloud.home / "locks")
     said = plan("status")
     assert said.out == "no run in this journal is live; nobody has asked the providers yet: plan sweep does\n"
     assert plan("status", "--json").json == []
