@@ -35,7 +35,7 @@ from tests.faults.cases import Case, Then
 from tests.faults.clients import Desk, job_of
 from tests.faults.clouds import NAMES, cloud_of, random_cloud
 from tests.faults.forks import die
-from tests.faults.hours import _WORK, FOLLOWED, USUAL, Scene, Typed, _trained
+from tests.faults.hours import _WORK, FOLLOWED, SEARCHED, USUAL, Scene, Typed, _trained
 from tests.faults.points import Points
 from tests.faults.random_sim import a_script
 from tests.faults.sim import FirstFallsSilent, FirstNeverBegins, SimCloud
@@ -189,9 +189,8 @@ def one_scenario(number: int, seed: int, name: str) -> Played:
         scene = Absence(desk, trial, drawn=USUAL)
         broken = ""
         try:
-            scene.launch(
-                Points(at=chance.randrange(KILL_POINTS), happens=die) if chance.random() < KILLED else Points()
-            )
+            is_killed = chance.random() < KILLED
+            scene.launch(Points(at=chance.randrange(KILL_POINTS) if is_killed else SEARCHED, happens=die))
             for _ in range(chance.choice((1, 1, 2))):
                 cloud.pass_time(cloud.now() + _absence(chance))
                 if chance.random() < BROKEN:

@@ -34,6 +34,10 @@ AT_ONCE = 0.25
 """How often two commands come at one time."""
 FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
+SEARCHED = 1_000
+"""The points after which a person closes the terminal of a detached launch that has found no machine: some five hours.
+It asks up to 600 times, which takes days where its deadline leaves them, and more calls than the harness answers to one
+client."""
 STOPS_WITHIN = timedelta(minutes=30)
 """From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes
 (trainplan.planner.runs.directory.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or
@@ -167,7 +171,8 @@ class Scene:
 
     def _work(self, typed: Typed) -> Callable[[Ask], None]:
         follows = typed in (Typed.ATTACH, Typed.QUESTION, Typed.AGAIN)
-        points = Points(at=FOLLOWED, happens=die) if follows else Points()
+        until = FOLLOWED if follows else SEARCHED if typed is Typed.AGAIN_DETACHED else None
+        points = Points(at=until, happens=die)
         return lambda ask: _WORK[typed](self.desk, ask, points)
 
     def _count_live(self, after: str) -> None:
