@@ -36,7 +36,7 @@ class EventLines:
     """The texts of a run's events, one after another; of its progress one every ten seconds.
 
     A message of the run that ends one of the lines that were `told` before is not told again: the trainer looks at the
-    same data folder as the launch.
+    same data folder as the launch. Why a run ends is told once, be it by the last line that its script printed.
     """
 
     def __init__(self, now: Callable[[], datetime], told: Sequence[str] = ()) -> None:
@@ -44,6 +44,7 @@ class EventLines:
         self._now = now
         self._last_line: datetime | None = None
         self._has_trained = False
+        self._why = ""
 
     def text(self, event: Event) -> str:
         """The event in a line; "" where nothing is to be told."""
@@ -53,11 +54,14 @@ class EventLines:
                 if event.phase is Phase.RUNNING and not event.detail and self._has_trained:
                     return ""
                 self._has_trained = False
-                return _PHASES[event.phase] + (f": {event.detail}" if event.detail else "")
+                is_told = event.phase in (Phase.TEARING_DOWN, Phase.DONE) and event.detail == self._why
+                self._why = event.detail or self._why
+                return _PHASES[event.phase] + (f": {event.detail}" if event.detail and not is_told else "")
             case Message():
                 is_told = any(line.endswith(visible(event.text)) for line in self._told)
                 return "" if is_told else event.text
             case Printed():
+                self._why = event.lines[-1].removeprefix("error: ")  # how a trainer ends that has failed
                 return "\n".join(map(without_secrets, event.lines))
             case TrainerStarted():
                 self._has_trained = True

@@ -49,7 +49,7 @@ def follow(
         raise
     print_receipt(receipt, as_json)
     after_run(run, receipt, runner.journal, runner.settings, images)
-    finish(run)
+    finish(run, is_told=not as_json)
 
 
 def print_receipt(receipt: Receipt, as_json: bool) -> None:
@@ -65,7 +65,7 @@ def print_ended_receipt(run: Run, journal: Journal, as_json: bool) -> None:
     receipt = journal.receipt(run.run_id)
     if receipt is not None:
         print_receipt(receipt_from(receipt), as_json)
-    finish(run)
+    finish(run, is_told=receipt is not None and not as_json)
 
 
 def print_left(run: Run, as_json: bool) -> None:
@@ -94,8 +94,9 @@ def print_ended(run: Run, as_json: bool, text: str) -> None:
     sys.stdout.write(json.dumps(result) + "\n")
 
 
-def finish(run: Run) -> None:
-    """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest."""
+def finish(run: Run, *, is_told: bool = False) -> None:
+    """Leave with the run's exit code: nothing for a success, an error that says how to go on for the rest. `is_told`:
+    the receipt above it says why."""
     if run.outcome is Outcome.SUCCEEDED:
         return
     goes_on = "goes on from the newest checkpoint, --fresh starts anew"
@@ -106,4 +107,5 @@ def finish(run: Run) -> None:
         sys.stderr.write(f"stopped; {again}\n")
         raise typer.Exit(int(ExitCode.INTERRUPTED))
     error = ended_error(run)
-    raise type(error)(error.message, again if isinstance(error, LimitReachedError) else error.hint)
+    message = f"run {run.run_id} did not succeed: its receipt gives the reason" if is_told else error.message
+    raise type(error)(message, again if isinstance(error, LimitReachedError) else error.hint)

@@ -290,7 +290,7 @@ def _why_failed(code: int) -> str:
             "here) or the disk was full"
         )
     why = f"signal {code - 128}" if code > 128 else f"exit code {code}"
-    return f"the script ended with {why}; its log says why (plan logs)"
+    return f"the script ended with {why}"
 
 
 def _figures(reports: Reports) -> dict[str, object]:

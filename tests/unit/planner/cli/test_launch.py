@@ -122,6 +122,15 @@ def test_each_ending_has_its_code_and_says_how_to_go_on(
     assert the_run(tmp_path) == (Phase.DONE, outcome)
 
 
+def test_why_a_run_failed_stands_once_in_the_live_view_and_once_on_the_receipt(provider: FakeProvider) -> None:
+    provider.scripts = [ended_at_once(EndKind.OUT_OF_MEMORY)]
+    said = launch()
+    why = "killed: the memory limit was reached"
+    assert (said.code, said.err.count(why), said.out.count(why)) == (6, 1, 1), said.err
+    assert "its receipt gives the reason" in said.error
+    assert "plan logs" in said.hint
+
+
 @pytest.mark.parametrize(
     ("refusal", "code", "outcome"),
     [
