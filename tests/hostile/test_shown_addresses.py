@@ -32,6 +32,7 @@ global_batch_size: 128
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     own_home(tmp_path, monkeypatch)
+    monkeypatch.setenv("PLAN_ENGINE", "process")  # where an engine answers, its image would be built first
     (tmp_path / "job.yaml").write_text(JOB)
     return tmp_path
 
