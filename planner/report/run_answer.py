@@ -45,7 +45,9 @@ def bills_text(document: RunDocument) -> str:
     rate = format_usd_per_hour(Decimal(str(bills["usd_per_hour"])))
     if not bills["usd_per_hour"] and document["attempts"][-1]["ended_at"]:
         return "the machine has ended; a disk or an address may bill until they are removed"
-    return f"would bill {rate} {until}, were it not simulated" if run["simulated"] else f"bills {rate} {until}"
+    if run["simulated"]:
+        return f"would bill {rate} {until} (simulated time), were it not simulated"
+    return f"bills {rate} {until}"
 
 
 def seconds_text(seconds: float | None) -> str:

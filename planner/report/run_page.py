@@ -38,6 +38,7 @@ MOST_TOLD = 8
 """Interruptions that are told one by one above the table of machines, which has them all."""
 _MOST_MISTAKES = 15
 _SHADES = 8
+_SIMULATED_TIME = "times are simulated: that cloud's clock runs ahead of this computer's"
 _MACHINES = (
     Column("attempt", right=True), Column("where"), Column("price", right=True), Column("cost", right=True),
     Column("asked for"), Column("ended"), Column("how it ended"), Column("kept step", right=True),
@@ -80,6 +81,8 @@ def run_blocks(report: RunDocument) -> list[Content]:
 def _answer(report: RunDocument) -> list[Content]:
     run, bills = report["run"], bills_text(report)
     lines: list[Content] = [tag("p", answer(report), class_="answer")]
+    if run["simulated"]:
+        lines.append(tag("p", _SIMULATED_TIME, class_="muted"))
     if bills:
         lines.append(tag("p", bills, class_=None if run["simulated"] else "warning"))
     if run["unverified"]:

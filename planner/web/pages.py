@@ -153,7 +153,7 @@ def _live_table(live: Sequence[Run], commands: Commands) -> Markup:
                 run.job_name,
                 Cell(phase, tone) if tone else phase,
                 _rate(run),
-                _local(_until(run)) if run.bills else "-",
+                f"{_local(_until(run))}{_clock(run)}" if run.bills else "-",
                 Cell(stop, Tone.WARNING) if stop else _stop_link(run),
                 str(row.get("progress", "-")),
                 format_usd(Decimal(str(usd))) if isinstance(usd, int | float) else "-",
@@ -201,14 +201,16 @@ def _looked(look: Look | None) -> list[Content]:
 
 
 def _events(board: Board) -> list[Content]:
-    names = {run.run_id: run.job_name for run in board.live} | {run.run_id: run.job_name for run in board.ended}
+    runs: dict[str, Run | RunSummary] = {run.run_id: run for run in board.live}
+    runs.update((run.run_id, run) for run in board.ended)
     lines: list[Content] = []
     for run_id, event in board.events:
         if event.kind in _UNTOLD or event.detail in _UNTOLD:
             continue
         detail = f": {event.detail}" if event.detail else ""
-        what = f"{names.get(run_id, 'run')} {run_id} {event.kind.replace('_', ' ')}{detail}"
-        text = f"{_local(event.at, seconds=True)} {what}"
+        run = runs.get(run_id)
+        what = f"{run.job_name if run else 'run'} {run_id} {event.kind.replace('_', ' ')}{detail}"
+        text = f"{_local(event.at, seconds=True)}{_clock(run)} {what}"
         lines.append(Cell(text, Tone.WARNING) if event.kind == Phase.INTERRUPTED else text)
     return lines
 
@@ -240,6 +242,11 @@ def _cost(usd: object, *, is_at_most: bool) -> str:
 def _until(run: Run) -> datetime:
     attempt = run.attempt
     return min(attempt.deadline or run.deadline, run.deadline) if attempt else run.deadline
+
+
+def _clock(run: Run | RunSummary | None) -> str:
+    """Stands behind an instant of a run whose provider's clock runs ahead of this computer's."""
+    return " (simulated time)" if run is not None and is_simulated(run.provider) else ""
 
 
 def _local(at: datetime, *, seconds: bool = False) -> str:

@@ -35,9 +35,8 @@ AT_ONCE = 0.25
 FOLLOWED = 60
 """The points after which a person closes the terminal of a command that follows a run for days."""
 SEARCHED = 1_000
-"""The points after which a person closes the terminal of a detached launch that has found no machine: some five hours.
-It asks up to 600 times, which takes days where its deadline leaves them, and more calls than the harness answers to one
-client."""
+"""The points after which a person closes the terminal of a detached launch that has found no machine for hours: it asks
+up to 600 times, which takes days where its deadline leaves them, and more calls than the harness answers."""
 STOPS_WITHIN = timedelta(minutes=30)
 """From `plan stop` to the end of the machine, whatever it is at: a machine has 10 minutes
 (trainplan.planner.runs.directory.signs.STOP_LIMIT), and so have the faults of a case that keep it from being told or

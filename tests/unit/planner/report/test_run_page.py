@@ -114,8 +114,11 @@ def test_the_sentence_tells_the_outcome_first() -> None:
     told = document | {"run": lives, "bills": bills, "held_out": None}
     assert answer(told).startswith("cats is tearing down, step 400 of 400, 2h 00m on 2 machines, at most $1.50 so far")
     assert re.fullmatch(
-        r"would bill \$0\.500/h until 2026-11-2. ..:.. at the latest, were it not simulated", bills_text(told)
+        r"would bill \$0\.500/h until 2026-11-2. ..:.. at the latest \(simulated time\), were it not simulated",
+        bills_text(told),
     )
+    assert "times are simulated" in run_page(told)
+    assert "times are simulated" not in run_page(document)
     assert bills_text(document) == ""
 
 

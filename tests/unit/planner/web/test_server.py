@@ -81,7 +81,9 @@ def test_runs_that_no_cloud_bills_are_told_beside(desk: Desk, visitor: Visitor) 
     run = launched(desk)
     for provider, words in (("sim", "Beside: 1 simulated"), ("local", "Beside: 1 on machines of your own")):
         desk.journal._db.execute("UPDATE runs SET run_json = json_set(run_json, '$.provider', ?)", (provider,))
-        assert f"No run bills. {words}, which no cloud bills." in texts(visitor.get("/").body)
+        page = texts(visitor.get("/").body)
+        assert f"No run bills. {words}, which no cloud bills." in page
+        assert ("(simulated time) tiny" in page) == (provider == "sim")
     assert run.run_id in visitor.get("/").body
 
 
