@@ -12,7 +12,7 @@ import tarfile
 from collections import defaultdict
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from typing import Collection, Iterable, Mapping, NamedTuple
+from typing import Callable, Collection, Iterable, Mapping, NamedTuple
 
 MOST_FILES = 10_000
 MOST_MANIFEST_BYTES = 3_500_000
@@ -42,9 +42,27 @@ class Arrangement(NamedTuple):
     remarks: list[str]
 
 
-def arranged(sources: Mapping[str, Path], taken: Collection[str] = (), most_files: int = MOST_FILES) -> Arrangement:
+def first_of(why: str, names: list[str], log: Callable[[str], None] | None = None) -> str:
+    """A line of the first names, and how many more there are; `log` gets a line for each where these are not all."""
+    more = len(names) - _MOST_NAMED
+    line = f"{why}: {', '.join(names[:_MOST_NAMED])}"
+    if more <= 0:
+        return line
+    if log is None:
+        return f"{line} and {more:,} more"
+    for name in names:
+        log(f"{why}: {name}")
+    return f"{line} and {more:,} more (plan logs lists all)"
+
+
+def arranged(
+    sources: Mapping[str, Path],
+    taken: Collection[str] = (),
+    most_files: int = MOST_FILES,
+    log: Callable[[str], None] | None = None,
+) -> Arrangement:
     """The files of an output by their paths in it (with `/`), as they are to be stored. `taken`: names that the run
-    needs for itself."""
+    needs for itself. `log` gets each name of a remark that has only the first."""
     groups = _crowded(list(sources), most_files)
     packed = {path for paths in groups.values() for path in paths}
     names = stored_names([*(path for path in sources if path not in packed), *groups], taken)
@@ -59,9 +77,8 @@ def arranged(sources: Mapping[str, Path], taken: Collection[str] = (), most_file
         renamed = [
             f"{path!r} as {name!r}" for path, name in names.items() if path != name and (path in taken) is is_of_run
         ]
-        more = f" and {len(renamed) - _MOST_NAMED:,} more" if len(renamed) > _MOST_NAMED else ""
         if renamed:
-            remarks.append(f"{why}: {', '.join(renamed[:_MOST_NAMED])}{more}")
+            remarks.append(first_of(why, renamed, log))
     return Arrangement(
         {names[path]: source for path, source in sources.items() if path not in packed},
         {names[archive]: {path: sources[path] for path in paths} for archive, paths in groups.items()},

@@ -31,7 +31,7 @@ from trainplan.workloads.trainer.errors import (
 from trainplan.workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
 from trainplan.workloads.trainer.output import METRICS
 from trainplan.workloads.trainer.prepare import Setting
-from trainplan.workloads.trainer.progress import State
+from trainplan.workloads.trainer.progress import State, complain
 from trainplan.workloads.trainer.rung_result import write_result
 from trainplan.workloads.trainer.script_output import own_folder, results_of, set_aside, write_documents, write_output
 from trainplan.workloads.trainer.script_packages import Installing, installed
@@ -331,7 +331,7 @@ def _write_output(attempt: _Attempt, reports: Reports, failure: str = "", outcom
             **({"failure": failure, "outcome": outcome} if failure else {}),
         }
         output = attempt.setting.run_dir / "output"
-        remarks = write_output(output, results, {METRICS: metrics}, keeps=bool(failure))
+        remarks = write_output(output, results, {METRICS: metrics}, keeps=bool(failure), log=complain)
     except OSError as error:
         before = f"{failure}; " if failure else ""
         raise TrainerError(f"{before}the results cannot be written: {error.strerror}") from None

@@ -8,12 +8,12 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainplan.workloads.output_files import arranged, write_archive
+from trainplan.workloads.output_files import arranged, first_of, write_archive
 from trainplan.workloads.sweep import STATE
 from trainplan.workloads.trainer.checkpoint import linked
 from trainplan.workloads.trainer.errors import TrainerError
@@ -23,7 +23,6 @@ OF_THE_RUN = (METRICS, MANIFEST, STATE)
 """A file of the script with such a name gets `script-` in front."""
 _NOT_OUTPUT = ("data", "__pycache__")
 """Folders of the working folder that stay where they are: data sets, which scripts fetch to ./data."""
-_MOST_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -40,28 +39,21 @@ class Results:
     left_out: dict[str, int] = field(default_factory=dict)
     """Hidden entries and folders of data, with the number of files in each."""
 
-    @property
-    def remarks(self) -> list[str]:
-        """Lines for the person on what stays where it is."""
+    def remarks(self, log: Callable[[str], None] | None = None) -> list[str]:
+        """Lines for the person on what stays where it is; `log` gets each name of one that has only the first."""
         remarks = []
         if self.left_out:
             texts = [f"{name} ({n:,} file{'' if n == 1 else 's'})" for name, n in sorted(self.left_out.items())]
-            remarks.append(f"left out, as hidden or as data: {_first(texts)}")
+            remarks.append(first_of("left out, as hidden or as data", texts, log))
         if self.broken:
             texts = [f"{name!r} to {self.links[name]!r}" for name in sorted(self.broken)]
-            remarks.append(f"links that lead to nothing do not come home: {_first(texts)}")
+            remarks.append(first_of("links that lead to nothing do not come home", texts, log))
         others = sorted(self.links.keys() - self.broken)
         if others:
             texts = [f"{name!r} leads to {self.links[name]!r}" for name in others]
-            remarks.append(
-                f"links to folders, and to what lies outside the script's folder, do not come home: {_first(texts)}"
-            )
+            why = "links to folders, and to what lies outside the script's folder, do not come home"
+            remarks.append(first_of(why, texts, log))
         return remarks
-
-
-def _first(texts: list[str]) -> str:
-    more = f" and {len(texts) - _MOST_NAMED:,} more" if len(texts) > _MOST_NAMED else ""
-    return f"{', '.join(texts[:_MOST_NAMED])}{more}"
 
 
 def results_of(work: Path, checkpoints: Path) -> Results:
@@ -135,17 +127,22 @@ def _allow(path: Path, rights: int) -> None:
 
 
 def write_output(
-    output: Path, results: Results, documents: Mapping[str, Mapping[str, object]], *, keeps: bool = False
+    output: Path,
+    results: Results,
+    documents: Mapping[str, Mapping[str, object]],
+    *,
+    keeps: bool = False,
+    log: Callable[[str], None] | None = None,
 ) -> list[str]:
     """Make `output` of the results, of `documents` as JSON and of a manifest, written last; lines for the person on
-    what comes home otherwise than it lay there. With `keeps`, the files stay in the working folder too. Raises OSError,
-    and TrainerError."""
+    what comes home otherwise than it lay there. With `keeps`, the files stay in the working folder too. `log` gets each
+    name of a line that has only the first. Raises OSError, and TrainerError."""
     own_folder(output)
     (output / MANIFEST).unlink(missing_ok=True)
     for path in list(output.iterdir()):  # of an earlier attempt
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    arrangement = arranged(results.files, OF_THE_RUN)
-    remarks = [*results.remarks, *arrangement.remarks]
+    arrangement = arranged(results.files, OF_THE_RUN, log=log)
+    remarks = [*results.remarks(log), *arrangement.remarks]
     uses = Counter(
         [*arrangement.files.values(), *(path for each in arrangement.archives.values() for path in each.values())]
     )
