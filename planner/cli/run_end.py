@@ -34,14 +34,18 @@ def follow(
 ) -> None:
     """The run to its end, its receipt and what its job asks for then, or until the person lets go of it.
 
-    Leaves with the run's exit code. `images` are the job's own, where they were sent to a bucket.
+    Leaves with the run's exit code; with that of an interruption where the person lets go of a run that was to be
+    followed to its end: what a script does next would find no model. `images` are the job's own, where they were
+    sent to a bucket.
     """
     try:
         with interrupts.noted():
             run, receipt = runner.follow(run, request, until_launched=until_launched)
     except Detached as left:
         print_left(left.run, as_json)
-        return
+        if until_launched:
+            return
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     except TeardownUnverifiedError:
         # What may still bill, and until when, stands before the error.
         with suppress(StateError):  # a journal that cannot be read says nothing of it

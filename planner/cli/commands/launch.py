@@ -19,6 +19,7 @@ from trainplan.planner.cli.live_view import LiveView
 from trainplan.planner.cli.person import person
 from trainplan.planner.cli.pilot_desk import pilot_desk, show_aside
 from trainplan.planner.cli.run_end import follow, print_ended_receipt, print_left
+from trainplan.planner.errors import ExitCode
 from trainplan.planner.planning.build_plan import PlanQuery
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.proposal.dry_run import DryRun
@@ -82,7 +83,7 @@ def command(
             limits = _after_pilots(limits, job, query, around, pilot, detach=detach)
         except Detached as left:
             print_left(left.run, as_json)
-            return
+            raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     offer = offered(job, query, around, limits)
     if dry_run:
         _print_requests(offer, settings, as_json)

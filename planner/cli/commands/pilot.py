@@ -69,7 +69,7 @@ def command(
             answer = answer_with_pilots(job, query, cap, top, desk)
     except Detached as left:
         print_left(left.run, as_json)
-        return
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     _print(answer, as_json)
     if answer.was_stopped:
         raise typer.Exit(int(ExitCode.INTERRUPTED))

@@ -18,6 +18,7 @@ from tests.doubles.fake_machine import SIGHTING_OF_END, FakeMachine, Sighting, d
 from tests.doubles.fake_provider import FakeProvider
 from tests.doubles.interrupts import pressed_at
 from tests.unit.planner.cli.command import CommandResult, plan
+from trainplan.planner.errors import ExitCode
 from trainplan.planner.planning.own_measurements import load_measurements
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.journal.locks import RunLocks
@@ -391,10 +392,20 @@ def test_the_months_budget_holds_too(tmp_path: Path) -> None:
 # --- what goes wrong on the way ----------------------------------------------------------------------------------
 
 
+def test_a_launch_that_lets_go_of_its_run_is_no_success(tmp_path: Path) -> None:
+    """Nobody has a model yet: what a shell would do after `&&` is not done."""
+    with pressed_at(SimProvider, 4):
+        said = plan("launch", "job.yaml", "--provider", "sim", "--yes")
+    assert said.code == ExitCode.INTERRUPTED
+    (run,) = runs(tmp_path)
+    assert run.live
+    assert f"plan attach {run.run_id} follows it again" in said.err
+
+
 def test_ctrl_c_leaves_one_run_that_ends_itself_and_starts_no_further_one(tmp_path: Path) -> None:
     with pressed_at(SimProvider, 4):
         said = pilot(*PAIR)
-    assert said.code == 0
+    assert said.code == ExitCode.INTERRUPTED
     (run,) = runs(tmp_path)
     assert run.live
     assert f"plan attach {run.run_id} follows it again" in said.err
