@@ -20,7 +20,7 @@ _MORE = (
     ("azure-shared-access-signature", ("sig=",), 3.0, r"[?&]sig=([A-Za-z0-9%+/=]{40,})"),
     (
         "wandb-api-key", ("wandb",), 3.0,
-        r"(?i:wandb[\w\s.\"'(-]{0,30}(?:=|:|\(|,)[\s\"']{0,3})([0-9a-f]{40}|wandb_v1_\w{40,})\b",
+        r"(?i:wandb[\w\s.\"'()\[\]-]{0,30}(?:=|:|\(|,)[\s\"']{0,3})([0-9a-f]{40}|wandb_v1_\w{40,})\b",
     ),
     ("authorization-header", ("bearer", "basic"), 3.0, r"\b(?i:bearer|authorization\W{1,4}basic) +([\w.+/=~-]{20,})"),
     ("password-in-an-address", ("://",), 0.0, r"\b[a-z][a-z0-9+.-]*://[^\s:/@\"'{}$<>]*:([^\s:/@\"'{}$<>…]+)@"),
@@ -38,6 +38,10 @@ _NAME = re.compile(
 )
 _SURE = re.compile(r"pass|pwd|secret|credential|token|(api|access|private|account)[-_]?key", re.IGNORECASE)
 _OF_TEXT = re.compile(r"(^|[-_.])(pad|eos|bos|unk|sep|cls|mask|special|image|start|end)[-_]?token$", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    r"\b([A-Za-z_][\w-]{0,60})[\"'\])]{0,3}\s{0,3}[=:]\s{0,3}[\"'](?=[^\"'\s]*\d)([\w+/=.~-]{20,200})[\"']"
+)
+"""A name and what a program gives it: `environ["API_KEY"] = "…"`, `login(key="…")`. Without a digit it is a text."""
 _PIECE, _MOST_LOOKED_AT = 16 * 1024, 256 * 1024
 _LEAST_CHARACTERS, _LEAST_BITS = 16, 2.5
 """Of a value whose name alone is no proof: --key image is none."""
@@ -51,6 +55,9 @@ class _Rule(NamedTuple):
     """The least entropy of a character."""
     group: int
     pattern: str
+
+
+_NAMED = _Rule("value-of-a-secrets-name", (), 3.0, 2, _ASSIGNED.pattern)
 
 
 def secret_kinds(text: str) -> Iterator[str]:
@@ -105,6 +112,12 @@ def _found(text: str) -> list[tuple[_Rule, int, int]]:
             taken = any(start < other_end and other_start < end for _, other_start, other_end in found)
             if not taken and _bits(match[group]) >= rule.bits:
                 found.append((rule, start, end))
+    for match in _ASSIGNED.finditer(text) if _rules() else ():
+        start, end = match.span(2)
+        taken = any(start < other_end and other_start < end for _, other_start, other_end in found)
+        is_value = _SURE.search(match[1]) or match[2].isalnum()  # key = "images_per_second_2" is none
+        if not taken and is_value and names_a_secret(match[1], match[2]) and _bits(match[2]) >= _NAMED.bits:
+            found.append((_NAMED, start, end))
     return found
 
 

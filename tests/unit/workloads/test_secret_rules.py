@@ -137,6 +137,8 @@ HARMLESS = [
     "wandb.init(project='flowers', config={'lr': 1e-3})",
     "path = f'https://{user}:{password}@example.com/data'",
     "key = jax.random.PRNGKey(0)",
+    "pad_token = 'a-token-of-the-text-model-no-2'; tokenizer = 'facebook/bart-large-cnn-12-6'",
+    "key = 'training_images_per_second_2'",
     "revision = '" + "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b" + "'",
 ]
 
@@ -144,6 +146,21 @@ HARMLESS = [
 @pytest.mark.parametrize("text", HARMLESS)
 def test_a_harmless_line_is_none(text: str) -> None:
     assert not list(secret_lines(text))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'os.environ["WANDB_API_KEY"] = "{}"',
+        "wandb.login(key='{}')",
+        'login(key="{}")',
+        '{{"api_key": "{}"}}',
+        'COMET_API_KEY = "{}"',
+        'client = Client(auth_token="{}")',
+    ],
+)
+def test_a_value_that_a_program_gives_to_a_secrets_name_is_one(line: str) -> None:
+    assert [number for number, _ in secret_lines("import os\n" + line.format(some(40, HEX)))] == [2]
 
 
 def test_a_line_that_is_marked_is_taken() -> None:
