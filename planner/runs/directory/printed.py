@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trainplan.providers.base import RunStore
 
+PRINTED, WRITTEN = "output.log", "trainer.log"
+"""What a machine printed, kept as it ends; and what the trainer's own output is written to as it comes."""
 PIECE_BYTES = 1024 * 1024
 MOST_BYTES = 256 * 1024 * 1024
 """Of one log; a container on this computer may write it as fast as it is read."""
@@ -17,8 +19,13 @@ MOST_LINES_AT_ONCE = 40
 
 def new_output(store: RunStore, prefix: str, counts: dict[str, int], *, is_last: bool) -> Iterator[str]:
     """The lines of the logs below `prefix` beyond `counts`, the bytes of each that were read before. A line whose end
-    is not written yet stays for the next call, unless this one is the last."""
-    for path in store.list(prefix):
+    is not written yet stays for the next call, unless this one is the last.
+
+    What the machine printed (output.log) is left out where the trainer has written its lines itself: they are the same.
+    """
+    paths = store.list(prefix)
+    printed = {f"{prefix}/{PRINTED}"} if f"{prefix}/{WRITTEN}" in paths else set()
+    for path in (path for path in paths if path not in printed):
         is_more = counts.get(path, 0) < MOST_BYTES
         while is_more:
             piece = store.get(path, start=counts.get(path, 0), size=PIECE_BYTES)

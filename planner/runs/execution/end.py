@@ -275,14 +275,12 @@ class Finisher:
         attempt = run.attempt
         if attempt is None or attempt.ref is None or attempt.cleared:
             return
-        provider, folder = self._provider_of(run.provider), f"attempts/{attempt.number}/log"
+        provider = self._provider_of(run.provider)
         try:
-            if f"{folder}/trainer.log" in provider.store(run.run_id).list(folder):
-                return  # whoever ran it there wrote them down as they came
             # A training may print millions of lines; the last ones say why it ended.
             lines = deque(provider.logs(attempt.ref), maxlen=KEPT_LINES)
             text = "".join(f"{without_secrets(line.rstrip())}\n" for line in lines)
-            provider.store(run.run_id).put(f"{folder}/output.log", text.encode())
+            provider.store(run.run_id).put(f"attempts/{attempt.number}/log/output.log", text.encode())
         except ProviderError:
             return  # already gone, or it never said anything: ending it must not wait for that
 

@@ -38,6 +38,13 @@ def test_a_line_longer_than_a_piece_does_not_keep_the_rest_waiting(tmp_path: Pat
     assert "".join(new_output(store, LOG, {}, is_last=True)) == "x" * (PIECE_BYTES + 5)
 
 
+def test_what_the_trainer_wrote_and_the_machine_printed_is_shown_once(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    store.put(f"{LOG}/trainer.log", b"a line\n")
+    store.put(f"{LOG}/output.log", b"a line\n")
+    assert [*new_output(store, LOG, {}, is_last=True)] == ["a line"]
+
+
 def test_what_a_script_prints_is_told_look_by_look(tmp_path: Path) -> None:
     """Also where only the newest lines can be asked for, which overlap from look to look."""
     told = [["a", "b"], ["a", "b"], ["b", "c", "c"], ["c", "c", "d"], ["x"]]

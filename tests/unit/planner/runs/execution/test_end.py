@@ -200,18 +200,6 @@ def test_of_what_an_instance_printed_the_end_is_kept(desk: Desk) -> None:
     assert (len(kept), kept[0], kept[-1]) == (KEPT_LINES, "line 5", f"line {KEPT_LINES + 4}")
 
 
-def test_what_is_printed_into_the_run_directory_is_kept_once(desk: Desk) -> None:
-    """`plan logs` prints every file of the folder: each line of a process on this computer stood there twice."""
-
-    def printing(machine: FakeMachine) -> Iterator[Sighting]:
-        machine.store.put("attempts/1/log/trainer.log", b"a line\n")
-        yield from ends(EndKind.FAILED)(machine)
-
-    desk.scripts(printing)
-    run, _ = desk.launch()
-    assert desk.provider.store(run.run_id).list("attempts/1/log") == ["attempts/1/log/trainer.log"]
-
-
 def test_each_attempt_keeps_what_it_printed(desk: Desk) -> None:
     desk.scripts(ends_after(EndKind.KILLED, 10), trains_well)
     run, _ = desk.launch()
