@@ -103,7 +103,7 @@ def _bounded(graph: Graph, position: int, own: Collection[str]) -> Operator | No
     if kind is Kind.ACTIVATION:
         if operator.function in ("linear", ""):
             return _bounded(graph, operator.inputs[0], own)
-        return operator if _is_probability(name) else None
+        return operator if _is_probability(name) or name == "exp" else None
     if kind is Kind.MULTIPLY:  # a gate of logits leaves logits; probabilities among themselves do not
         found = [_bounded(graph, before, own) for before in operator.inputs]
         return found[0] if all(found) else None
