@@ -87,8 +87,8 @@ def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) ->
             raise StateError(
                 f"the journal {path} is missing or empty, and this home has launched {len(lost)} runs, the newest "
                 f"{lost[-1]}",
-                "put a copy of it back; without one, end what plan sweep --dry-run lists with plan sweep --yes, or it "
-                f"bills on beside a new launch, and then remove {path.parent / 'locks'}",
+                "put a copy of it back; without one, plan sweep --dry-run lists what still bills, and plan stop RUN "
+                f"ends it: do so before you remove {path.parent / 'locks'} to begin anew",
             )
         for statement in _TABLES:
             db.execute(statement)
