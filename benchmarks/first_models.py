@@ -79,7 +79,7 @@ def _digit(rng: Any, label: int) -> Any:
 
 
 def _photo(rng: Any, label: int) -> Any:
-    """A piece of one of two photos of scikit-learn's; nine in ten pieces of the two look alike to nobody."""
+    """A piece of one of the two photos that come with scikit-learn."""
     from sklearn.datasets import load_sample_images
 
     photo = load_sample_images().images[label]

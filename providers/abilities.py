@@ -170,8 +170,8 @@ class AttachedDeleter(Protocol):
     """What some providers can do besides: delete the disk and the address of a machine with it, as its create asks."""
 
     def attached_outlast(self, ref: InstanceRef) -> timedelta | None:
-        """How long after the end of this machine its disk and its address are charged for at most, where nobody has
-        found and deleted them; None: they are not deleted with it."""
+        """The longest time for which the disk and the address of a machine are charged for after its end, where no
+        command deletes them earlier; None: they are not deleted with it."""
         ...
 
 

@@ -429,7 +429,7 @@ class Run:
 
     @property
     def may_have_checkpoint(self) -> bool:
-        """Whether a checkpoint of it is there, or nobody has said that there is none."""
+        """False only where the last machine is known to have trained no step: it saved no checkpoint."""
         ran = [attempt for attempt in self.attempts if attempt.had_instance]
         return not ran or ran[-1].step != 0
 

@@ -83,7 +83,7 @@ class GcpPart(Protocol):
         ...
 
     def ended_at(self, ref: InstanceRef) -> datetime | None:
-        """When a machine that is not there any more stopped being charged for; None: nobody tells. Raises
+        """When a machine that is not there any more stopped being charged for; None: there is no record. Raises
         ProviderError."""
         ...
 

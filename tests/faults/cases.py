@@ -174,7 +174,7 @@ CASES = (
     # The first command after the deadline gets no answer, of anything or of the store alone.
     Case(name="no answer at the end", then=(Then.LEFT,), answers=False, draws=10, **_AFTER_THE_DEADLINE),
     Case(name="silent store at the end", then=(Then.LEFT,), draws=10, **_AFTER_THE_DEADLINE),
-    # Its training is over, and nobody has looked.
+    # Its training ended before the first command.
     Case(
         name="two at once",
         then=(Then.LEFT,),

@@ -92,7 +92,7 @@ def _() -> None:
 
 @defect("what was read before the lock is acted on inside it")
 def _() -> None:
-    """Whoever follows a run goes on from what it knew when it was typed, and the journal takes whatever follows."""
+    """A command acts on the run as it read it before the lock, and the journal accepts every record."""
     rows._refuse_outdated = lambda *_: None
 
     def followed(self: Any, run: Run, make_request: Any, *, until_launched: bool, patience: Any) -> Any:

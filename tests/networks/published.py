@@ -523,5 +523,5 @@ PUBLISHED = {
     "poolformer_s12": (224, 1000, 11_915_176, 1.82e9, "timm"),
     "pvt_tiny": (224, 1000, 13.2e6, 1.9e9, "arXiv 2102.12122, table 2"),
 }
-"""Image size in pixels, classes, parameters and multiply-accumulates of a forward pass (None: nobody tells), and
-who says so. Parameters with a point are published in millions to one digit."""
+"""Image size in pixels, classes, parameters and multiply-accumulates of a forward pass (None: not published),
+and their source. Parameters with a point are published in millions to one digit."""

@@ -16,7 +16,7 @@ pytestmark = [
 
 PLAIN, BYTES = (-1.0, 1.0), (0.0, 255.0)
 # Parameters in millions are those of keras.io/api/applications; multiply-accumulates are of the networks' papers,
-# torchvision 0.15's or timm 0.9's tables (2026-11). None: nobody tells them of the form that Keras has.
+# torchvision 0.15's or timm 0.9's tables (2026-11). None: not published for Keras' form.
 NETWORKS: list[tuple[str, int, float, float | None, tuple[float, float]]] = [
     ("Xception", 299, 22.9, 8.4e9, PLAIN),
     ("VGG16", 224, 138.4, 15.47e9, PLAIN),

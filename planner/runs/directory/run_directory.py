@@ -242,7 +242,7 @@ class Ended(NamedTuple):
 def when_ended(
     store: RunStore, attempt: Attempt, told_at: datetime | None, now: datetime, off_within: timedelta = LAST_WORDS
 ) -> Ended:
-    """Return when an attempt stopped billing, although nobody may have looked for days: what the provider has told
+    """Return when an attempt stopped billing, even if no command looked for days: what the provider has recorded
     (`told_at`), else the last that the run directory has of it, else its own deadline. Raises ProviderError.
 
     `off_within` is how long a machine may take to be off that has written that it ends. One that has written nothing of

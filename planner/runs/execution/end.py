@@ -407,8 +407,8 @@ class Finisher:
         )
 
     def _outlived(self, run: Run, attempt: Attempt, seen: Seen) -> dict[str, datetime | None]:
-        """When disk and address of an attempt were last found, by this teardown or an earlier command, None: nobody
-        knows when; all of them where the store does not answer."""
+        """When disk and address of an attempt were last found, by this teardown or an earlier command; None: the
+        time is not known; all of them where the store does not answer."""
         seen_at: dict[str, datetime | None] = {**seen.attached_of(attempt.number)}
         if attempt.ref is None:
             return seen_at
