@@ -225,3 +225,23 @@ def test_the_example_for_keras_is_swept_as_it_is(tmp_path: Path) -> None:
     one, other = (keras.models.load_model(place / "output" / "model.keras") for place in (folder, alone))
     for weights, same in zip(one.get_weights(), other.get_weights(), strict=True):
         assert (weights == same).all()
+
+
+FAILING = SCORED.replace(
+    "while step <",
+    'pathlib.Path("log.txt").write_text(f"{asked.lr}")\nif asked.lr == FAILS: sys.exit("no GPU")\nwhile step <',
+)
+
+
+@pytest.mark.parametrize(("lr", "trial"), [("0.1", 1), ("0.3", 1)])
+def test_a_trial_that_fails_brings_home_what_there_is(tmp_path: Path, lr: str, trial: int) -> None:
+    """Of the trial before it where that has a result, else what the failing one has saved."""
+    folder = tmp_path / "run"
+    ended = run(folder, FAILING.replace("FAILS", lr), **keys())
+    assert ended.returncode == 77, ended.stderr
+    figures = json.loads((folder / "output" / "metrics.json").read_bytes())
+    assert figures["failure"].startswith("trial 1 " if lr == "0.3" else "trial 2 "), figures
+    assert (folder / "output" / "log.txt").read_text() == "0.3"
+    assert (folder / "output" / "checkpoint" / "state").is_file() is (lr == "0.1")
+    assert is_told(folder)
+    assert table(folder)["best"] == (None if lr == "0.3" else trial)

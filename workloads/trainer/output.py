@@ -12,6 +12,7 @@ from trainplan.workloads.trainer.model import build, network_of
 from trainplan.workloads.trainer.progress import write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from trainplan.workloads.trainer.prepare import Ready
@@ -48,16 +49,19 @@ def write_figures(folder: Path, name: str, text: str) -> None:
     write_atomically(folder / MANIFEST, json.dumps([_row(folder, name)], indent=1))
 
 
-def adopt_output(folder: Path, source: Path, name: str, text: str) -> None:
-    """Make the output of one trial that of its sweep, with the table as `name` beside it. Raises OSError."""
+def adopt_output(folder: Path, source: Path, documents: Mapping[str, str]) -> None:
+    """Make the output of one trial that of its sweep, with `documents` beside its files or in their place. Raises
+    OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MANIFEST).unlink(missing_ok=True)
     names = [row["path"] for row in json.loads((source / MANIFEST).read_bytes())]
     for file in names:
         (folder / file).unlink(missing_ok=True)
         linked(source / file, folder / file)
-    write_atomically(folder / name, text)
-    write_atomically(folder / MANIFEST, json.dumps([_row(folder, file) for file in (*names, name)], indent=1))
+    for name, text in documents.items():
+        write_atomically(folder / name, text)
+    rows = [_row(folder, file) for file in dict.fromkeys((*names, *documents))]
+    write_atomically(folder / MANIFEST, json.dumps(rows, indent=1))
 
 
 def plain_model(ready: Ready) -> Any:

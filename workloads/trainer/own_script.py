@@ -266,7 +266,10 @@ def _judge(attempt: _Attempt, reports: Reports, code: int, asked: _Asked | None)
         None: _why_failed(code),
         _Asked.STOP: f"{attempt.setting.limits.stop.signal_name}: the script was stopped; {kept}",
     }.get(asked, f"the deadline was reached{nothing}; {kept}")
-    has_results = not (attempt.is_pilot or attempt.is_trial) and (asked is not _Asked.STOP or _is_near_its_end(attempt))
+    # A trial that was asked to end goes on later, or its sweep ends with the best that it has.
+    has_results = not attempt.is_pilot and (
+        asked is None or (not attempt.is_trial and (asked is not _Asked.STOP or _is_near_its_end(attempt)))
+    )
     # Who reads the output of a script that was late has been told of its deadline, or of the budget, already.
     failure, outcome = (why, "failed") if asked is None else (kept, "deadline")
     if has_results and _write_output(attempt, reports, failure, outcome):

@@ -36,13 +36,15 @@ from trainplan.workloads.trainer.errors import (
     EXIT_DEADLINE,
     EXIT_DONE,
     EXIT_STOPPED,
+    EXIT_WITH_RESULTS,
     BadInputError,
     DeadlineReached,
     DivergedError,
+    FailedWithResultsError,
     TrainerError,
     TrainingStopped,
 )
-from trainplan.workloads.trainer.output import MANIFEST, adopt_output
+from trainplan.workloads.trainer.output import MANIFEST, METRICS, adopt_output
 from trainplan.workloads.trainer.progress import State, write_atomically
 from trainplan.workloads.trainer.rung_result import forget_result, read_result
 from trainplan.workloads.trainer.script_relay import ScriptRelay
@@ -66,7 +68,8 @@ _PART = "trial-"
 def train_sweep(job: TrainingJob, setting: Setting, attempt: int, start: Start = ChildProcess) -> None:
     """Train the sweep to its end, from the newest checkpoint on, and write the best trial's output/ as the run's.
 
-    Raises BadInputError, TrainingStopped, DeadlineReached, DivergedError (no trial that was left gives numbers), or
+    Raises BadInputError, TrainingStopped, DeadlineReached, DivergedError (no trial that was left gives numbers),
+    FailedWithResultsError (a trial failed; the output is the best of the others, else what that one has saved), or
     TrainerError.
     """
     if setting.limits.max_steps is not None:
@@ -122,6 +125,23 @@ class _Sweep:
         except (TrainingStopped, DeadlineReached) as reason:
             self._relay.tell_end(State.STOPPED if isinstance(reason, TrainingStopped) else State.DEADLINE)
             raise
+        except TrainerError as error:
+            if self._brought_out(error):
+                raise FailedWithResultsError(str(error)) from error
+            raise
+
+    def _brought_out(self, error: TrainerError) -> bool:
+        """Whether there is an output though a trial has failed: of the best trial so far, else what that trial left."""
+        task, best = self._standing.next_task(), self._standing.best_so_far
+        number = best or (task.trial if task is not None and self._has_output(self._trials[task.trial]) else None)
+        if number is None:
+            return False
+        try:
+            self._finish(self._trials[number], ended_early=True, failure=str(error))
+        except (TrainerError, OSError) as other:  # the first error is the one that matters
+            self._setting.progress.warn(f"the results of trial {number} could not be brought out: {other}")
+            return False
+        return True
 
     def _train_all(self) -> None:
         """Go from task to task until the best trial is known, and let it write its output."""
@@ -171,8 +191,9 @@ class _Sweep:
         share = Fraction(task.epochs, self._rungs[-1].epochs)
         return ("--until-share", str(share), "--figure", goal_of(self._job).name)
 
-    def _finish(self, best: Trial, *, ended_early: bool = False) -> None:
-        """Let the best trial write its output, and make it the run's. With `ended_early` it is as it is trained by now.
+    def _finish(self, best: Trial, *, ended_early: bool = False, failure: str = "") -> None:
+        """Let the best trial write its output, and make it the run's. With `ended_early` it is as it is trained by now;
+        `failure` is why the sweep has failed all the same.
 
         Raises TrainerError, and TrainingStopped or DeadlineReached where there was no time for it.
         """
@@ -180,16 +201,20 @@ class _Sweep:
         if not self._has_output(best):
             self._run_process(best, None, ("--write-now",) if ended_early else ())
         table = table_of(self._job, self._standing.results, ended_early=ended_early)
-        output = self._setting.run_dir / "output"
+        output, source = self._setting.run_dir / "output", self._folder_of(best.number) / "output"
         try:
-            adopt_output(output, self._folder_of(best.number) / "output", STATE, _table_text(table))
+            documents = {STATE: _table_text(table)}
+            if failure:
+                figures = json.loads((source / METRICS).read_bytes()) | {"failure": failure, "outcome": "failed"}
+                documents[METRICS] = json.dumps(figures, indent=1)
+            adopt_output(output, source, documents)
         except OSError as error:
             raise TrainerError(f"the model could not be written: {error}; make room and start again") from error
-        self._relay.tell_end(State.DONE)
+        self._relay.tell_end(State.FAILED if failure else State.DONE)
         shutil.rmtree(self._folder, ignore_errors=True)  # the run has the output, and nothing goes on
 
     def _has_output(self, trial: Trial) -> bool:
-        """Whether the best trial has written its output: a script does when it ends."""
+        """Whether a trial has written its output: a script does when it ends, and when it fails."""
         return self._job.script is not None and (self._folder_of(trial.number) / "output" / MANIFEST).is_file()
 
     def _run_process(self, trial: Trial, task: Task | None, more: Sequence[str]) -> None:
@@ -347,5 +372,8 @@ def _failure(code: int | None, trial: Trial, status: Path) -> TrainerError:
         message = json.loads(status.read_bytes()).get("message", "")
     error = TrainerError(f"trial {trial.number} ({values_text(trial.values)}): {message or f'exit code {code}'}")
     # A signal (a kill for want of memory) is told as a shell tells it, so that whoever started this knows it.
-    error.exit_code = 128 - code if code is not None and code < 0 else code or error.exit_code
+    if code is not None and code < 0:
+        error.exit_code = 128 - code
+    elif code and code != EXIT_WITH_RESULTS:  # whether the sweep has results is not known here
+        error.exit_code = code
     return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import tempfile
@@ -22,6 +23,7 @@ from trainplan.workloads.trainer.errors import (
     BadInputError,
     DeadlineReached,
     DivergedError,
+    FailedWithResultsError,
     TrainerError,
     TrainingStopped,
 )
@@ -222,6 +224,40 @@ def test_a_trial_that_cannot_be_trained_ends_the_sweep_with_its_reason(tmp_path:
     with pytest.raises(TrainerError, match="exit code -9") as caught:
         sweep(tmp_path / "killed", killed)
     assert caught.value.exit_code == 137
+
+
+def test_a_trial_that_fails_leaves_the_best_of_those_that_ended(tmp_path: Path) -> None:
+    def fails(self: FakeTrial, seconds: float) -> int | None:
+        return 70 if len(self.started) == 5 and not self._writes_now else FakeTrial.wait(self, seconds)
+
+    start, _ = trials(wait=fails)
+    with pytest.raises(FailedWithResultsError, match=r"trial 5 \(.*\): exit code 70"):
+        sweep(tmp_path, start)
+    _, table = results(tmp_path)
+    ranked = {row["trial"]: row["results"][0]["accuracy"] for row in table["trials"] if row["results"]}
+    assert ranked.keys() == {1, 2, 3, 4}
+    assert (table["best"], table["ended_early"]) == (max(ranked, key=lambda trial: ranked[trial]), True)
+    figures = json.loads((tmp_path / "output" / "metrics.json").read_bytes())
+    assert (figures["accuracy"], figures["outcome"]) == (max(ranked.values()), "failed")
+    assert figures["failure"].startswith("trial 5 ")
+    assert events(tmp_path, name="end")[0]["state"] == "failed"
+    manifest = {row["path"]: row["sha256"] for row in json.loads((tmp_path / "output" / "manifest.json").read_bytes())}
+    digest = hashlib.sha256((tmp_path / "output" / "metrics.json").read_bytes()).hexdigest()
+    assert manifest["metrics.json"] == digest
+    again, continued = trials()
+    sweep(tmp_path, again, attempt=2)
+    assert continued[0] == "005:1", "the trial that failed is trained again, and no other"
+
+
+def test_what_cannot_be_brought_out_is_not_said_to_be_there(tmp_path: Path) -> None:
+    def fails(self: FakeTrial, seconds: float) -> int | None:
+        return 77 if len(self.started) >= 5 else FakeTrial.wait(self, seconds)
+
+    start, _ = trials(wait=fails)
+    with pytest.raises(TrainerError) as caught:
+        sweep(tmp_path, start)
+    assert caught.value.exit_code == 70
+    assert not (tmp_path / "output" / "manifest.json").exists()
 
 
 def progress_state() -> Any:
