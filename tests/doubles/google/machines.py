@@ -63,7 +63,8 @@ class Operation:
 @dataclass(eq=False, kw_only=True)
 class Machine:
     """`body` is the instance as it is shown. `made` from when its operation is done without an error, `refused`: that
-    will have one; it bills from `started_at` to `stopped_at`; `gone` when it is not shown any more."""
+    will have one; it bills from `started_at` to `stopped_at`; `gone` when it is not shown any more. One that is deleted
+    while it runs bills until it is gone: Google publishes no earlier end."""
 
     zone: str
     body: dict[str, Any]
@@ -78,6 +79,7 @@ class Machine:
     stopped_at: datetime | None = None
     gone_at: datetime | None = None
     is_gone: bool = False
+    bills_until_gone: bool = False
     befell: set[int] = field(default_factory=set)
     ended_by: EndedBy | None = None
     why: str = ""
@@ -173,6 +175,7 @@ class Table:
         """Ask for its end; an operation tells of it."""
         operation = self.record(machine.zone, kind, machine)
         if machine.gone_at is None:
+            machine.bills_until_gone = machine.started_at is not None and machine.stopped_at is None
             self._halt(machine, by, kind)
             machine.body["status"] = "STOPPING"
             if not self._world.scenario.real:
@@ -287,6 +290,8 @@ class Table:
 
     def _remove(self, machine: Machine) -> None:
         machine.is_gone, machine.gone_at = True, self._world.now
+        if machine.bills_until_gone:
+            machine.stopped_at = self._world.now
         stays = self._world.scenario.disks_stay or not machine.body["disks"][0].get("autoDelete")
         if not stays:
             machine.disk.goes_at = self._world.now + timedelta(seconds=1)
