@@ -65,7 +65,8 @@ def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> P
     """What is there, or why nobody can tell."""
     try:
         provider = build.provider(name, settings)
-        sweep = look(provider, lambda: _runs(settings), {build.client(settings).id}, _time_of(provider))
+        client = build.client(settings)
+        sweep = look(provider, lambda: _runs(settings), {client.id}, _time_of(provider), client.same_home)
     except (CredentialsError, PermissionDeniedError, MachineError) as error:
         if optional:
             return ProviderSweep(name=name, left_out=error.message)

@@ -71,8 +71,11 @@ def look(
     runs: Callable[[], Mapping[str, Run] | None],
     clients: Collection[str],
     time: Callable[[], datetime | None],
+    same_home: Collection[str] = (),
 ) -> Sweep:
-    """Everything with our labels at a provider, and what becomes of it. `clients` are this home's own ids.
+    """Everything with our labels at a provider, and what becomes of it. `clients` are this home's own ids, `same_home`
+    those of other computers that use it, or that its journal alone has: what they made is ours where the run is in the
+    journal.
 
     What has no label of a client is taken for the client's that made the rest of its run. `runs` reads the journal by
     run id, None where it cannot be read: then labels alone decide. It is read after the provider was asked: what was
@@ -89,7 +92,7 @@ def look(
     client_of_run = {resource.run_id: resource.client for resource in owned if resource.client is not None}
     owned = [replace(resource, client=resource.client or client_of_run.get(resource.run_id)) for resource in owned]
     resources = tuple(
-        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now, machineless))
+        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now, machineless, same_home))
         for resource in owned
     )
     return Sweep(resources=resources, unanswered=unanswered)
@@ -101,6 +104,7 @@ def fate_of(
     clients: Collection[str],
     now: datetime | None,
     machineless: Collection[str] = (),
+    same_home: Collection[str] = (),
 ) -> Fate:
     """What becomes of one thing; pure. The label says whose it is, since a journal can be a copy of another home's.
 
@@ -112,8 +116,8 @@ def fate_of(
     try:
         run = runs.get(resource.run_id) if runs is not None else None
     except ThisMachineError:  # it is in the journal, and its row cannot be read: nothing is concluded from that
-        return Fate.LIVE if resource.client in clients else Fate.FOREIGN
-    if not _ours(resource, run, clients):
+        return Fate.LIVE if resource.client in {*clients, *same_home} else Fate.FOREIGN
+    if not _ours(resource, run, clients if run is None else {*clients, *same_home}):
         return Fate.FOREIGN
     if run is not None:
         # What bears no attempt's number may belong to the next one.
@@ -183,8 +187,13 @@ def _in_use(resource: OwnedResource, run: Run) -> bool:
     if not run.live or run.unverified is not None:
         return False
     attempt = run.attempt
+    if attempt is None:
+        return False
+    # A journal may be older than what it is about: another computer has gone on then, with a copy of it.
+    if resource.attempt is not None and resource.attempt > attempt.number:
+        return True
     # What bears no attempt's number may belong to the one that runs now.
-    return attempt is not None and not attempt.cleared and resource.attempt in (None, attempt.number)
+    return not attempt.cleared and resource.attempt in (None, attempt.number)
 
 
 def _end_resource(provider: Provider, resource: OwnedResource) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -101,6 +102,14 @@ def test_a_run_that_goes_on_tells_what_bills_and_until_when(desk: Desk) -> None:
     assert told["actual"]["usd"] == told["dollars"][-1]["usd"] > 0
     assert told["actual"]["step"] == 500
     assert told["held_out"] is None
+
+
+def test_a_run_of_a_cloud_whose_clock_runs_ahead_is_dated_by_this_computers(desk: Desk) -> None:
+    run = replace(launched(desk, trains_well), launched_at=NOON - timedelta(hours=2))
+    desk.journal.save(run, NOON)
+    told = document(desk, run)["run"]
+    assert told["created_at"] == (NOON - timedelta(hours=2)).isoformat()
+    assert told["clock_ahead_seconds"] == 7200.0
 
 
 def test_a_run_directory_that_cannot_be_read_is_told(desk: Desk) -> None:

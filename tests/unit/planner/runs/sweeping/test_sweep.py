@@ -90,6 +90,38 @@ def test_what_becomes_of_a_thing(changes: dict[str, Any], known_runs: dict[str, 
 
 
 @pytest.mark.parametrize(
+    ("changes", "known_runs", "fate"),
+    [
+        ({}, runs(THEIRS), Fate.LIVE),
+        ({}, runs(OVER), Fate.ORPHAN),
+        ({"attempt": 2}, runs(THEIRS), Fate.LIVE),  # the journal is older than the machine
+        (OTHER, runs(THEIRS), Fate.FOREIGN),
+        ({}, None, Fate.FOREIGN),
+    ],
+)
+def test_what_another_client_of_this_home_made_is_ours_where_its_run_is_in_the_journal(
+    changes: dict[str, Any], known_runs: dict[str, Run] | None, fate: Fate
+) -> None:
+    thing = a_thing(**{"client": SOMEBODY, **changes})
+    assert fate_of(thing, known_runs, {ME}, NOON, same_home={SOMEBODY}) is fate
+
+
+def test_a_sweep_shows_a_live_run_as_live_though_the_file_of_the_client_is_gone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _here(desk, monkeypatch)
+    desk.scripts(until_asked)
+    gone = own_client(desk.settings).id
+    run = desk.planned()
+    ref = desk.provider.launch(replace(desk.request()(run, 1, run.targets[0]), client=gone)).ref
+    attempt = an_attempt(1, client=gone, ref=ref)
+    desk.journal.add_attempt(replace(run, phase=Phase.RUNNING, attempts=(attempt,)), {}, NOON)
+    (desk.settings.home / "client.json").unlink()
+    (row,) = plan("sweep", "--provider", "local", "--dry-run", "--json").json
+    assert row["fate"] == "live"
+
+
+@pytest.mark.parametrize(
     ("client", "fate"), [(ME, Fate.LIVE), (FORMER, Fate.LIVE), (SOMEBODY, Fate.FOREIGN), (None, Fate.FOREIGN)]
 )
 def test_a_run_that_the_journal_has_and_cannot_read_keeps_what_it_made(
