@@ -3,7 +3,7 @@
 `make absences`, or `python -m benchmarks.absences [--scenarios N] [--seed N] [--provider NAME] [--verbose]`. Scenario N
 is on one double after the other: the simulated cloud, AWS, Google, its TPUs, Azure, Slurm. Each launches a job of some
 60 hours with `--detach` or with a client that is killed, leaves it alone for seconds to five days, types one of `plan
-status`, `attach`, `stop`, `sweep` and the same `plan launch`, or two of them at once, and looks until the run is over.
+status`, `attach`, `stop`, `cleanup` and the same `plan launch`, or two at once, and looks until the run is over.
 Meanwhile machines boot in 20 s to 40 minutes, timers fail, spot machines are taken, trainers hang, disks and addresses
 stay, and lists lag; when somebody comes back a sign-in may have expired, a store or a list may not answer, the disk at
 home may be full, and a signal may come.

@@ -1,6 +1,6 @@
 """How many calls a plain launch costs at AWS, from the estimate to the receipt, counted at the double.
 
-`python -m benchmarks.aws_calls [--most 25]` prints the EC2 calls in the run's region, those of polling and of sweeps
+`python -m benchmarks.aws_calls [--most 25]` prints the EC2 calls in the run's region, those of polling and of cleanups
 over all regions apart, and ends with 1 where there are more than that.
 """
 
@@ -30,7 +30,7 @@ global_batch_size: 32
 """
 REGION = "us-east-1"
 LISTS = ("DescribeVolumes", "DescribeNetworkInterfaces", "DescribeSpotInstanceRequests", "ListSchedules")
-"""Beside the list of instances, one of each in every region makes a sweep."""
+"""Beside the list of instances, one of each in every region makes a cleanup."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,10 +40,10 @@ def main(arguments: list[str] | None = None) -> int:
     sign_in()
     with tempfile.TemporaryDirectory() as home, Double() as double:
         calls = launched(double, Path(home))
-    own, polls, sweeps, others = sorted_out(calls)
+    own, polls, cleanups, others = sorted_out(calls)
     sys.stdout.write(
         f"EC2 in the run's region: {sum(own.values())} calls ({_text(own)})\n"
-        f"polling: {polls}\nsweeps over {sweeps[1]} regions: {sweeps[0]} calls in all\n"
+        f"polling: {polls}\ncleanups over {cleanups[1]} regions: {cleanups[0]} calls in all\n"
         f"other services: {_text(others)}\n"
     )
     return 0 if sum(own.values()) <= options.most else 1
@@ -70,10 +70,10 @@ def launched(double: Double, home: Path) -> list[dict[str, str]]:
 
 
 def sorted_out(calls: list[dict[str, str]]) -> tuple[Counter[str], int, tuple[int, int], Counter[str]]:
-    """EC2's calls in the run's region, looks at the one machine, calls and regions of sweeps, and other services'."""
-    swept = [call for call in calls if call["operation"] in LISTS]
-    regions = {call["region"] for call in swept}
-    times = sum(call["operation"] == LISTS[0] and call["region"] == REGION for call in swept)
+    """EC2's calls in the run's region, looks at the one machine, calls and regions of cleanups, and other services'."""
+    cleaned = [call for call in calls if call["operation"] in LISTS]
+    regions = {call["region"] for call in cleaned}
+    times = sum(call["operation"] == LISTS[0] and call["region"] == REGION for call in cleaned)
     instances = [call for call in calls if call["operation"] == "DescribeInstances"]
     ec2: Counter[str] = Counter()
     others: Counter[str] = Counter()
@@ -84,7 +84,7 @@ def sorted_out(calls: list[dict[str, str]]) -> tuple[Counter[str], int, tuple[in
             ec2[call["operation"]] += 1
         elif call["service"] != "ec2":
             others[call["service"]] += 1
-    return ec2, len(instances) - times * len(regions), (len(swept) + times * len(regions), len(regions)), others
+    return ec2, len(instances) - times * len(regions), (len(cleaned) + times * len(regions), len(regions)), others
 
 
 def _text(counted: Counter[Any]) -> str:

@@ -2,7 +2,7 @@
 
 `python benchmarks/left_alone.py [--scenarios N] [--seed N] [--code DIR]`. Each scenario launches a job of some 60 hours
 with `--detach`, leaves it alone for up to three days (spot machines are reclaimed meanwhile, some trainers hang), then
-types one of `plan status`, `attach`, `stop`, `sweep` and the same `plan launch`, or two of them at once, and at last
+types one of `plan status`, `attach`, `stop`, `cleanup` and the same `plan launch`, or two of them at once, and at last
 looks until the run is over. Every figure but the outcomes comes from the simulated cloud's own ledger.
 
 `--code DIR` takes the product from another checkout, and the harness from this one: the same scenarios, other code.

@@ -2,7 +2,7 @@
 
 `python benchmarks/ten_thousand_runs.py make HOME [--runs N]` makes a state folder with N done runs, each a copy of one
 that was planned for the ImageNet example on every cloud. `python benchmarks/ten_thousand_runs.py measure HOME` times
-`plan status`, `plan history` (the newest and all) and `plan sweep --dry-run` there as whole processes, the journal
+`plan status`, `plan history` (the newest and all) and `plan cleanup --dry-run` there as whole processes, the journal
 evicted from the page cache before each, and exits with 1 where a limit is passed.
 """
 
@@ -34,7 +34,7 @@ LARGEST_JOURNAL_MB = 55.0
 LIMITS: dict[tuple[str, ...], tuple[float, float]] = {
     ("status",): (1.5, 120.0),
     ("history",): (0.5, 80.0),
-    ("sweep", "--dry-run", "--provider", "local"): (1.5, 120.0),
+    ("cleanup", "--dry-run", "--provider", "local"): (1.5, 120.0),
     ("history", "--all", "--csv"): (5.0, 250.0),
 }
 """Seconds and MiB that a command may take."""

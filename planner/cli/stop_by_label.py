@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from trainplan.planner.api import build
+from trainplan.planner.cli.cleanups import ProviderCleanup, look_everywhere, resource_page
 from trainplan.planner.cli.screen import show
-from trainplan.planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
 from trainplan.planner.errors import BadInputError, PlanError, RefusedError, TeardownUnverifiedError
-from trainplan.planner.runs.sweeping.stop_by_label import stop_by_label
-from trainplan.planner.runs.sweeping.sweep import Fate, SweptResource
+from trainplan.planner.runs.cleanup.cleanup import Fate, FoundResource
+from trainplan.planner.runs.cleanup.stop_by_label import stop_by_label
 from trainplan.planner.settings import Settings
 from trainplan.providers.base import RunId
 from trainplan.workloads.durations import format_duration
@@ -57,7 +57,7 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
     if not resources:
         if unknown is not None:
             raise unknown
-        placements = ", ".join(one.name for one in looks if one.sweep)
+        placements = ", ".join(one.name for one in looks if one.cleanup)
         sys.stderr.write(f"nothing with the label of run {query.name} exists at {placements}; nothing was recorded\n")
         if as_json:
             sys.stdout.write(json.dumps({"run_id": query.name, "ended": [], "recorded": False}) + "\n")
@@ -78,14 +78,14 @@ def stop_labelled(query: StopQuery, settings: Settings, unknown: PlanError | Non
         sys.stdout.write(json.dumps({"run_id": run_id, "ended": names, "recorded": False}) + "\n")
 
 
-def _looks(query: StopQuery, settings: Settings) -> list[ProviderSweep]:
+def _looks(query: StopQuery, settings: Settings) -> list[ProviderCleanup]:
     """A look at each provider; two where the first one finds nothing and may have been too early: a list need not show
     at once what was created a moment ago."""
     looks = _looks_now(query, settings)
     if _resources(looks, query):
         return looks
     cloud = max(
-        (build.provider(one.name, settings) for one in looks if one.sweep),
+        (build.provider(one.name, settings) for one in looks if one.cleanup),
         key=lambda provider: provider.listing_lag,
         default=None,
     )
@@ -102,7 +102,7 @@ def _looks(query: StopQuery, settings: Settings) -> list[ProviderSweep]:
     return _looks_now(query, settings)
 
 
-def _looks_now(query: StopQuery, settings: Settings) -> list[ProviderSweep]:
+def _looks_now(query: StopQuery, settings: Settings) -> list[ProviderCleanup]:
     return [one for name in query.providers or (None,) for one in look_everywhere(name, settings)]
 
 
@@ -111,24 +111,26 @@ def _may_be_new(name: str, now: datetime) -> bool:
     return name[:6] in {f"{day:%y%m%d}" for day in (now, now - timedelta(days=1))}
 
 
-def _resources(looks: Sequence[ProviderSweep], query: StopQuery) -> list[SweptResource]:
+def _resources(looks: Sequence[ProviderCleanup], query: StopQuery) -> list[FoundResource]:
     """What is listed of the run."""
     return [
         resource
         for one in looks
-        if one.sweep
-        for resource in one.sweep.resources
+        if one.cleanup
+        for resource in one.cleanup.resources
         if resource.resource.run_id.startswith(query.name)
     ]
 
 
-def _silent(looks: Sequence[ProviderSweep]) -> list[str]:
+def _silent(looks: Sequence[ProviderCleanup]) -> list[str]:
     """Return the providers that did not answer, and why."""
     failed = [f"{one.name} did not answer: {one.error.message}" for one in looks if one.error is not None]
-    return failed + [f"{placement} did not answer" for one in looks if one.sweep for placement in one.sweep.unanswered]
+    return failed + [
+        f"{placement} did not answer" for one in looks if one.cleanup for placement in one.cleanup.unanswered
+    ]
 
 
-def _the_run(resources: Sequence[SweptResource], query: StopQuery) -> RunId:
+def _the_run(resources: Sequence[FoundResource], query: StopQuery) -> RunId:
     run_ids = sorted({resource.resource.run_id for resource in resources})
     if len(run_ids) > 1:
         raise BadInputError(f"{query.name!r} is the beginning of {len(run_ids)} runs", f"one of {', '.join(run_ids)}")
@@ -142,7 +144,7 @@ def _the_run(resources: Sequence[SweptResource], query: StopQuery) -> RunId:
     return run_id
 
 
-def _end(provider: str, run_id: RunId, resources: Sequence[SweptResource], settings: Settings) -> list[str]:
+def _end(provider: str, run_id: RunId, resources: Sequence[FoundResource], settings: Settings) -> list[str]:
     owned = [resource.resource for resource in resources if resource.resource.provider == provider]
     if not owned:
         return []

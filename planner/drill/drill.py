@@ -110,7 +110,7 @@ class LeftError(TeardownUnverifiedError):
     def __init__(self, rest: Sequence[str], result: DrillResult) -> None:
         super().__init__(
             f"resources of the drill may still exist: {'; '.join(rest)}",
-            f"plan drill {result.provider} --clean deletes them; plan sweep shows them",
+            f"plan drill {result.provider} --clean deletes them; plan cleanup shows them",
         )
         self.result = result
 
@@ -134,7 +134,7 @@ def clean(tools: Tools) -> int:
     rest = [why for run_id in runs if (why := tools.end(run_id))]
     if rest:
         raise TeardownUnverifiedError(
-            f"resources of an earlier drill may still exist: {'; '.join(rest)}", "plan sweep shows them"
+            f"resources of an earlier drill may still exist: {'; '.join(rest)}", "plan cleanup shows them"
         )
     if clear_alarm(tools):
         tools.say("the monthly alarm of an earlier drill was removed")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainplan.planner.drill.sheet import FailedError, SkippedError
 from trainplan.planner.drill.steps import Step
+from trainplan.planner.runs.cleanup.cleanup import Cleanup, Fate, look
 from trainplan.planner.runs.provider_clock import tells_time
-from trainplan.planner.runs.sweeping.sweep import Fate, Sweep, look
 from trainplan.providers.base import InstanceRef, InstanceState, OwnedResource
 from trainplan.providers.errors import InstanceNotFoundError
 
@@ -25,14 +25,14 @@ def try_ends(tools: Tools, before: frozenset[_Key]) -> None:
     """Tries the last steps; `before` is what had our labels when the drill began."""
     refs = [attempt.ref for run in tools.recorded() for attempt in run.attempts if attempt.ref is not None]
     if not refs:
-        tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.SWEEP), "no machine was created")
+        tools.sheet.leave_out((Step.DELETE, Step.NOT_FOUND, Step.CLEANUP), "no machine was created")
         return
     _try(tools, Step.DELETE, lambda: _deleted(tools, refs))
     _try(tools, Step.NOT_FOUND, lambda: _wait_until_gone(tools, refs))
-    _try(tools, Step.SWEEP, lambda: _swept(tools, before))
+    _try(tools, Step.CLEANUP, lambda: _cleaned(tools, before))
 
 
-def ours(tools: Tools) -> Sweep:
+def ours(tools: Tools) -> Cleanup:
     """Everything with our labels. Raises ProviderError."""
     runs: dict[str, Run] = {run.run_id: run for run in tools.journal.runs()}
 
@@ -42,9 +42,9 @@ def ours(tools: Tools) -> Sweep:
     return look(tools.provider, lambda: runs, {tools.client.id}, time)
 
 
-def keys_of(sweep: Sweep) -> frozenset[_Key]:
-    """What identifies each resource that a sweep has found."""
-    return frozenset(_key(resource.resource) for resource in sweep.resources)
+def keys_of(cleanup: Cleanup) -> frozenset[_Key]:
+    """What identifies each resource that a cleanup has found."""
+    return frozenset(_key(resource.resource) for resource in cleanup.resources)
 
 
 def _try(tools: Tools, step: Step, holds: Callable[[], str]) -> None:
@@ -83,13 +83,13 @@ def _wait_until_gone(tools: Tools, refs: list[InstanceRef]) -> str:
     return f"{unknown} of {len(refs)} unknown, the others shown as ended"
 
 
-def _swept(tools: Tools, before: frozenset[_Key]) -> str:
-    sweep = ours(tools)
-    if sweep.unanswered:
-        raise FailedError(f"{len(sweep.unanswered)} placements did not answer")
+def _cleaned(tools: Tools, before: frozenset[_Key]) -> str:
+    cleanup = ours(tools)
+    if cleanup.unanswered:
+        raise FailedError(f"{len(cleanup.unanswered)} placements did not answer")
     rest = [
         resource.resource.kind
-        for resource in sweep.resources
+        for resource in cleanup.resources
         if resource.resource.run_id in tools.runs
         or (resource.fate in (Fate.ORPHAN, Fate.EXPIRED) and _key(resource.resource) not in before)
     ]

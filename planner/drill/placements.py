@@ -115,7 +115,7 @@ def _refined(provider: Provider, offers: list[Offer], say: Callable[[str], None]
 
 @contextmanager
 def alone(tools: Tools) -> Iterator[None]:
-    """Lock this provider against other drills of this home, and against sweeps of what a drill has left, until the
+    """Lock this provider against other drills of this home, and against cleanups of what a drill has left, until the
     block ends.
 
     Raises ThisMachineError where one does, StateError where the folder of the locks cannot be written.

@@ -21,7 +21,7 @@ class Step(StrEnum):
     CLOUD_TIMER = "cloud-timer"
     DELETE = "delete"
     NOT_FOUND = "not-found"
-    SWEEP = "sweep"
+    CLEANUP = "cleanup"
     DENIAL = "denial"
     CUSTOM_ROLE = "custom-role"
     TPU_QUOTAS = "tpu-quotas"
@@ -43,7 +43,7 @@ PROVES = {
     Step.CLOUD_TIMER: "the cloud's timer ends a machine whose own timer is off, with no call from here but looks",
     Step.DELETE: "a delete of what is gone is no error, and nothing of the runs is listed afterwards",
     Step.NOT_FOUND: "what was deleted is unknown, or known as ended",
-    Step.SWEEP: "a look at everything with our labels finds nothing of the drill",
+    Step.CLEANUP: "a look at everything with our labels finds nothing of the drill",
     Step.DENIAL: "EC2 denies a create before it looks up what the create names (AWS alone)",
     Step.CUSTOM_ROLE: "custom roles may have every permission of the documented ones (Google Cloud alone)",
     Step.TPU_QUOTAS: "quotas of TPU v5e have names that are known, europe-west4 has v5litepod-1 (Google Cloud alone)",

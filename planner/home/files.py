@@ -19,7 +19,7 @@ _PERSONS: list[int] = []
 NAMES = frozenset(
     {
         "asked-refresh", "calibrations.jsonl", "catalog.sqlite", "client.damaged", "client.json", "client.lock",
-        "converted", "data_sets", "datasets", "drills", "journal.sqlite", "journal.sqlite-journal", "last-sweep.json",
+        "converted", "data_sets", "datasets", "drills", "journal.sqlite", "journal.sqlite-journal", "last-cleanup.json",
         "local", "locks", "measurements.jsonl", "networks", "prices.lock", "run-keys.json", "runs", "settings.toml",
         "sim", "uploads",
     }

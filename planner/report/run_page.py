@@ -263,7 +263,7 @@ def _stored(receipt: dict[str, Any]) -> str:
         return ""
     month = receipt.get("stored_usd_per_month")
     cost = f", {usd_text(month)} a month" if month is not None else ""
-    return f"{receipt['stored_bytes'] / 1e6:,.1f} MB{cost}; plan sweep --stored removes it"
+    return f"{receipt['stored_bytes'] / 1e6:,.1f} MB{cost}; plan cleanup --stored removes it"
 
 
 def _job(job: Any) -> Content:

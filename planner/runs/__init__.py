@@ -48,5 +48,5 @@ follows pilots measures its own machine at step 8 (`runs/decision/stay.py` `comp
 for a cheaper placement. disk: the speed, the wish to leave and the new order of placements, before the machine is told.
 
 `plan status`, `stop` and `attach` start at step 6: `runs/runner.py` `settle`, `stop`, `follow`. Without a journal,
-`runs/sweeping/stop_by_label.py` and `runs/sweeping/sweep.py` find and end what runs have made by its labels.
+`runs/cleanup/stop_by_label.py` and `runs/cleanup/cleanup.py` find and end what runs have made by its labels.
 """

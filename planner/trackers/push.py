@@ -38,7 +38,7 @@ def write_run(
     """
     if not python and find_spec(tracker) is None:
         raise ThisMachineError(f"the library of {tracker} is not installed", install_hint(tracker))
-    again = f"plan log {record['run_id']} --to {tracker} tries again"
+    again = f"plan track {record['run_id']} --to {tracker} tries again"
     with subprocess.Popen(
         [*(python or (sys.executable,)), "-P", str(_SCRIPT)],
         stdin=subprocess.PIPE,

@@ -84,7 +84,7 @@ class Machine:
 
     def parameters(self, tags: Sequence[Mapping[str, str]]) -> dict[str, object]:
         """The parameters of RunInstances; every value that has a default is stated."""
-        # Every kind gets the tags: teardown and sweep find resources by their tags alone.
+        # Every kind gets the tags: teardown and cleanup find resources by their tags alone.
         kinds = ["instance", "volume", "network-interface", *(["spot-instances-request"] if self.spot else [])]
         interface = {
             "DeviceIndex": 0,

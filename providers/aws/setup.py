@@ -52,7 +52,7 @@ class AwsSetUp:
             first = resources[0]
             raise BadRequestError(
                 f"{len(resources)} resources of runs still exist: {first.kind} {first.id} in {first.region}",
-                hint="plan stop or plan sweep ends them first",
+                hint="plan stop or plan cleanup ends them first",
             )
         return RemovalSteps(self.at).steps()
 

@@ -200,18 +200,18 @@ OWN = (
 """Of whoever launches: what changes or reads machines, disks and objects, granted with a condition (conditions.py)."""
 NOT_GRANTED = ("cloudresourcemanager.projects.getIamPolicy", "compute.addresses.delete")
 """The policy is the owner's to read, and the doctor does without. No launch reserves an address, and Google has no
-condition for addresses: one with our label is shown by plan sweep, and deleted by somebody who may."""
+condition for addresses: one with our label is shown by plan cleanup, and deleted by somebody who may."""
 _LAUNCHES = permissions_for(method for method in CALLS if method not in NOT_GRANTED)
 CLIENT = Role(
     id="trainplanClient",
     title="trainplan: launches",
-    description="What plan launch, status, stop, sweep and doctor need of a project that plan setup has set up.",
+    description="What plan launch, status, stop, cleanup and doctor need of a project that plan setup has set up.",
     permissions=tuple(sorted([*(name for name in _LAUNCHES if name not in OWN), USES_QUOTA])),
 )
 CLIENT_OWN = Role(
     id="trainplanClientOwn",
     title="trainplan: machines and objects of launches",
-    description="What plan launch, status, stop and sweep change and read; to be granted with its condition.",
+    description="What plan launch, status, stop and cleanup change and read; to be granted with its condition.",
     permissions=tuple(name for name in _LAUNCHES if name in OWN),
 )
 MACHINE = Role(

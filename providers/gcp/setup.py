@@ -70,7 +70,7 @@ class GcpSetUp:
             first = resources[0]
             raise BadRequestError(
                 f"{len(resources)} resources of runs still exist: {first.kind} {first.id} in {first.region}",
-                hint="plan stop or plan sweep ends them first",
+                hint="plan stop or plan cleanup ends them first",
             )
         return list(self._to_remove())
 

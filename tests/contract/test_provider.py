@@ -202,11 +202,11 @@ def test_delete_ends_and_removes_it(provider: Provider, harness: Harness, run_id
 def test_what_is_listed_can_be_deleted(provider: Provider, harness: Harness, run_id: str) -> None:
     for number in (1, 2):
         launched(provider, request(provider, Ask(run_id=run_id, attempt=number)))
-    sweeper = harness.provider()
-    for owned in sweeper.list_owned(RunId(run_id)):
-        sweeper.delete(owned)
-        sweeper.delete(owned)
-    nothing_left(sweeper, run_id)
+    cleaner = harness.provider()
+    for owned in cleaner.list_owned(RunId(run_id)):
+        cleaner.delete(owned)
+        cleaner.delete(owned)
+    nothing_left(cleaner, run_id)
 
 
 def test_list_owned_tells_runs_apart(provider: Provider, run_id: str) -> None:

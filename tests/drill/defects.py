@@ -200,7 +200,7 @@ _EVERYWHERE = {
     Step.CLOUD_TIMER: Defect(changes={"cloud_timer_works": False}),
     Step.DELETE: Defect(methods=_refuses_second_deletes),
     Step.NOT_FOUND: Defect(methods=_shows_the_dead),
-    Step.SWEEP: Defect(methods=_lists_the_gone),
+    Step.CLEANUP: Defect(methods=_lists_the_gone),
 }
 
 

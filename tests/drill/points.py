@@ -18,9 +18,9 @@ from tests.faults.forks import STOPPED, forked, result_of
 from tests.faults.points import PointedJournal, Points
 from trainplan.planner.drill.drill import clean, drill
 from trainplan.planner.drill.ends import ours
+from trainplan.planner.runs.cleanup.cleanup import Fate, end
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Phase
-from trainplan.planner.runs.sweeping.sweep import Fate, end
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -49,7 +49,7 @@ class Stopping(Points):
 @dataclass(frozen=True, slots=True)
 class Killed:
     """What was wrong after a drill was killed at its point `number`; `comes_back`: somebody types plan drill --clean
-    and plan sweep then, else the timers alone are left. `left` is what was there when it was killed."""
+    and plan cleanup then, else the timers alone are left. `left` is what was there when it was killed."""
 
     number: int
     name: str
@@ -59,7 +59,7 @@ class Killed:
 
     @property
     def text(self) -> str:
-        then = "plan drill --clean, plan sweep" if self.comes_back else "nobody comes back"
+        then = "plan drill --clean, plan cleanup" if self.comes_back else "nobody comes back"
         return f"point {self.number} ({self.name}), {then}: {self.wrong}"
 
 
@@ -117,7 +117,7 @@ def _after(table: Table, *, comes_back: bool) -> tuple[list[str], str]:
         return left, _left_alone(table)
     _clean(table)
     table.cloud.pass_time(table.cloud.now() + NEWBORN)
-    _sweep(table)
+    _cleanup(table)
     wrong = [*(f"left: {row.id}" for row in table.rows() if row.remaining), *_doubled(table.rows()), *_live(table)]
     return left, ", ".join(wrong)
 
@@ -127,7 +127,7 @@ def _clean(table: Table) -> None:
         clean(table.tools(journal))
 
 
-def _sweep(table: Table) -> None:
+def _cleanup(table: Table) -> None:
     with Journal.open(table.settings.journal) as journal:
         tools = table.tools(journal)
         found = ours(tools).resources

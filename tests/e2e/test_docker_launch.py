@@ -45,5 +45,5 @@ def test_a_whole_launch_over_docker_ends_with_a_model_and_nothing_left(docker: C
     assert receipt["outcome"] == "succeeded"
     assert receipt["steps"] == 1320
     assert list(docker.containers("trainplan-run")) == []
-    left = plan(tmp_path, "sweep", "--provider", "local", "--dry-run", "--json")
+    left = plan(tmp_path, "cleanup", "--provider", "local", "--dry-run", "--json")
     assert (left.returncode, json.loads(left.stdout)) == (0, [])

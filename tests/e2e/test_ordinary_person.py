@@ -87,7 +87,7 @@ def where(request: pytest.FixtureRequest, person: Person, index: str) -> Iterato
     else:
         give_base_image(person, request.getfixturevalue("engine"))
     yield name
-    person.plan("sweep", "--provider", "local", "--yes")
+    person.plan("cleanup", "--provider", "local", "--yes")
 
 
 def give_base_image(person: Person, engine: CliEngine) -> None:

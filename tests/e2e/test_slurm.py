@@ -398,8 +398,8 @@ def test_without_its_client_it_trains_to_the_end_and_comes_home_later(clients: C
 
 
 @pytest.mark.e2e
-def test_a_sweep_ends_what_nobody_looks_after(clients: Clients) -> None:
+def test_a_cleanup_ends_what_nobody_looks_after(clients: Clients) -> None:
     clients.provider().launch(clients.request(LONG))
     trains(clients)
-    swept = clients.plan("sweep", "--provider", "slurm", "--yes", "--all", "--client", "any")
-    until(lambda: not clients.queue(), f"nothing is left: {swept.stdout}{swept.stderr}", seconds=PATIENCE_SECONDS)
+    cleaned = clients.plan("cleanup", "--provider", "slurm", "--yes", "--all", "--client", "any")
+    until(lambda: not clients.queue(), f"nothing is left: {cleaned.stdout}{cleaned.stderr}", seconds=PATIENCE_SECONDS)

@@ -118,7 +118,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
-    "swept": {"disks_stay": True, "trainer": "hung"},
+    "cleanup": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"images_per_second": 30, "disks_stay": True, "reaper_every": 3600},
     "left hung": {"images_per_second": 60, "trainer": "hung", "reaper_every": 3600},
 }

@@ -135,7 +135,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         ),
     },
     "machine's timer": {"cloud_timer_works": False},
-    "swept": {"forgets_delete_option": True},
+    "cleanup": {"forgets_delete_option": True},
     "left alone": {},
     "left hung": {},
 }
@@ -154,7 +154,7 @@ SCENARIOS |= {
     "goes straight on": SCENARIOS["plain"],
     "goes on elsewhere": SCENARIOS["plain"],
 }
-HUNG = ("machine's timer", "swept", "left hung", "pilot, hung")
+HUNG = ("machine's timer", "cleanup", "left hung", "pilot, hung")
 
 
 class AzureCloud:

@@ -79,7 +79,7 @@ def played(trials: Sequence[Trial], make_cloud: MakeCloud, scene_of: Callable[[D
 
 def launch_of(trial: Trial) -> tuple[str, bool]:
     """Trials for which it is the same are of one launch."""
-    return trial.case.name, trial.then is Then.SWEEP
+    return trial.case.name, trial.then is Then.CLEANUP
 
 
 def _stop(trial: Trial) -> int | None:
@@ -107,7 +107,7 @@ class _Launch:
     def play(self) -> None:
         self.trial = self.ahead[-1]
         self.scene = self.scene_of(self.desk, self.trial)
-        if self.trial.then is Then.SWEEP:
+        if self.trial.then is Then.CLEANUP:
             self.desk.cloud.plant()
         stops = frozenset(stop for trial in self.ahead if (stop := _stop(trial)) is not None)
         try:

@@ -21,7 +21,7 @@ class Then(StrEnum):
     BESIDE = "plan status beside it"
     STOP = "plan stop beside it"
     NEVER = "killed, and nobody comes back"
-    SWEEP = "killed, the journal lost, then plan sweep"
+    CLEANUP = "killed, the journal lost, then plan cleanup"
     AWAY = "killed, then two commands after long pauses"
     LEFT = "detached, then two commands after long pauses"
 
@@ -126,7 +126,7 @@ CASES = (
     # What a machine may cost at the price of spot and at that of on demand, at which its budget is counted, differ.
     Case(name="late replay", then=(Then.ATTACH,), market="spot", budget_usd="0.12", most_points=50),
     Case(name="queued", then=(Then.STOP,), deadline="2h", most_points=40),
-    Case(name="swept", then=(Then.SWEEP,), deadline="2h", most_points=50),
+    Case(name="cleanup", then=(Then.CLEANUP,), deadline="2h", most_points=50),
     Case(
         name="data disk",
         then=(Then.STATUS, Then.TWICE, Then.ATTACH, Then.BESIDE, Then.STOP),
@@ -157,7 +157,7 @@ CASES = (
         most_points=60,
         large_data=True,
     ),
-    Case(name="data disk, swept", then=(Then.SWEEP,), deadline="2h", most_points=60, large_data=True),
+    Case(name="data disk, cleanup", then=(Then.CLEANUP,), deadline="2h", most_points=60, large_data=True),
     Case(name="absent", then=_HOURS, deadline="5d", hours=True, draws=120),
     Case(name="absent, slow boot", then=_HOURS, deadline="5d", hours=True, draws=40),
     Case(

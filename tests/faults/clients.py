@@ -1,4 +1,4 @@
-"""What people type, as the processes of the harness do it: launch, status, stop, sweep."""
+"""What people type, as the processes of the harness do it: launch, status, stop, cleanup."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.faults.pilots import as_comparing, as_pilot
 from tests.faults.points import PointedJournal, Points
 from trainplan.planner.api import build
 from trainplan.planner.cli.commands import attach as attach_command
+from trainplan.planner.cli.commands import cleanup as cleanup_command
 from trainplan.planner.cli.commands import launch as launch_command
 from trainplan.planner.cli.commands import status as status_command
 from trainplan.planner.cli.commands import stop as stop_command
-from trainplan.planner.cli.commands import sweep as sweep_command
 from trainplan.planner.clock import Clock
 from trainplan.planner.errors import PlanError
 from trainplan.planner.runs.directory.run_keys import RunKeys
@@ -260,11 +260,11 @@ def ask_to_stop(desk: Desk, ask: Ask) -> None:
             journal.ask_to_stop(RUN_ID, clock.now())
 
 
-def sweep(desk: Desk, ask: Ask, points: Points | None = None) -> None:
-    """`plan sweep --yes`, as cron runs it."""
+def cleanup(desk: Desk, ask: Ask, points: Points | None = None) -> None:
+    """`plan cleanup --yes`, as cron runs it."""
     provider = _arrive(desk, ask, points or Points())
     try:
-        sweep_command.command(provider=provider.name, dry_run=False, everything=False, yes=True, as_json=True)
+        cleanup_command.command(provider=provider.name, dry_run=False, everything=False, yes=True, as_json=True)
     except (PlanError, typer.Exit) as error:
         ask(("said", str(error)))
 

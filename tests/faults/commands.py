@@ -17,9 +17,9 @@ from tests.faults.harness import Cloud
 from tests.faults.points import Points
 from trainplan.planner.api import build
 from trainplan.planner.cli.commands import attach as attach_command
+from trainplan.planner.cli.commands import cleanup as cleanup_command
 from trainplan.planner.cli.commands import status as status_command
 from trainplan.planner.cli.commands import stop as stop_command
-from trainplan.planner.cli.commands import sweep as sweep_command
 from trainplan.planner.errors import PlanError
 from trainplan.planner.home.client import own_client
 from trainplan.planner.runs.directory.run_keys import RunKeys
@@ -126,7 +126,7 @@ class Computer:
         except (PlanError, typer.Exit, Killed, Detached) as end:
             self.messages.append(f"{type(end).__name__} {end}")
         except ProviderError as error:
-            # plan sweep and plan status translate these at the edge (trainplan.planner.cli.main).
+            # plan cleanup and plan status translate these at the edge (trainplan.planner.cli.main).
             self.messages.append(f"{type(error).__name__} {error}")
         finally:
             command.dead = True
@@ -170,9 +170,9 @@ class Computer:
         with self.at_work(command):
             attach_command.command(name=name, as_json=True)
 
-    def sweep(self, command: Command) -> None:
+    def cleanup(self, command: Command) -> None:
         with self.at_work(command):
-            sweep_command.command(provider=self.provider, dry_run=False, everything=False, yes=True, as_json=True)
+            cleanup_command.command(provider=self.provider, dry_run=False, everything=False, yes=True, as_json=True)
 
     def recorded(self) -> list[Run]:
         with Journal.open(self.settings.journal) as journal:

@@ -12,16 +12,16 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-import trainplan.planner.cli.commands.sweep as sweep_command
+import trainplan.planner.cli.commands.cleanup as cleanup_command
+import trainplan.planner.runs.cleanup.cleanup as cleanup
 import trainplan.planner.runs.execution.create as creating
 import trainplan.planner.runs.execution.executor as launch
 import trainplan.planner.runs.runner as runner
-import trainplan.planner.runs.sweeping.sweep as sweep
 import trainplan.providers.sim.provider as sim
 import trainplan.providers.sim.translate as translate
 from tests.faults.points import nothing
 from tests.faults.shared_defects import refused_without_an_answer, taken_as_whole
-from trainplan.planner.cli import sweeps
+from trainplan.planner.cli import cleanups
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.decision.next_action import Action, Clear, Look, next_action, where_next
 from trainplan.planner.runs.execution.end import Finisher
@@ -312,40 +312,40 @@ def _() -> None:
     Finisher.end = ended
 
 
-# --- sweep -------------------------------------------------------------------------------------------------------
+# --- cleanup -------------------------------------------------------------------------------------------------------
 
 
-@defect("sweep ends what another computer made")
+@defect("cleanup ends what another computer made")
 def _() -> None:
-    real = sweep.fate_of
+    real = cleanup.fate_of
 
     def mine(*given: Any, **named: Any) -> Any:
         found = real(*given, **named)
-        return sweep.Fate.ORPHAN if found is sweep.Fate.FOREIGN else found
+        return cleanup.Fate.ORPHAN if found is cleanup.Fate.FOREIGN else found
 
-    sweep.fate_of = mine
+    cleanup.fate_of = mine
 
 
-@defect("sweep knows only what the journal knows")
+@defect("cleanup knows only what the journal knows")
 def _() -> None:
-    real = sweeps.look
+    real = cleanups.look
 
     def looked(provider: Any, runs: Any, *given: Any) -> Any:
         found = real(provider, runs, *given)
         known = runs() or {}
         return replace(found, resources=tuple(row for row in found.resources if row.resource.run_id in known))
 
-    sweeps.look = looked
+    cleanups.look = looked
 
 
-@defect("sweep does not look whether its deletes took")
+@defect("cleanup does not look whether its deletes took")
 def _() -> None:
     def told(provider: Any, resources: Any, clock: Any) -> list[str]:
         for resource in resources:
             provider.delete(resource)
         return []
 
-    sweep_command.end = told
+    cleanup_command.end = told
 
 
 def _without_deadline(*, user_data: bool, label: bool) -> None:

@@ -111,7 +111,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
-    "swept": {"disks_stay": True, "trainer": "hung"},
+    "cleanup": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"disks_stay": True},
     "left hung": {"trainer": "hung"},
 }

@@ -11,9 +11,9 @@ from tests.faults.commands import Command, Computer
 from tests.faults.health import destroyed, useless_machines
 from tests.faults.random_cloud import RandomCloud
 from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.cleanup.cleanup import Fate, look
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.run import Outcome
-from trainplan.planner.runs.sweeping.sweep import Fate, look
 from trainplan.planner.runs.targets import Target
 from trainplan.pricing.offers import Market
 from trainplan.providers.sim.ledger import most_at_once
@@ -55,7 +55,7 @@ class Holding:
     wished_at: dict[str, datetime] = field(default_factory=dict)
     """When somebody first typed that a run is to stop."""
 
-    def sweep_finds_all_and_only_ours(self) -> None:
+    def cleanup_finds_all_and_only_ours(self) -> None:
         """By label alone: everything that lists must show by now, whoever made it, and nothing else."""
         cloud = self.cloud
         cloud.mend()
@@ -69,12 +69,12 @@ class Holding:
         must = {row.id for row in rows if row.remaining and (row.ours or row.usd_per_hour)}
         since = cloud.now() - JUST_NOW
         may = {row.id for row in rows if row.remaining or row.ended_at is None or row.ended_at > since}
-        assert must <= names <= may, f"sweep finds {sorted(names)}, there are {sorted(must)}"
+        assert must <= names <= may, f"cleanup finds {sorted(names)}, there are {sorted(must)}"
         for known in found.resources:
             theirs = (known.resource.client or "").startswith("another")
             expired = known.resource.deadline is not None and cloud.now() > known.resource.deadline
             spared = known.fate in (Fate.FOREIGN, Fate.NEWBORN) or (expired and known.fate is Fate.EXPIRED)
-            assert not theirs or spared, f"sweep would end {known}"
+            assert not theirs or spared, f"cleanup would end {known}"
 
     def nobody_comes_back(self) -> None:
         """After every deadline nothing of ours is left that bills."""

@@ -53,35 +53,35 @@ class Typed(StrEnum):
     STATUS = "plan status"
     ATTACH = "plan attach"
     STOP = "plan stop"
-    SWEEP = "plan sweep"
+    CLEANUP = "plan cleanup"
     AGAIN = "plan launch"
     AGAIN_DETACHED = "plan launch --detach"
     QUESTION = "plan attach at a question"
-    ELSEWHERE = "plan sweep from another home"
+    ELSEWHERE = "plan cleanup from another home"
     SHARED = "plan launch on another computer of this home"
     MEANWHILE = "plan attach, and plan status before it has the lock"
 
 
 _LOOKS_AT_ALL = {Typed.STATUS, Typed.AGAIN}
 """Commands that look at every run of the job; attach and stop look at the one that they name."""
-_LOOKS_AT_NONE = {Typed.SWEEP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED, Typed.SHARED}
-"""Sweep leaves alone what a run of the journal uses, and what is another client's; a detached launch that finds a live
-run in the journal names it and leaves."""
+_LOOKS_AT_NONE = {Typed.CLEANUP, Typed.ELSEWHERE, Typed.AGAIN_DETACHED, Typed.SHARED}
+"""Cleanup leaves alone what a run of the journal uses, and what is another client's; a detached launch that finds a
+live run in the journal names it and leaves."""
 _OF_A_CASE = (Typed.SHARED, Typed.MEANWHILE)
 """Commands that come where a case names them, and are never drawn."""
-USUAL = (Typed.STATUS, Typed.ATTACH, Typed.STOP, Typed.SWEEP, Typed.AGAIN, Typed.AGAIN_DETACHED)
+USUAL = (Typed.STATUS, Typed.ATTACH, Typed.STOP, Typed.CLEANUP, Typed.AGAIN, Typed.AGAIN_DETACHED)
 """Commands that come after a launch that was left alone."""
 _WORK: dict[Typed, Callable[[Desk, Ask, Points], None]] = {
     Typed.STATUS: clients.look_once,
     Typed.ATTACH: clients.attach,
     Typed.STOP: clients.stop,
-    Typed.SWEEP: clients.sweep,
+    Typed.CLEANUP: clients.cleanup,
     Typed.AGAIN: partial(clients.launch_again, detach=False),
     Typed.AGAIN_DETACHED: partial(clients.launch_again, detach=True),
     Typed.QUESTION: clients.question,
     Typed.SHARED: clients.launch_elsewhere,
     Typed.MEANWHILE: clients.attach_after_a_look,
-    Typed.ELSEWHERE: lambda desk, ask, points: clients.sweep(elsewhere(desk), ask, points),
+    Typed.ELSEWHERE: lambda desk, ask, points: clients.cleanup(elsewhere(desk), ask, points),
 }
 
 

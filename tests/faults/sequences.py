@@ -67,7 +67,7 @@ class Sequence:
             self.cloud.plant()
         for _ in range(self.chance.choice((1, 2, 2, 3, 4))):
             self._step()
-        self.holding.sweep_finds_all_and_only_ours()
+        self.holding.cleanup_finds_all_and_only_ours()
         if self.never_back:
             self.holding.nobody_comes_back()
         else:
@@ -86,7 +86,7 @@ class Sequence:
         elif kind < 0.75:
             self.computer.attach(self._command(), self._some_run())
         elif kind < 0.85:
-            self.computer.sweep(self._command())
+            self.computer.cleanup(self._command())
         elif kind < 0.93:
             self.cloud.break_more(self.chance)
         else:
@@ -127,7 +127,7 @@ class Sequence:
             return
         self.depth = 1
         try:
-            self.chance.choice((self._look, self._stopped, self._swept, self._broke))()
+            self.chance.choice((self._look, self._stopped, self._cleaned, self._broke))()
         finally:
             self.depth = 0
 
@@ -137,8 +137,8 @@ class Sequence:
     def _stopped(self) -> None:
         self._stop(Command(self.chance.choice((3, 20))))
 
-    def _swept(self) -> None:
-        self.computer.sweep(Command(self.chance.choice((20, 60))))
+    def _cleaned(self) -> None:
+        self.computer.cleanup(Command(self.chance.choice((20, 60))))
 
     def _broke(self) -> None:
         self.cloud.break_more(self.chance)

@@ -119,7 +119,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False},
     "cloud's timer": {"machine_timer_works": False},
-    "swept": {"disks_stay": True},
+    "cleanup": {"disks_stay": True},
     "absent": {"disks_stay": True},
     "absent, slow boot": {"boot": ["30m", "40m"], "standing_reaper": False},
     # Trains for 14 hours; a day after its machine has gone, its token makes another one.
@@ -194,7 +194,7 @@ class FirstNeverBegins(FirstFallsSilent):
 TRAINERS: dict[str, type[Simulated]] = {
     "machine's timer": Hung,
     "cloud's timer": Hung,
-    "swept": Hung,
+    "cleanup": Hung,
     "left hung": Hung,
     "pilot, hung": Hung,
     "goes on, hung": Hung,

@@ -78,7 +78,7 @@ SCENARIOS: dict[str, Rules] = {
     "cloud's timer": Rules(script_timer_works=False, trainer=Hung()),
     # It waits longer than anybody who has stopped it would wait for its end.
     "queued": Rules(queue_seconds={"one": 3000.0, "two": 3000.0}),
-    "swept": Rules(trainer=Hung()),
+    "cleanup": Rules(trainer=Hung()),
     # Two hours in the queue; after eight hours a job with more priority, and two hours more.
     "left alone": Rules(
         queue_seconds={"one": 7200.0, "two": 7200.0},

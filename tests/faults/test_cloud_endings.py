@@ -89,8 +89,8 @@ def test_a_machine_whose_own_timer_fails_is_ended_by_the_clouds(provider: str) -
 
 
 @pytest.mark.parametrize("provider", REAL)
-def test_a_machine_that_a_sweep_deletes_is_ended_by_a_command(provider: str) -> None:
-    rows = machines(provider, "swept", Then.SWEEP, LATE_POINT)
+def test_a_machine_that_a_cleanup_deletes_is_ended_by_a_command(provider: str) -> None:
+    rows = machines(provider, "cleanup", Then.CLEANUP, LATE_POINT)
     assert [row.ended_by for row in rows] == [EndedBy.COMMAND]
 
 

@@ -37,9 +37,9 @@ def test_whatever_happens_nothing_is_forgotten(row: Row) -> None:
     [
         ("azure", "azure: each create has a group of its own", r"2 machines of \S+ at once"),
         ("azure", "azure: a list that did not come is taken as empty", "left: "),
-        ("azure", "azure: rights are not listed", "sweep finds "),
-        ("tpu", "tpu: disks are not listed", "sweep finds "),
-        ("slurm", "slurm: jobs that wait are not listed", "sweep finds "),
+        ("azure", "azure: rights are not listed", "cleanup finds "),
+        ("tpu", "tpu: disks are not listed", "cleanup finds "),
+        ("slurm", "slurm: jobs that wait are not listed", "cleanup finds "),
     ],
 )
 def test_a_planted_defect_turns_a_sequence_red(provider: str, defect: str, noticed: str) -> None:

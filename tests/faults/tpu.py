@@ -115,7 +115,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
     "machine's timer": {"cloud_timer_works": False, "trainer": "hung"},
     "cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
-    "swept": {"disks_stay": True, "trainer": "hung"},
+    "cleanup": {"disks_stay": True, "trainer": "hung"},
     "data disk": {},
     "data disk, failover": {
         "faults": [
@@ -146,7 +146,7 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "data disk, cloud's timer": {"machine_timer_works": False, "trainer": "hung"},
     # Spot takes the node back, and nobody looks: the disk is not left.
     "data disk, taken back": {"incidents": [{"event": "preempt", "attempt": 1, "after": 50}], "trainer": "hung"},
-    "data disk, swept": {"disks_stay": True, "trainer": "hung"},
+    "data disk, cleanup": {"disks_stay": True, "trainer": "hung"},
     "left alone": {"disks_stay": True},
     "left hung": {"trainer": "hung"},
     "data disk, left alone": {"disks_stay": True},

@@ -39,7 +39,7 @@ PAUSES = (0.0, 0.0, 1.0, 8.0, 45.0, 400.0)
 """Seconds from the death of a client to the next command; one of them is drawn for each point."""
 SECOND_DEATH = 60
 """The points within which a command that took a run up dies as well."""
-SWEPT_AFTER = timedelta(minutes=11)
+CLEANUP_AFTER = timedelta(minutes=11)
 TIMER_GRACE = timedelta(minutes=5, seconds=30)
 """How long after a machine's deadline the timers of the doubles have ended it."""
 ENDING_SOON = timedelta(seconds=25)
@@ -136,12 +136,14 @@ def _after_death(scene: Scene) -> None:
     match trial.then:
         case Then.NEVER:
             desk.cloud.pass_time(max(now, _until_when(desk)) + TIMER_GRACE)
-        case Then.SWEEP:
+        case Then.CLEANUP:
             with contextlib.suppress(FileNotFoundError):
                 desk.settings.journal.unlink()
-            desk.cloud.pass_time(now + SWEPT_AFTER)
-            scene.wished_at = desk.cloud.now()  # without a journal nobody knows that it is in use, and sweep asks first
-            forked(lambda ask: clients.sweep(desk, ask), scene.answer)
+            desk.cloud.pass_time(now + CLEANUP_AFTER)
+            scene.wished_at = (
+                desk.cloud.now()
+            )  # without a journal nobody knows that it is in use, and cleanup asks first
+            forked(lambda ask: clients.cleanup(desk, ask), scene.answer)
         case _:
             made = [row for row in desk.cloud.ledger() if row.machine]
             whole = len(made) >= trial.case.machines and any(row.remaining for row in made[trial.case.machines - 1 :])
@@ -177,7 +179,7 @@ def _verdict(scene: Scene) -> Verdict:
     if trial.case.end is Outcome.BUDGET:
         limit = _until_when(desk)
         leaked += [f"{row.id} beyond its budget" for row in machines if row.ended_at is None or row.ended_at > limit]
-    if trial.then is Then.SWEEP:
+    if trial.then is Then.CLEANUP:
         leaked += [f"not ours, and gone: {row.id}" for row in rows if not row.ours and not row.remaining]
     if trial.point is None and trial.case.most_points is not None:
         leaked = []
@@ -219,7 +221,7 @@ def _to_be_kept(case: Case, machines: Sequence[Lived]) -> list[Lived]:
 
 def _unrecorded(scene: Scene, ours: Sequence[Lived]) -> str:
     desk, trial = scene.desk, scene.trial
-    if trial.then in (Then.NEVER, Then.SWEEP):
+    if trial.then in (Then.NEVER, Then.CLEANUP):
         return ""
     run = desk.recorded()
     if run is None:

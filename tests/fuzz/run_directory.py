@@ -1,4 +1,4 @@
-"""Mutated run directories: whatever a container leaves there, every command answers, a stop ends the trainer, a sweep
+"""Mutated run directories: whatever a container leaves there, every command answers, a stop ends the trainer, a cleanup
 leaves what lives, no terminal is controlled, and nothing comes home that the machine has not vouched for.
 
 `python -m tests.fuzz.run_directory [--inputs N] [--seed S]` prints the count.
@@ -165,11 +165,11 @@ class Bench:
         return said
 
     def look(self, run_id: str, number: int) -> None:
-        """One of the commands that look, and a sweep now and then: none ends what lives."""
+        """One of the commands that look, and a cleanup now and then: none ends what lives."""
         commands = (("status",), ("logs", run_id), ("status", run_id, "--json"), ("logs", run_id, "--json"))
         self.typed(*commands[number % len(commands)], codes=(0,))
         if number % 4 == 0:
-            self.typed("sweep", "--provider", "local", "--yes", codes=(0,))
+            self.typed("cleanup", "--provider", "local", "--yes", codes=(0,))
             self.typed("history", codes=(0,))
         assert self._state(run_id) is InstanceState.RUNNING, "a command that looks has ended the trainer"
 

@@ -112,7 +112,13 @@ def assert_told(bad: str, good: str, *, is_listed: bool) -> None:
         assert bad in said.out
     else:
         assert f"run {bad} is left out: " in said.err
-    for arguments in (("status", bad), ("stop", bad), ("attach", bad), ("logs", bad), ("sweep", "--provider", "local")):
+    for arguments in (
+        ("status", bad),
+        ("stop", bad),
+        ("attach", bad),
+        ("logs", bad),
+        ("cleanup", "--provider", "local"),
+    ):
         said = plan(*arguments)
         assert_harmless(said)
         assert said.code in (0, 9), said.err
@@ -126,6 +132,6 @@ def test_a_live_run_whose_deadline_has_no_time_zone_is_an_error_that_says_so(tmp
     assert_harmless(said)
     assert said.code == 9
     assert "has no time zone" in said.error
-    assert said.hint == "it may be running and billing; plan sweep lists what exists"
+    assert said.hint == "it may be running and billing; plan cleanup lists what exists"
     assert "nothing is running" not in said.out
     assert good in plan("history").out

@@ -85,8 +85,8 @@ def test_one_hostile_run_hides_no_other(tmp_path: Path, provider: FakeProvider) 
     assert {first.run_id, second.run_id} <= {line.split()[0] for line in said.out.splitlines() if line}
     provider.machines[f"{first.run_id}-1"].kill()
     for _ in range(2):
-        swept = plan("sweep", "--provider", "local", "--yes")
-        assert_harmless(swept)
+        cleaned = plan("cleanup", "--provider", "local", "--yes")
+        assert_harmless(cleaned)
     assert provider.machines[f"{second.run_id}-1"].sighting.state is InstanceState.RUNNING
 
 

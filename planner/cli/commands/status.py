@@ -22,9 +22,9 @@ from trainplan.planner.cli.streams import unfiltered
 from trainplan.planner.errors import ThisMachineError
 from trainplan.planner.home.client import Client
 from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.cleanup.last_cleanup import last_cleanup, no_run_text
 from trainplan.planner.runs.journal.journal import Journal
 from trainplan.planner.runs.money.spending import spending
-from trainplan.planner.runs.sweeping.last_sweep import last_sweep, no_run_text
 from trainplan.planner.settings import Settings
 from trainplan.pricing.money import format_usd, format_usd_per_hour
 from trainplan.providers.base import Provider
@@ -80,7 +80,7 @@ def command(
         if standing.error is not None:
             raise standing.error
     if desk.unreadable:
-        hint = "it may be running and billing; plan sweep lists what exists"
+        hint = "it may be running and billing; plan cleanup lists what exists"
         raise ThisMachineError("; ".join(sorted(desk.unreadable)), hint)
 
 
@@ -115,7 +115,7 @@ def _watch(name: str | None, desk: _Desk, first: list[Standing]) -> list[Standin
 
 def _page(standings: list[Standing], home: Path) -> Page:
     if not standings:
-        return [no_run_text(last_sweep(home))]
+        return [no_run_text(last_cleanup(home))]
     lines: list[str | Table] = [Table(_COLUMNS, [_row(standing) for standing in standings])]
     for standing in standings:
         if standing.run.unverified is not None:

@@ -81,7 +81,7 @@ class Teardown:
             if self.clock.now() - began_at > self.patience + self._settling(run, began_at):
                 raise TeardownUnverifiedError(
                     f"teardown unverified: {', '.join(remaining)} of run {run.run_id} may still be there",
-                    "plan status looks again; plan sweep lists what is left and what it costs",
+                    "plan status looks again; plan cleanup lists what is left and what it costs",
                 )
             self.clock.sleep(pause)
             # A deletion takes seconds to minutes, and each look is calls that the vendor limits.

@@ -487,5 +487,5 @@ def _unusable(path: Path, error: Exception) -> StateError:
     )
     return StateError(
         f"the journal {path} cannot be used: {error}",
-        f"{what_to_do}; plan stop RUN and plan sweep --all end machines without it",
+        f"{what_to_do}; plan stop RUN and plan cleanup --all end machines without it",
     )

@@ -1,6 +1,6 @@
 """The journal's runs for commands that look and do not write: a run is read when it is asked for.
 
-A home may have ten thousand done runs, and a sweep asks about the few that something still exists of.
+A home may have ten thousand done runs, and a cleanup asks about the few that something still exists of.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def make_tables(db: sqlite3.Connection, path: Path, lost: Sequence[str] = ()) ->
             raise StateError(
                 f"the journal {path} is missing or empty, and this home has launched {len(lost)} runs, the newest "
                 f"{lost[-1]}",
-                "put a copy of it back; without one, plan sweep --dry-run lists what still bills, and plan stop RUN "
+                "put a copy of it back; without one, plan cleanup --dry-run lists what still bills, and plan stop RUN "
                 f"ends it: do so before you remove {path.parent / 'locks'} to begin anew",
             )
         for statement in _TABLES:
@@ -106,7 +106,7 @@ def check_version(db: sqlite3.Connection, path: Path) -> bool:
     if 0 < version < SCHEMA_VERSION:
         raise StateError(
             f"the journal {path} was written by a version before 0.1.0, which this one does not read",
-            "end its runs with that version (plan stop, plan sweep), then move its home away or set PLAN_HOME",
+            "end its runs with that version (plan stop, plan cleanup), then move its home away or set PLAN_HOME",
         )
     return version == SCHEMA_VERSION
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StoredFate(StrEnum):
-    """What `plan sweep --stored` makes of a run directory: it removes only ENDED."""
+    """What `plan cleanup --stored` makes of a run directory: it removes only ENDED."""
 
     LIVE = "live"
     """The run goes on, or something of it still exists."""

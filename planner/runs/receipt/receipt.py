@@ -569,7 +569,7 @@ def _placement_line(placement: dict[str, Any]) -> str:
 
 def _stored_lines(receipt: Receipt) -> list[str]:
     """What goes on costing something, and what ends it."""
-    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", "plan sweep --stored removes it"
+    run = receipt.stored_bytes, receipt.stored_usd_per_month, "stays", "plan cleanup --stored removes it"
     data = receipt.data_stored_bytes, receipt.data_stored_usd_per_month, "data set", "plan data remove ends it"
     return [
         f"  {name:12}{stored_text(size, _as_usd(usd))}; {how}"

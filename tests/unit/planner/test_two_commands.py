@@ -138,7 +138,7 @@ COMMANDS: dict[str, Callable[[RunId], int]] = {
     "attach": lambda run_id: plan("attach", run_id, "--json").code,
     "status": lambda run_id: plan("status", "--json").code,
     "stop": lambda run_id: plan("stop", run_id, "--json").code,
-    "sweep": lambda run_id: plan("sweep", "--provider", "local", "--yes", "--json").code,
+    "cleanup": lambda run_id: plan("cleanup", "--provider", "local", "--yes", "--json").code,
     "pilot": lambda run_id: plan("pilot", "job.yaml", "--provider", "local", "--budget", "1", "--yes", "--json").code,
     "wait": _python(lambda run: run.wait(quiet=True)),
     "Run.stop": _python(lambda run: run.stop(quiet=True)),
@@ -261,7 +261,7 @@ def world_of(state: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", ["launch", "attach", "status", "stop", "sweep", "wait"])
+@pytest.mark.parametrize("first", ["launch", "attach", "status", "stop", "cleanup", "wait"])
 def test_two_commands_never_take_a_second_machine_nor_undo_an_end(
     first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: Callable[[], bool]
 ) -> None:

@@ -142,7 +142,7 @@ def test_one_whose_prices_nobody_knows_says_so(install: Callable[..., Path]) -> 
 
 def test_commands_over_all_providers_name_a_broken_one_and_go_on(install: Callable[..., Path]) -> None:
     install("VENDOR = 3")
-    shown = plan("sweep")
+    shown = plan("cleanup")
     assert shown.err.splitlines()[0] == (
         "warning: provider acme: acme_plan:VENDOR is not a trainplan.providers.registry.Vendor: "
         "update or uninstall acme-plan, which brings it"

@@ -333,8 +333,8 @@ def in_journal(home: Path, phase: Phase, **changes: Any) -> None:
         journal.save(run, run.created_at)
 
 
-def test_a_sweep_leaves_out_what_nobody_is_signed_in_to(nobody: FakeCloud) -> None:
-    said = plan("sweep", "--dry-run")
+def test_a_cleanup_leaves_out_what_nobody_is_signed_in_to(nobody: FakeCloud) -> None:
+    said = plan("cleanup", "--dry-run")
     assert (said.code, said.error) == (0, "")
     assert "aws: not read: no sign-in on this computer\n" in said.err
     assert nobody.calls == []
@@ -343,26 +343,26 @@ def test_a_sweep_leaves_out_what_nobody_is_signed_in_to(nobody: FakeCloud) -> No
 @pytest.mark.parametrize("error", [CredentialsError("the keys are of nobody"), PermissionDeniedError("not for that")])
 def test_a_sign_in_for_something_else_is_no_error(aws: FakeCloud, error: Exception) -> None:
     aws.down["list_owned"] = error
-    said = plan("sweep", "--dry-run")
+    said = plan("cleanup", "--dry-run")
     assert (said.code, said.error) == (0, "")
     assert f"aws: not read: {error}\n" in said.err
 
 
 def test_a_cloud_that_does_not_answer_is_an_error(aws: FakeCloud) -> None:
     aws.down["list_owned"] = TransientError("no answer")
-    assert plan("sweep", "--dry-run").code == 4
+    assert plan("cleanup", "--dry-run").code == 4
 
 
 @pytest.mark.parametrize(("table", "code"), [("", 0), ('[aws]\nregion = "us-east-1"\n', 4)])
 def test_a_cloud_with_settings_is_meant(nobody: FakeCloud, home: Path, table: str, code: int) -> None:
     (home / "home").mkdir()
     (home / "home" / "settings.toml").write_text(table)
-    assert plan("sweep", "--dry-run").code == code
+    assert plan("cleanup", "--dry-run").code == code
 
 
 def test_a_cloud_where_runs_were_launched_has_to_answer(nobody: FakeCloud, home: Path) -> None:
     in_journal(home, Phase.DONE, outcome=Outcome.SUCCEEDED)
-    said = plan("sweep", "--dry-run")
+    said = plan("cleanup", "--dry-run")
     assert (said.code, said.error) == (7, "not everything could be checked: aws: nobody is signed in to AWS")
 
 

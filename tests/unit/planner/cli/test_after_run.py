@@ -1,4 +1,4 @@
-"""`export` and `track` of a job, and `plan log`: what fails there is told, and changes nothing of the run."""
+"""`export` and `track` of a job, and `plan track`: what fails there is told, and changes nothing of the run."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def test_a_job_that_asks_for_nothing_gets_nothing(tmp_path: Path) -> None:
 def test_log_of_a_run_without_the_library_says_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(TINY)
     run_id = plan("launch", "job.yaml", "--provider", "local", "--yes", "--json").json["run_id"]
-    said = plan("log", run_id, "--to", "trackio")
+    said = plan("track", run_id, "--to", "trackio")
     assert (said.code, said.error) == (9, "the library of trackio is not installed")
-    assert plan("log", run_id, "--to", "tensorboard").error == "--to: there is no 'tensorboard'"
-    assert plan("log", "nobody", "--to", "mlflow").error == "there is no run 'nobody'"
-    assert plan("log", "nobody", "--to", "mlflow", "--json").code == 2
+    assert plan("track", run_id, "--to", "tensorboard").error == "--to: there is no 'tensorboard'"
+    assert plan("track", "nobody", "--to", "mlflow").error == "there is no run 'nobody'"
+    assert plan("track", "nobody", "--to", "mlflow", "--json").code == 2
 
 
 @pytest.mark.parametrize(

@@ -424,7 +424,7 @@ def test_nothing_has_happened_yet() -> None:
     assert plan("history").out.startswith("no runs yet; ")
     assert plan("history", "--json").json == []
     known = "no run in this journal is live"
-    assert plan("status").out == f"{known}; nobody has asked the providers yet: plan sweep does\n"
+    assert plan("status").out == f"{known}; nobody has asked the providers yet: plan cleanup does\n"
     assert plan("status", "--json").json == []
 
 

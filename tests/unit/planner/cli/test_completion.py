@@ -56,7 +56,7 @@ LINES = [
     ("plan burn az", ["azure"]),
     ("plan prices refresh aw", ["aws"]),
     ("plan data upload folder --provider g", ["gcp"]),
-    ("plan sweep --provider l", ["local"]),
+    ("plan cleanup --provider l", ["local"]),
     ("plan e", ["estimate", "export"]),
     ("plan stop ", []),
 ]

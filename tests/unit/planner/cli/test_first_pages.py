@@ -27,7 +27,7 @@ def done(words: list[str]) -> CommandResult:
     if "RUN" in words:
         (run,) = plan("status", "--json").json
         words = [run["run_id"] if word == "RUN" else word for word in words]
-    result = plan(*words, *(["--yes"] if words[0] in ("launch", "sweep") and "--dry-run" not in words else []))
+    result = plan(*words, *(["--yes"] if words[0] in ("launch", "cleanup") and "--dry-run" not in words else []))
     assert result.code == 0, (words, result.err)
     return result
 
@@ -56,7 +56,7 @@ def test_what_bills_now(here: Path) -> None:
     done(["init", "job.yaml", "--model", "vgg16", "--dataset", "cifar10"])
     done(SIM_LAUNCH)
     (block,) = blocks("docs/what-can-go-wrong.md")
-    assert [words[0] for words in block] == ["status", "stop", "sweep", "sweep", "burn"]
+    assert [words[0] for words in block] == ["status", "stop", "cleanup", "cleanup", "burn"]
     shown = [done(words) for words in block[:4]]
     assert "vgg16-cifar10" in shown[0].out
     assert "nothing is left" in shown[1].err + shown[1].out

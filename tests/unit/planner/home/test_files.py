@@ -68,7 +68,7 @@ def test_what_a_launch_creates_is_for_its_user_alone(home: Path) -> None:
 
 def test_a_home_has_nothing_that_would_not_be_mended(home: Path) -> None:
     launch()
-    plan("sweep", "--provider", "local", "--yes")
+    plan("cleanup", "--provider", "local", "--yes")
     assert {path.name for path in home.iterdir()} <= NAMES
     assert {load_settings(os.environ).calibrations.name, load_settings(os.environ).measurements.name} <= NAMES
 

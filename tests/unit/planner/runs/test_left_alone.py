@@ -11,7 +11,7 @@ import pytest
 from tests.doubles.clock import NOON
 from tests.unit.planner.cli.command import plan
 from tests.unit.providers.sim.worlds import JOB
-from trainplan.planner.runs.sweeping.last_sweep import LastSweep, keep_sweep, last_sweep
+from trainplan.planner.runs.cleanup.last_cleanup import LastCleanup, keep_cleanup, last_cleanup
 from trainplan.providers import registry
 from trainplan.providers.base import ProviderSettings
 from trainplan.providers.sim.cloud import SimCloud
@@ -111,37 +111,37 @@ def test_status_says_what_the_journal_knows_and_who_was_asked_beside_it(cloud: C
     for file in cloud.home.glob("journal.sqlite*"):
         file.unlink()
     refused = plan("status")
-    assert "plan sweep" in refused.hint
+    assert "plan cleanup" in refused.hint
     shutil.rmtree(cloud.home / "locks")
     said = plan("status")
-    assert said.out == "no run in this journal is live; nobody has asked the providers yet: plan sweep does\n"
+    assert said.out == "no run in this journal is live; nobody has asked the providers yet: plan cleanup does\n"
     assert plan("status", "--json").json == []
     assert cloud.living(), launched
 
 
-def test_status_tells_when_a_sweep_had_its_last_answer(cloud: Cloud) -> None:
-    one = plan("sweep", "--provider", "sim", "--dry-run")
-    assert (one.code, last_sweep(cloud.home)) == (0, None), "one provider is not all of them"
-    swept = plan("sweep", "--dry-run")
-    assert swept.code == 0, swept.err
-    kept = last_sweep(cloud.home)
+def test_status_tells_when_a_cleanup_had_its_last_answer(cloud: Cloud) -> None:
+    one = plan("cleanup", "--provider", "sim", "--dry-run")
+    assert (one.code, last_cleanup(cloud.home)) == (0, None), "one provider is not all of them"
+    cleaned = plan("cleanup", "--dry-run")
+    assert cleaned.code == 0, cleaned.err
+    kept = last_cleanup(cloud.home)
     assert kept is not None
     assert "sim" in kept.providers
     said = plan("status")
     assert said.out.startswith(
-        "no run in this journal is live; plan sweep asks the providers: local, sim last answered"
+        "no run in this journal is live; plan cleanup asks the providers: local, sim last answered"
     )
 
 
-def test_a_sweep_without_every_answer_is_none(cloud: Cloud) -> None:
+def test_a_cleanup_without_every_answer_is_none(cloud: Cloud) -> None:
     cloud.script(operation="ListInstances", where={"region": "sim-west"}, code="PlacementUnavailable", times=None)
-    swept = plan("sweep", "--dry-run")
-    assert (swept.code, last_sweep(cloud.home)) == (7, None)
+    cleaned = plan("cleanup", "--dry-run")
+    assert (cleaned.code, last_cleanup(cloud.home)) == (7, None)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"at": "soon", "asked": []}', '{"at": 5, "asked": []}'])
-def test_a_damaged_note_of_a_sweep_is_none(tmp_path: Path, text: str) -> None:
-    keep_sweep(tmp_path / "home", LastSweep(NOON, ("aws",)))
-    assert last_sweep(tmp_path / "home") == LastSweep(NOON, ("aws",))
-    (tmp_path / "home" / "last-sweep.json").write_text(text)
-    assert last_sweep(tmp_path / "home") is None
+def test_a_damaged_note_of_a_cleanup_is_none(tmp_path: Path, text: str) -> None:
+    keep_cleanup(tmp_path / "home", LastCleanup(NOON, ("aws",)))
+    assert last_cleanup(tmp_path / "home") == LastCleanup(NOON, ("aws",))
+    (tmp_path / "home" / "last-cleanup.json").write_text(text)
+    assert last_cleanup(tmp_path / "home") is None

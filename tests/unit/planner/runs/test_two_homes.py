@@ -73,8 +73,8 @@ class Person:
         assert said.code == 0, said.err
         return said
 
-    def sweeps(self, *more: str) -> CommandResult:
-        return plan("sweep", "--provider", "sim", "--yes", "--json", *more)
+    def cleanups(self, *more: str) -> CommandResult:
+        return plan("cleanup", "--provider", "sim", "--yes", "--json", *more)
 
     def run(self) -> Run:
         (run,) = (readable_runs(self.settings.journal) or {}).values()
@@ -107,17 +107,17 @@ def fates(result: CommandResult) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [(), ("--all",)])
-def test_a_sweep_leaves_the_other_homes_live_machine_alone(person: Person, options: tuple[str, ...]) -> None:
+def test_a_cleanup_leaves_the_other_homes_live_machine_alone(person: Person, options: tuple[str, ...]) -> None:
     """Both containers have the same host name and home; what they do not share is the folder itself."""
     ours = person.sits_at("trainer", "one/root")
     person.launches()
     person.passes(hours=1)
     theirs = person.sits_at("trainer", "two/root")
     assert ours.id != theirs.id
-    assert fates(person.sweeps(*options)) == ["foreign"]
+    assert fates(person.cleanups(*options)) == ["foreign"]
     assert len(person.machines) == 1
     person.sits_at("trainer", "one/root")
-    assert fates(person.sweeps(*options)) == ["live"]
+    assert fates(person.cleanups(*options)) == ["live"]
     assert len(person.machines) == 1
 
 
@@ -125,15 +125,15 @@ def test_a_person_who_says_so_and_sees_whose_it_is_ends_it(person: Person) -> No
     ours = person.sits_at("alpha", "one")
     person.launches()
     person.sits_at("beta", "two")
-    table = plan("sweep", "--provider", "sim", "--dry-run", "--client", "any")
+    table = plan("cleanup", "--provider", "sim", "--dry-run", "--client", "any")
     assert ours.id in table.out
     assert (
-        plan("sweep", "--provider", "sim", "--client", "any").code == ExitCode.BAD_INPUT
+        plan("cleanup", "--provider", "sim", "--client", "any").code == ExitCode.BAD_INPUT
     )  # the input is not a terminal, so nobody can be asked
-    said = plan("sweep", "--provider", "sim", "--yes", "--client", "0123456789abcdef")
+    said = plan("cleanup", "--provider", "sim", "--yes", "--client", "0123456789abcdef")
     assert "nothing there was created by client 0123456789abcdef" in said.err
     assert len(person.machines) == 1
-    person.sweeps("--client", ours.id)
+    person.cleanups("--client", ours.id)
     assert person.machines == []
 
 
@@ -144,9 +144,9 @@ def test_what_another_client_left_past_its_deadline_is_ended(person: Person) -> 
     person.launches()
     person.passes(days=2)
     person.sits_at("beta", "two")
-    assert fates(person.sweeps()) == ["foreign"]
+    assert fates(person.cleanups()) == ["foreign"]
     person.passes(seconds=TIMER_GRACE.total_seconds() + 60)
-    assert fates(person.sweeps()) == ["expired"]
+    assert fates(person.cleanups()) == ["expired"]
     assert person.machines == []
 
 
@@ -207,13 +207,13 @@ def test_the_same_launch_in_a_copy_needs_another_and_is_a_run_of_its_own(copied:
 
 
 @pytest.mark.parametrize("hours", [0.5, 6])
-def test_a_sweep_in_a_copy_ends_nothing_of_the_original(copied: Person, hours: float) -> None:
+def test_a_cleanup_in_a_copy_ends_nothing_of_the_original(copied: Person, hours: float) -> None:
     """Whatever the copied journal says: that the run lives, or that it is over."""
     copied.passes(hours=hours)
     before = copied.machines
-    assert set(fates(copied.sweeps("--all"))) <= {"foreign"}
+    assert set(fates(copied.cleanups("--all"))) <= {"foreign"}
     assert copied.machines == before
-    stored = copied.sweeps("--stored")
+    stored = copied.cleanups("--stored")
     assert "no ended run of this" in stored.err
 
 
@@ -235,7 +235,7 @@ def test_a_run_that_was_taken_over_is_ours(copied: Person) -> None:
 
 def test_the_original_goes_on_as_if_nothing_had_happened(copied: Person) -> None:
     plan("status")
-    copied.sweeps()
+    copied.cleanups()
     copied.sits_at("alpha", "home")
     said = plan("attach", copied.run().run_id)
     assert said.code == 0, said.err

@@ -63,7 +63,7 @@ def the_run(folder: Path) -> str:
 
 
 def stored_runs(folder: Path) -> list[Any]:
-    return list(json.loads(plan(folder, "sweep", "--provider", "sim", "--dry-run", "--json").stdout))
+    return list(json.loads(plan(folder, "cleanup", "--provider", "sim", "--dry-run", "--json").stdout))
 
 
 def test_stop_in_another_terminal_ends_a_run_whose_own_terminal_sits_at_the_ctrl_c_question(folder: Path) -> None:

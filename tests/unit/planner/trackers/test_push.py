@@ -128,7 +128,7 @@ def test_a_tracker_that_refuses_is_quoted() -> None:
     python = (sys.executable, "-c", "import sys; sys.exit('warning\\nerror: nobody has signed in')")
     with pytest.raises(ThisMachineError, match=r"^wandb: nobody has signed in$") as refused:
         write_run(Tracker.WANDB, RECORD, python=python)
-    assert refused.value.hint == "plan log 261126-abcd1234 --to wandb tries again"
+    assert refused.value.hint == "plan track 261126-abcd1234 --to wandb tries again"
 
 
 def test_a_tracker_that_hangs_is_given_up() -> None:

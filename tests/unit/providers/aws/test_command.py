@@ -47,7 +47,7 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
     (machine,) = machines(double)
     assert (machine["type"], machine["market"]) == (instance_type, market.replace("_", "-"))
     assert double.remaining() == []
-    assert plan("sweep", "--provider", "aws", "--dry-run", "--json").code == 0
+    assert plan("cleanup", "--provider", "aws", "--dry-run", "--json").code == 0
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_machine_that_was_taken_and_found_no_room_is_no_machine(double: remote
     assert double.remaining() == []
 
 
-def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sweep(
+def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_cleanup(
     double: remote.Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """AWS Control Tower denies two regions; one more is left out by the person, and may not be listed either."""
@@ -132,7 +132,7 @@ def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sw
     double.script(region="us-west-2", operation="ListSchedules", **refused | {"code": "AccessDeniedException"})
     double.script(region="us-west-2", service="ec2", **refused)
     words = ("--provider", "aws", "--device", "T4", "--market", "on_demand")
-    stuck = plan("sweep", "--provider", "aws", "--dry-run")
+    stuck = plan("cleanup", "--provider", "aws", "--dry-run")
     assert stuck.code == 7, "what is refused in other words than the organisation's may hide something"
     monkeypatch.setenv("PLAN_AWS_REGIONS", "us-east-1,eu-west-1")
     placements = plan("estimate", "job.yaml", *words, "--json").json["candidates"]
@@ -142,7 +142,7 @@ def test_closed_regions_and_the_setting_regions_hold_from_the_estimate_to_the_sw
     (machine,) = machines(double)
     assert machine["region"] == "us-east-1"
     assert double.remaining() == []
-    assert plan("sweep", "--provider", "aws", "--dry-run").code == 0
+    assert plan("cleanup", "--provider", "aws", "--dry-run").code == 0
 
 
 def test_a_region_that_no_offer_has_is_no_setting(double: remote.Double, monkeypatch: pytest.MonkeyPatch) -> None:

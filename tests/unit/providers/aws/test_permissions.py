@@ -86,7 +86,7 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
     double: Double, command: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Doctor, estimate, launch (on demand, spot that is reclaimed, by schedules, without stock), status, logs, stop,
-    data sets, sweep; and by hand what only a cloud that leaves things behind makes one call."""
+    data sets, cleanup; and by hand what only a cloud that leaves things behind makes one call."""
     double.reset(plan="FREE", bucket=True)
     owner = Client(double, command).provider()
     for step in owner.alarm_steps(wanted_alarm("20", ["me@example.com"])):
@@ -109,7 +109,7 @@ def test_whoever_launches_may_do_exactly_what_launches_do(
     (command / "images" / "one.png").write_bytes(b"x" * 1000)
     assert plan(["data", "upload", "images", "--provider", "aws", "--yes"]) == 0
     assert plan(["status"]) == 0
-    assert plan(["sweep", "--provider", "aws", "--yes"]) == 0
+    assert plan(["cleanup", "--provider", "aws", "--yes"]) == 0
     by_hand(double, command)
     assert judged("client", [*wanted, *needed(double)]) == ([], set())
 

@@ -23,8 +23,8 @@ global_batch_size: 128
 """
 
 
-def sweep(*more: str) -> CommandResult:
-    said = plan("sweep", "--provider", "aws", "--yes", "--json", *more)
+def cleanup(*more: str) -> CommandResult:
+    said = plan("cleanup", "--provider", "aws", "--yes", "--json", *more)
     assert said.code == 0, said.err
     return said
 
@@ -33,7 +33,7 @@ def living(double: remote.Double) -> list[str]:
     return [row["id"] for row in machines(double) if row["ended_at"] is None]
 
 
-def test_a_sweep_in_one_home_leaves_the_others_machine_alone(
+def test_a_cleanup_in_one_home_leaves_the_others_machine_alone(
     double: remote.Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAN_COMPUTER", "trainer")
@@ -45,14 +45,14 @@ def test_a_sweep_in_one_home_leaves_the_others_machine_alone(
     double.sleep(UNTIL_LISTED)
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "two" / "root"))
     for options in ((), ("--all",)):
-        found = sweep(*options).json
+        found = cleanup(*options).json
         assert {row["fate"] for row in found if row["kind"] != "run directory"} == {"foreign"}
         assert living(double) == [machine]
     whose = {row["client"] for row in found if row["kind"] == "instance"}
     (client,) = whose
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "one" / "root"))
-    assert {row["fate"] for row in sweep().json if row["kind"] == "instance"} == {"live"}
+    assert {row["fate"] for row in cleanup().json if row["kind"] == "instance"} == {"live"}
     monkeypatch.setenv("PLAN_HOME", str(tmp_path / "two" / "root"))
-    sweep("--client", client)
+    cleanup("--client", client)
     assert living(double) == []
     assert double.remaining() == []

@@ -58,7 +58,7 @@ def test_from_the_estimate_to_the_receipt_with_nothing_left(
     assert (ended["outcome"], ended["attempts"]) == ("succeeded", 1)
     assert sizes(world)[0].startswith(size)
     assert world.remaining() == []
-    assert plan("sweep", "--provider", "azure", "--dry-run", "--json").code == 0
+    assert plan("cleanup", "--provider", "azure", "--dry-run", "--json").code == 0
 
 
 def test_a_region_without_room_is_left_for_the_next(desk: Callable[..., Client]) -> None:

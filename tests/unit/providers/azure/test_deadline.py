@@ -51,7 +51,7 @@ def test_a_right_that_never_comes_leaves_the_machine_to_azures_timer(make_world:
 
 
 def test_azures_timer_stops_what_computes_and_no_more(make_world: MakeWorld) -> None:
-    """Where the machine does not end itself, disk and address bill on: named with what they cost, and swept."""
+    """Where the machine does not end itself, disk and address bill on: named with what they cost, and cleaned up."""
     world = make_world(machine_timer_works=False)
     run = abandoned(world)
     seen = world.provider.get(world.provider.launch(run).ref)

@@ -90,7 +90,7 @@ def test_the_files_are_the_roles(name: str) -> None:
 
 
 def use(world: Client) -> None:
-    """From the doctor to the sweep, with a placement without room, and with what a teardown finds left behind."""
+    """From the doctor to the cleanup, with a placement without room, and with what a teardown finds left behind."""
     asked = world.provider
     asked.doctor()
     asked.preflight(an_offer("eastus", Market.ON_DEMAND))

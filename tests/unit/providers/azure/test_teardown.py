@@ -81,7 +81,7 @@ def test_a_right_that_outlives_its_group_is_found_and_deleted(make_world: MakeWo
 
 
 def test_a_right_of_a_group_that_somebody_else_made_has_its_labels(world: Client) -> None:
-    """Or a sweep would take it for an orphan of ours, and end a stranger's machine."""
+    """Or a cleanup would take it for an orphan of ours, and end a stranger's machine."""
     request = replace(world.request(), client="another computer")
     launched(world.provider, request)
     owned = world.provider.list_owned()

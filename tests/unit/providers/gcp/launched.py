@@ -1,4 +1,4 @@
-"""A whole launch of each kind, from the preflight to the sweep, by whoever has the client's roles."""
+"""A whole launch of each kind, from the preflight to the cleanup, by whoever has the client's roles."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_the_files_of_the_conditions_are_the_conditions() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_call_of_a_launch_holds_under_the_condition(server: GoogleServer, tmp_path: Path, kind: str) -> None:
-    """From the preflight to the sweep: the machine, disk, bucket or object that each call is about."""
+    """From the preflight to the cleanup: the machine, disk, bucket or object that each call is about."""
     launched(server, kind, tmp_path)
     about = [found for call in server.host.world.calls if (found := _about(call)) is not None]
     buckets = {found.name.split("/")[3] for found in about if found.type.startswith("storage")}

@@ -63,7 +63,7 @@ def test_every_call_is_one_of_googles() -> None:
 
 
 def test_launches_take_all_of_the_clients_role_and_no_more(server: GoogleServer, tmp_path: Path) -> None:
-    """From the doctor to the sweep, on a machine and on a TPU, with what a teardown finds left behind."""
+    """From the doctor to the cleanup, on a machine and on a TPU, with what a teardown finds left behind."""
     called = {method for kind in KINDS for method in launched(server, kind, tmp_path)}
     called |= _doctor(server, tmp_path)
     called -= SETTING_UP | OPTIONAL

@@ -209,7 +209,7 @@ def test_nothing_is_removed_while_machines_are_there(project: Project) -> None:
     project.provider.account.ask("POST", "cloudtasks", f"/v2/{name}/tasks", None, {"task": task})
     with pytest.raises(BadRequestError, match="task") as caught:
         project.provider.removable()
-    assert "plan sweep" in caught.value.hint
+    assert "plan cleanup" in caught.value.hint
 
 
 def test_who_may_not_is_told(project: Project) -> None:

@@ -13,10 +13,10 @@ from tests.doubles.desk import Desk
 from tests.doubles.fake_cloud import FakeCloud
 from tests.doubles.fake_machine import FakeMachine, Sighting, stubborn
 from tests.doubles.fake_provider import FakeProvider
+from trainplan.planner.runs.cleanup.cleanup import Fate, fate_of, look
 from trainplan.planner.runs.execution.executor import Detached, Executor
 from trainplan.planner.runs.provider_clock import ProviderClock, disagreement, tells_time
 from trainplan.planner.runs.run import Outcome, Phase, Run
-from trainplan.planner.runs.sweeping.sweep import Fate, fate_of, look
 from trainplan.providers.base import Instance, InstanceRef, OwnedResource
 from trainplan.providers.cloud.server_time import TOLERANCE, ServerClock
 from trainplan.providers.errors import TransientError
@@ -156,7 +156,7 @@ def test_without_an_answer_that_tells_the_time_a_deadline_ends_nothing(desk: Des
     ("now", "fate"),
     [(NOON + HOUR, Fate.FOREIGN), (NOON + DAY, Fate.EXPIRED), (None, Fate.FOREIGN)],
 )
-def test_a_sweep_takes_nothing_for_expired_by_this_computers_clock(now: datetime | None, fate: Fate) -> None:
+def test_a_cleanup_takes_nothing_for_expired_by_this_computers_clock(now: datetime | None, fate: Fate) -> None:
     theirs = OwnedResource(
         provider="aws", region="here", kind="instance", id="i-1", run_id=RUN_ID, created_at=NOON,
         deadline=NOON + 2 * HOUR, client="another",
@@ -164,7 +164,7 @@ def test_a_sweep_takes_nothing_for_expired_by_this_computers_clock(now: datetime
     assert fate_of(theirs, {}, {"mine"}, now) is fate
 
 
-def test_a_sweep_asks_for_the_time_after_the_provider_has_answered(desk: Desk) -> None:
+def test_a_cleanup_asks_for_the_time_after_the_provider_has_answered(desk: Desk) -> None:
     launched(desk)
     calls: list[int] = []
 

@@ -112,7 +112,7 @@ def test_what_does_not_go_is_named_and_not_called_gone(world: World) -> None:
     assert caught.value.exit_code == 7
     assert f"machine {RUN_ID}-1" in caught.value.message
     assert "teardown unverified" in caught.value.message
-    assert "plan sweep" in caught.value.hint
+    assert "plan cleanup" in caught.value.hint
     waited = world.clock.now() - NOON
     assert PATIENCE < waited < PATIENCE + timedelta(seconds=2 * LONGEST_PAUSE_SECONDS)
     assert max(world.clock.sleeps) == LONGEST_PAUSE_SECONDS

@@ -12,10 +12,10 @@ from tests.doubles.clock import FakeClock
 from tests.doubles.fake_machine import stubborn
 from tests.doubles.fake_provider import FakeProvider
 from trainplan.planner.errors import TeardownUnverifiedError
+from trainplan.planner.runs.cleanup.cleanup import end
 from trainplan.planner.runs.execution.teardown import Teardown
 from trainplan.planner.runs.run import Phase
 from trainplan.planner.runs.runner import request_for
-from trainplan.planner.runs.sweeping.sweep import end
 from trainplan.providers.base import InstanceRef, InstanceState, OwnedResource
 from trainplan.providers.errors import PermissionDeniedError
 
@@ -70,7 +70,7 @@ def test_a_machine_that_ignores_every_delete_is_named_and_never_called_gone() ->
     assert machine.sighting.state is not InstanceState.ENDED
 
 
-def test_sweep_says_why_a_thing_could_not_be_deleted() -> None:
+def test_cleanup_says_why_a_thing_could_not_be_deleted() -> None:
     clock = FakeClock()
     provider = FakeProvider(clock, [stubborn])
     provider.launch(request_for(a_job(), clock)(a_run(), 1, a_target()))

@@ -168,11 +168,11 @@ def test_what_stays_stored_and_costs_is_told() -> None:
     assert (receipt.stored_bytes, receipt.stored_usd_per_month) == (15 * 10**9, 0.3)
     assert (receipt.data_stored_bytes, receipt.data_stored_usd_per_month) == (150 * 10**9, 3.0)
     assert receipt_text(receipt).splitlines()[-2:] == [
-        "  stays       15 GB stored, $0.30 a month; plan sweep --stored removes it",
+        "  stays       15 GB stored, $0.30 a month; plan cleanup --stored removes it",
         "  data set    150 GB stored, $3.00 a month; plan data remove ends it",
     ]
     without = write_receipt(a_done_run(), Story(), {}, replace(an_ending(), stays=Stays(run=stored_cost(7000, CLOUD))))
-    assert "7.0 kB stored, under $0.01 a month; plan sweep" in receipt_text(without).splitlines()[-1]
+    assert "7.0 kB stored, under $0.01 a month; plan cleanup" in receipt_text(without).splitlines()[-1]
     assert Receipt(**json.loads(json.dumps(receipt.to_json()))) == receipt
 
 

@@ -317,7 +317,7 @@ def test_burn_names_the_disk_with_its_run_and_its_price(desk: Desk) -> None:
     assert float(disk.usd_per_month or 0) == pytest.approx(157 * USD_PER_GB_MONTH)
 
 
-def test_a_sweep_is_told_what_the_disk_costs(desk: Desk) -> None:
+def test_a_cleanup_is_told_what_the_disk_costs(desk: Desk) -> None:
     desk.provider.launch(desk.request())
     desk.google.sleep(60)
     (disk,) = [owned for owned in desk.owned() if owned.kind == "disk"]

@@ -1,4 +1,4 @@
-"""Data and what runs leave behind, at the command line: sent after the question, launched by address, swept."""
+"""Data and what runs leave behind, at the command line: sent after the question, launched by address, cleaned up."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def leave(gcs: GcsDouble, run_id: str, size: int) -> None:
     gcs.world.objects.setdefault(BUCKET, {})[f"runs/{run_id}/output/model"] = Stored(bytes(size), 1)
 
 
-def test_sweep_shows_what_is_stored_and_removes_what_is_over(
+def test_cleanup_shows_what_is_stored_and_removes_what_is_over(
     gcs: GcsDouble, google: FakeProvider, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAN_HOME", str(desk.settings.home))
@@ -133,27 +133,29 @@ def test_sweep_shows_what_is_stored_and_removes_what_is_over(
     desk.close()
     for run_id, size in ((over.run_id, 3000), (live.run_id, 2000), ("somebodys-run", 1000)):
         leave(gcs, run_id, size)
-    said = plan("sweep", "--provider", "gcp")
+    said = plan("cleanup", "--provider", "gcp")
     assert said.code == 0, said.err
     rows = [line.split() for line in said.out.splitlines()]
     assert [(row[0], row[1], row[-1]) for row in rows if row[-1:] in (["ended"], ["live"], ["foreign"])] == [
         (over.run_id, "gcp", "ended"), (live.run_id, "gcp", "live"), ("somebodys-run", "gcp", "foreign"),
     ]  # fmt: skip
     assert "storage at gcp: $0.02 per GB and month (listed, 2026-07-30: github.com/Cyclenerd/" in said.out
-    told = plan("sweep", "--provider", "gcp", "--json").json
+    told = plan("cleanup", "--provider", "gcp", "--json").json
     assert (told[0]["run_id"], told[0]["size_bytes"], told[0]["fate"]) == (over.run_id, 3000, "ended")
-    assert plan("sweep", "--provider", "gcp", "--stored").error == "the input is not a terminal, so nobody can be asked"
-    assert plan("sweep", "--provider", "gcp", "--stored", "--dry-run").code == 0
+    assert (
+        plan("cleanup", "--provider", "gcp", "--stored").error == "the input is not a terminal, so nobody can be asked"
+    )
+    assert plan("cleanup", "--provider", "gcp", "--stored", "--dry-run").code == 0
     assert len(gcs.world.objects[BUCKET]) == 3
-    said = plan("sweep", "--provider", "gcp", "--stored", "--yes")
+    said = plan("cleanup", "--provider", "gcp", "--stored", "--yes")
     assert said.code == 0, said.err
     assert sorted(path.split("/")[1] for path in gcs.world.objects[BUCKET]) == sorted([live.run_id, "somebodys-run"])
-    again = plan("sweep", "--provider", "gcp", "--stored", "--yes")
+    again = plan("cleanup", "--provider", "gcp", "--stored", "--yes")
     assert "no ended run of this computer has left anything in storage" in again.err
 
 
-def test_storage_that_lets_nobody_in_does_not_stop_a_sweep(gcs: GcsDouble, google: FakeProvider) -> None:
+def test_storage_that_lets_nobody_in_does_not_stop_a_cleanup(gcs: GcsDouble, google: FakeProvider) -> None:
     gcs.world.foreign.add(BUCKET)
-    said = plan("sweep", "--provider", "gcp")
+    said = plan("cleanup", "--provider", "gcp")
     assert said.code == 0
     assert "gcp: the stored files could not be listed" in said.err

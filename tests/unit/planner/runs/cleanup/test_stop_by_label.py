@@ -1,4 +1,4 @@
-"""`plan stop` and `plan sweep --all` where the journal is full, read-only, damaged or gone, or its holder hangs."""
+"""`plan stop` and `plan cleanup --all` where the journal is full, read-only, damaged or gone, or its holder hangs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.doubles.fake_machine import stubborn, trains_well, until_asked
 from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import CommandResult, plan
 from trainplan.planner.errors import ExitCode
+from trainplan.planner.runs.cleanup.stop_by_label import CHECKPOINT_PATIENCE, stop_by_label
 from trainplan.planner.runs.directory.run_directory import stopped_path
 from trainplan.planner.runs.execution.executor import Detached
 from trainplan.planner.runs.journal.locks import RunLocks
 from trainplan.planner.runs.run import Outcome, Phase, Run
 from trainplan.planner.runs.runner import FOLLOWER_PATIENCE, request_none
-from trainplan.planner.runs.sweeping.stop_by_label import CHECKPOINT_PATIENCE, stop_by_label
 from trainplan.providers.base import RunId
 from trainplan.providers.errors import IncompleteListingError, TransientError
 
@@ -120,7 +120,7 @@ def test_stop_ends_the_machine_of_a_run_by_its_label(
 
 
 @pytest.mark.parametrize("wrong", EVERY)
-def test_sweep_works_from_labels_with_such_a_journal(
+def test_cleanup_works_from_labels_with_such_a_journal(
     desk: Desk, run: Run, wrong: Callable[[Desk], AbstractContextManager[None]]
 ) -> None:
     """A machine that no run of the journal uses any more."""
@@ -128,7 +128,7 @@ def test_sweep_works_from_labels_with_such_a_journal(
     desk.close()
     desk.clock.advance(3600)
     with wrong(desk):
-        said = plan("sweep", "--provider", "local", "--all", "--yes")
+        said = plan("cleanup", "--provider", "local", "--all", "--yes")
     assert (said.code, desk.leaked) == (ExitCode.OK, []), said.err
     assert "nothing was launched" not in said.err
 

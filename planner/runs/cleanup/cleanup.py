@@ -26,7 +26,7 @@ _Key = tuple[str, str, str]
 
 
 class Fate(StrEnum):
-    """What sweep does with a thing. The first two are ended; NEWBORN with `--all`, FOREIGN with `--client`."""
+    """What cleanup does with a thing. The first two are ended; NEWBORN with `--all`, FOREIGN with `--client`."""
 
     EXPIRED = "expired"
     """Past its own deadline and the timers' grace, whoever made it: its timers have failed."""
@@ -41,28 +41,28 @@ class Fate(StrEnum):
 
     @property
     def ends(self) -> bool:
-        """Whether a sweep without options deletes it."""
+        """Whether a cleanup without options deletes it."""
         return self in (Fate.EXPIRED, Fate.ORPHAN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweptResource:
-    """A resource with a label of ours, and what a sweep does with it."""
+class FoundResource:
+    """A resource with a label of ours, and what a cleanup does with it."""
 
     resource: OwnedResource
     fate: Fate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sweep:
+class Cleanup:
     """What was found; `unanswered` are placements that did not tell, so that more may be there."""
 
-    resources: tuple[SweptResource, ...]
+    resources: tuple[FoundResource, ...]
     unanswered: tuple[str, ...]
 
     @property
     def ending(self) -> tuple[OwnedResource, ...]:
-        """The resources that a sweep deletes."""
+        """The resources that a cleanup deletes."""
         return tuple(resource.resource for resource in self.resources if resource.fate.ends)
 
 
@@ -72,7 +72,7 @@ def look(
     clients: Collection[str],
     time: Callable[[], datetime | None],
     same_home: Collection[str] = (),
-) -> Sweep:
+) -> Cleanup:
     """Everything with our labels at a provider, and what becomes of it. `clients` are this home's own ids, `same_home`
     those of other computers that use it, or that its journal alone has: what they made is ours where the run is in the
     journal.
@@ -92,10 +92,10 @@ def look(
     client_of_run = {resource.run_id: resource.client for resource in owned if resource.client is not None}
     owned = [replace(resource, client=resource.client or client_of_run.get(resource.run_id)) for resource in owned]
     resources = tuple(
-        SweptResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now, machineless, same_home))
+        FoundResource(resource=resource, fate=fate_of(resource, runs_by_id, clients, now, machineless, same_home))
         for resource in owned
     )
-    return Sweep(resources=resources, unanswered=unanswered)
+    return Cleanup(resources=resources, unanswered=unanswered)
 
 
 def fate_of(

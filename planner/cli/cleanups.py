@@ -1,4 +1,4 @@
-"""A look at what exists by its labels, at every provider: what `plan sweep` and `plan stop` share."""
+"""A look at what exists by its labels, at every provider: what `plan cleanup` and `plan stop` share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from datetime import datetime
 
 from trainplan.planner.api import build
 from trainplan.planner.report.page import Column, Page, Table
+from trainplan.planner.runs.cleanup.cleanup import Cleanup, FoundResource, look
 from trainplan.planner.runs.journal.reader import readable_runs
 from trainplan.planner.runs.provider_clock import tells_time
 from trainplan.planner.runs.run import Run
-from trainplan.planner.runs.sweeping.sweep import Sweep, SweptResource, look
 from trainplan.planner.settings import Settings
 from trainplan.pricing.money import format_usd_per_hour
 from trainplan.providers.base import Provider
@@ -20,14 +20,14 @@ from trainplan.providers.errors import CredentialsError, MachineError, Permissio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderSweep:
+class ProviderCleanup:
     """What one provider told: what is there, or why it was left out, or why it could not be looked at.
 
     `had_runs`: the journal has runs that were launched there.
     """
 
     name: str
-    sweep: Sweep | None = None
+    cleanup: Cleanup | None = None
     left_out: str = ""
     error: ProviderError | None = None
     had_runs: bool = False
@@ -35,7 +35,7 @@ class ProviderSweep:
     @property
     def is_whole(self) -> bool:
         """Whether every placement answered."""
-        return self.error is None and (self.sweep is None or not self.sweep.unanswered)
+        return self.error is None and (self.cleanup is None or not self.cleanup.unanswered)
 
 
 _COLUMNS = (
@@ -45,7 +45,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep]:
+def look_everywhere(value: str | None, settings: Settings) -> list[ProviderCleanup]:
     """Each provider that was asked for, or that may have anything of ours."""
     runs = readable_runs(settings.journal)
     names = frozenset() if runs is None else runs.providers()
@@ -53,7 +53,7 @@ def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep
     for name in build.provider_names(value):
         is_needed = value is not None or name in names
         if not is_needed and not build.is_used(name, settings):
-            looks.append(ProviderSweep(name=name, left_out="no sign-in on this computer"))
+            looks.append(ProviderCleanup(name=name, left_out="no sign-in on this computer"))
             continue
         # Nobody has ever launched there from here, as far as the journal knows: a sign-in for something else.
         optional = not is_needed and runs is not None and not settings.clouds.get(name)
@@ -61,19 +61,19 @@ def look_everywhere(value: str | None, settings: Settings) -> list[ProviderSweep
     return looks
 
 
-def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> ProviderSweep:
+def _look(name: str, settings: Settings, *, optional: bool, had_runs: bool) -> ProviderCleanup:
     """What is there, or why nobody can tell."""
     try:
         provider = build.provider(name, settings)
         client = build.client(settings)
-        sweep = look(provider, lambda: _runs(settings), {client.id}, _time_of(provider), client.same_home)
+        cleanup = look(provider, lambda: _runs(settings), {client.id}, _time_of(provider), client.same_home)
     except (CredentialsError, PermissionDeniedError, MachineError) as error:
         if optional:
-            return ProviderSweep(name=name, left_out=error.message)
-        return ProviderSweep(name=name, error=error, had_runs=had_runs)
+            return ProviderCleanup(name=name, left_out=error.message)
+        return ProviderCleanup(name=name, error=error, had_runs=had_runs)
     except ProviderError as error:
-        return ProviderSweep(name=name, error=error, had_runs=had_runs)
-    return ProviderSweep(name=name, sweep=sweep)
+        return ProviderCleanup(name=name, error=error, had_runs=had_runs)
+    return ProviderCleanup(name=name, cleanup=cleanup)
 
 
 def _time_of(provider: Provider) -> Callable[[], datetime | None]:
@@ -89,12 +89,12 @@ def _runs(settings: Settings) -> Mapping[str, Run] | None:
     return runs
 
 
-def resource_page(resources: Sequence[SweptResource]) -> Page:
+def resource_page(resources: Sequence[FoundResource]) -> Page:
     """The resources that exist, as a table."""
     return [Table(_COLUMNS, [_row(resource) for resource in resources])]
 
 
-def _row(owned: SweptResource) -> tuple[str, ...]:
+def _row(owned: FoundResource) -> tuple[str, ...]:
     resource = owned.resource
     costs = "-" if resource.usd_per_hour is None else format_usd_per_hour(resource.usd_per_hour)
     where = f"{resource.provider} {resource.region}"

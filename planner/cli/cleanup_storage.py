@@ -1,4 +1,4 @@
-"""The part of `plan sweep` that looks into object storage: what runs have left there, and what it costs."""
+"""The part of `plan cleanup` that looks into object storage: what runs have left there, and what it costs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def stored_page(stored_runs: list[StoredRun], home: Path) -> Page:
 
 
 def stored_json(stored_run: StoredRun) -> dict[str, object]:
-    """Return the object as a row of the sweep's output, with a kind of its own."""
+    """Return the object as a row of the cleanup's output, with a kind of its own."""
     month = stored_run.stored.usd_per_month
     return {
         "provider": stored_run.provider,

@@ -1,4 +1,4 @@
-"""What sweep makes of everything it finds, how it ends things, and what the command says and leaves with."""
+"""What cleanup makes of everything it finds, how it ends things, and what the command says and leaves with."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.doubles.fake_provider import FACTORY, PROVIDERS
 from tests.unit.planner.cli.command import plan
 from trainplan.planner.errors import ExitCode
 from trainplan.planner.home.client import own_client
+from trainplan.planner.runs.cleanup.cleanup import NEWBORN, PATIENCE, Fate, end, fate_of, look
 from trainplan.planner.runs.decision.next_action import TIMER_GRACE
 from trainplan.planner.runs.directory.run_directory import has_written, outlived
 from trainplan.planner.runs.journal.reader import readable_runs
 from trainplan.planner.runs.proposal.dry_run import DryRun
 from trainplan.planner.runs.run import Outcome, Phase, Run
-from trainplan.planner.runs.sweeping.sweep import NEWBORN, PATIENCE, Fate, end, fate_of, look
 from trainplan.planner.runs.targets import no_capacity
 from trainplan.providers.base import OwnedResource, RunId
 from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, TransientError
@@ -106,7 +106,7 @@ def test_what_another_client_of_this_home_made_is_ours_where_its_run_is_in_the_j
     assert fate_of(thing, known_runs, {ME}, NOON, same_home={SOMEBODY}) is fate
 
 
-def test_a_sweep_shows_a_live_run_as_live_though_the_file_of_the_client_is_gone(
+def test_a_cleanup_shows_a_live_run_as_live_though_the_file_of_the_client_is_gone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _here(desk, monkeypatch)
@@ -117,7 +117,7 @@ def test_a_sweep_shows_a_live_run_as_live_though_the_file_of_the_client_is_gone(
     attempt = an_attempt(1, client=gone, ref=ref)
     desk.journal.add_attempt(replace(run, phase=Phase.RUNNING, attempts=(attempt,)), {}, NOON)
     (desk.settings.home / "client.json").unlink()
-    (row,) = plan("sweep", "--provider", "local", "--dry-run", "--json").json
+    (row,) = plan("cleanup", "--provider", "local", "--dry-run", "--json").json
     assert row["fate"] == "live"
 
 
@@ -127,7 +127,7 @@ def test_a_sweep_shows_a_live_run_as_live_though_the_file_of_the_client_is_gone(
 def test_a_run_that_the_journal_has_and_cannot_read_keeps_what_it_made(
     desk: Desk, client: str | None, fate: Fate
 ) -> None:
-    """Our own thing counts as used, so that no option of sweep ends it; another client's stays that client's."""
+    """Our own thing counts as used, so that no option of cleanup ends it; another client's stays that client's."""
     run = desk.planned()
     with closing(sqlite3.connect(desk.settings.journal)) as db, db:
         db.execute("UPDATE runs SET run_json = json_set(run_json, '$.phase', 'flying')")
@@ -216,16 +216,16 @@ def test_a_list_that_does_not_come_is_no_absence(desk: Desk) -> None:
 def test_the_command_shows_what_it_found_and_ends_what_no_run_uses(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     _here(desk, monkeypatch)
     resource = replace(_orphan(desk), client=own_client(desk.settings).id)
-    looked = plan("sweep", "--provider", "local", "--dry-run")
+    looked = plan("cleanup", "--provider", "local", "--dry-run")
     assert (looked.code, resource.id in looked.out) == (ExitCode.OK, True)
     assert desk.leaked == [resource.id]
     assert (
-        plan("sweep", "--provider", "local").code == ExitCode.BAD_INPUT
+        plan("cleanup", "--provider", "local").code == ExitCode.BAD_INPUT
     )  # the input is not a terminal, so nobody can be asked
     assert desk.leaked == [resource.id]
-    swept = plan("sweep", "--provider", "local", "--yes", "--json")
-    assert swept.code == ExitCode.OK
-    (row,) = swept.json
+    cleaned = plan("cleanup", "--provider", "local", "--yes", "--json")
+    assert cleaned.code == ExitCode.OK
+    (row,) = cleaned.json
     assert (row["id"], row["fate"]) == (resource.id, "orphan")
     assert desk.leaked == []
 
@@ -243,7 +243,7 @@ def test_it_works_from_labels_alone_where_the_journal_is_damaged_or_gone(
     else:
         desk.settings.journal.unlink()
         assert readable_runs(desk.settings.journal) == {}
-    assert plan("sweep", "--provider", "local", "--yes").code == ExitCode.OK
+    assert plan("cleanup", "--provider", "local", "--yes").code == ExitCode.OK
     assert desk.leaked == []
 
 
@@ -251,10 +251,10 @@ def test_a_placement_that_did_not_answer_is_exit_code_7(desk: Desk, monkeypatch:
     _here(desk, monkeypatch)
     error = IncompleteListingError("half", resources=(), unanswered=("sim-west",))
     desk.provider.refuse |= {("list_owned", number): error for number in range(1, 10)}
-    swept = plan("sweep", "--provider", "local", "--yes")
-    assert swept.code == ExitCode.TEARDOWN_UNVERIFIED
-    assert "sim-west" in swept.error
-    assert "nothing of ours" not in swept.out
+    cleaned = plan("cleanup", "--provider", "local", "--yes")
+    assert cleaned.code == ExitCode.TEARDOWN_UNVERIFIED
+    assert "sim-west" in cleaned.error
+    assert "nothing of ours" not in cleaned.out
 
 
 def test_a_dry_run_goes_where_a_launch_would_and_sends_nothing(desk: Desk) -> None:
@@ -273,8 +273,8 @@ def _here(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLAN_HOME", str(desk.settings.home))
 
 
-def test_what_a_sweep_deletes_beside_a_machine_is_noted_before_for_the_receipt(desk: Desk) -> None:
-    swept = [a_thing(kind="volume", id="vol-1", instance=False), a_thing(kind="schedule", id="s", instance=False)]
-    assert end(desk.provider, swept, desk.clock) == []
-    assert outlived(desk.provider.store(swept[0].run_id), 1) == {"disk": desk.clock.now()}
-    assert not has_written(desk.provider.store(swept[0].run_id), 1), "no machine has written that"
+def test_what_a_cleanup_deletes_beside_a_machine_is_noted_before_for_the_receipt(desk: Desk) -> None:
+    cleaned = [a_thing(kind="volume", id="vol-1", instance=False), a_thing(kind="schedule", id="s", instance=False)]
+    assert end(desk.provider, cleaned, desk.clock) == []
+    assert outlived(desk.provider.store(cleaned[0].run_id), 1) == {"disk": desk.clock.now()}
+    assert not has_written(desk.provider.store(cleaned[0].run_id), 1), "no machine has written that"

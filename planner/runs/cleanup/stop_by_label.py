@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from trainplan.planner.runs.cleanup.cleanup import end
 from trainplan.planner.runs.directory.run_directory import stopped_path
-from trainplan.planner.runs.sweeping.sweep import end
 from trainplan.providers.base import InstanceState, OwnedResource, Provider, RunId
 from trainplan.providers.errors import IncompleteListingError, InstanceNotFoundError, ProviderError
 

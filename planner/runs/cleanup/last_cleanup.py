@@ -1,4 +1,4 @@
-"""When `plan sweep` last had an answer from every provider, kept in the home folder: a journal may be lost."""
+"""When `plan cleanup` last had an answer from every provider, kept in the home folder: a journal may be lost."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from pathlib import Path
 from trainplan.providers.agent.schema import instant
 from trainplan.workloads.trainer.progress import write_atomically
 
-_FILE = "last-sweep.json"
+_FILE = "last-cleanup.json"
 
 
 @dataclass(frozen=True, slots=True)
-class LastSweep:
+class LastCleanup:
     """`providers` are those that told all they have of ours; the others had no sign-in here."""
 
     at: datetime
     providers: tuple[str, ...]
 
 
-def keep_sweep(home: Path, sweep: LastSweep) -> None:
-    """A home that cannot be written is no reason to fail: the next sweep writes it."""
+def keep_cleanup(home: Path, cleanup: LastCleanup) -> None:
+    """A home that cannot be written is no reason to fail: the next cleanup writes it."""
     with contextlib.suppress(OSError):
         home.mkdir(parents=True, exist_ok=True)
         # The providers stand under the key that earlier versions wrote.
-        write_atomically(home / _FILE, json.dumps({"at": sweep.at.isoformat(), "asked": list(sweep.providers)}))
+        write_atomically(home / _FILE, json.dumps({"at": cleanup.at.isoformat(), "asked": list(cleanup.providers)}))
 
 
-def last_sweep(home: Path) -> LastSweep | None:
+def last_cleanup(home: Path) -> LastCleanup | None:
     """None where there was none, or the file cannot be read."""
     try:
         item = json.loads((home / _FILE).read_text(encoding="utf-8"))
         at, names = instant(item["at"]), tuple(str(name) for name in item["asked"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return LastSweep(at, names) if at is not None else None
+    return LastCleanup(at, names) if at is not None else None
 
 
-def no_run_text(sweep: LastSweep | None) -> str:
+def no_run_text(cleanup: LastCleanup | None) -> str:
     """What `plan status` says of a journal without a live run: what the journal knows, and when somebody looked."""
     name = "no run in this journal is live"
-    if sweep is None:
-        return f"{name}; nobody has asked the providers yet: plan sweep does"
-    when, names = f"{sweep.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(sweep.providers)
-    return f"{name}; plan sweep asks the providers: {names} last answered at {when}"
+    if cleanup is None:
+        return f"{name}; nobody has asked the providers yet: plan cleanup does"
+    when, names = f"{cleanup.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(cleanup.providers)
+    return f"{name}; plan cleanup asks the providers: {names} last answered at {when}"

@@ -1,4 +1,4 @@
-"""`plan sweep`: find whatever of ours still exists, by label, and end what no run uses."""
+"""`plan cleanup`: find whatever of ours still exists, by label, and end what no run uses."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import typer
 from trainplan.planner.api import build
 from trainplan.planner.api.ask import confirm
 from trainplan.planner.cli import completion, options
+from trainplan.planner.cli.cleanup_storage import look_stored, remove_stored, stored_json, stored_page
+from trainplan.planner.cli.cleanups import ProviderCleanup, look_everywhere, resource_page
 from trainplan.planner.cli.screen import show
-from trainplan.planner.cli.sweep_storage import look_stored, remove_stored, stored_json, stored_page
-from trainplan.planner.cli.sweeps import ProviderSweep, look_everywhere, resource_page
 from trainplan.planner.datasets.storage_costs import format_bytes
 from trainplan.planner.errors import RefusedError, StateError, TeardownUnverifiedError
 from trainplan.planner.report.page import Page, joined
+from trainplan.planner.runs.cleanup.cleanup import Cleanup, Fate, FoundResource, end
+from trainplan.planner.runs.cleanup.last_cleanup import LastCleanup, keep_cleanup
 from trainplan.planner.runs.journal.reader import RecordedRuns, readable_runs
 from trainplan.planner.runs.money.storage import StoredRun, removable
-from trainplan.planner.runs.sweeping.last_sweep import LastSweep, keep_sweep
-from trainplan.planner.runs.sweeping.sweep import Fate, Sweep, SweptResource, end
 from trainplan.planner.settings import Settings
 from trainplan.providers.base import OwnedResource
 
@@ -57,27 +57,27 @@ def command(
     settings = options.settings()
     build.client(settings)  # before the journal is brought to its newest schema
     looks = look_everywhere(provider, settings)
-    swept = {one.name: one.sweep for one in looks if one.sweep is not None}
+    cleaned = {one.name: one.cleanup for one in looks if one.cleanup is not None}
     for one in looks:
         if one.left_out:
             sys.stderr.write(f"{one.name}: not read: {one.left_out}\n")
-    stored_runs = _stored(swept, settings)
+    stored_runs = _stored(cleaned, settings)
     if as_json:
-        resources = [resource for sweep in swept.values() for resource in sweep.resources]
+        resources = [resource for cleanup in cleaned.values() for resource in cleanup.resources]
         rows = [*(_json(resource) for resource in resources), *(stored_json(stored_run) for stored_run in stored_runs)]
         sys.stdout.write(json.dumps(rows) + "\n")
     else:
         left = [stored_page(stored_runs, settings.home)] if stored_runs else []
-        show(joined([_swept_page(swept), *left]), wide=wide)
+        show(joined([_cleaned_page(cleaned), *left]), wide=wide)
     # Only a look at all of them, each with an answer, may say later that nothing was left.
     if provider is None and all(one.is_whole for one in looks):
-        keep_sweep(settings.home, LastSweep(build.clock().now(), tuple(swept)))
-    ending = {name: _ending(sweep, client, everything=everything) for name, sweep in swept.items()}
+        keep_cleanup(settings.home, LastCleanup(build.clock().now(), tuple(cleaned)))
+    ending = {name: _ending(cleanup, client, everything=everything) for name, cleanup in cleaned.items()}
     rest: list[str] = []
-    if client not in (None, ANY_CLIENT) and not _has_any_of(client, swept):
+    if client not in (None, ANY_CLIENT) and not _has_any_of(client, cleaned):
         sys.stderr.write(f"nothing there was created by client {client}: the column client has the ids\n")
     if any(ending.values()) and not dry_run:
-        _ask(_question(ending, swept), assume_yes=yes)
+        _ask(_question(ending, cleaned), assume_yes=yes)
         rest = [line for name, resources in ending.items() for line in _end(name, resources, settings)]
     if stored and not dry_run:
         _remove_stored(removable(stored_runs), settings, assume_yes=yes)
@@ -86,10 +86,10 @@ def command(
     _complain(rest, looks)
 
 
-def _stored(swept: Mapping[str, Sweep], settings: Settings) -> list[StoredRun]:
+def _stored(cleaned: Mapping[str, Cleanup], settings: Settings) -> list[StoredRun]:
     """What runs have left in storage, at those that answered."""
-    existing = {resource.resource.run_id for sweep in swept.values() for resource in sweep.resources}
-    return look_stored(swept, settings, _own_runs(settings), existing)
+    existing = {resource.resource.run_id for cleanup in cleaned.values() for resource in cleanup.resources}
+    return look_stored(cleaned, settings, _own_runs(settings), existing)
 
 
 def _own_runs(settings: Settings) -> RecordedRuns | None:
@@ -107,25 +107,27 @@ def _remove_stored(going: list[StoredRun], settings: Settings, *, assume_yes: bo
     remove_stored(going, settings)
 
 
-def _ending(sweep: Sweep, client: str | None, *, everything: bool) -> list[OwnedResource]:
+def _ending(cleanup: Cleanup, client: str | None, *, everything: bool) -> list[OwnedResource]:
     """What is to end; another client's only where that client, or any, was named."""
     also = {Fate.NEWBORN} if everything else set()
     return [
         resource.resource
-        for resource in sweep.resources
+        for resource in cleanup.resources
         if resource.fate.ends
         or resource.fate in also
         or (resource.fate is Fate.FOREIGN and client in (ANY_CLIENT, resource.resource.client))
     ]
 
 
-def _has_any_of(client: str | None, swept: Mapping[str, Sweep]) -> bool:
-    return any(owned.resource.client == client for sweep in swept.values() for owned in sweep.resources)
+def _has_any_of(client: str | None, cleaned: Mapping[str, Cleanup]) -> bool:
+    return any(owned.resource.client == client for cleanup in cleaned.values() for owned in cleanup.resources)
 
 
-def _question(ending: Mapping[str, list[OwnedResource]], swept: Mapping[str, Sweep]) -> str:
+def _question(ending: Mapping[str, list[OwnedResource]], cleaned: Mapping[str, Cleanup]) -> str:
     """How many, and whose."""
-    foreign = [owned.resource for sweep in swept.values() for owned in sweep.resources if owned.fate is Fate.FOREIGN]
+    foreign = [
+        owned.resource for cleanup in cleaned.values() for owned in cleanup.resources if owned.fate is Fate.FOREIGN
+    ]
     going = [resource for resources in ending.values() for resource in resources]
     theirs = Counter(resource.client for resource in going if resource in foreign)
     also = "".join(f", {count} of client {client}" for client, count in theirs.items())
@@ -159,13 +161,13 @@ def _ask(question: str, *, assume_yes: bool) -> None:
         confirm(question, hint=hint, left_alone="nothing more was deleted")
 
 
-def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
+def _complain(rest: list[str], looks: Sequence[ProviderCleanup]) -> None:
     if rest:
-        raise TeardownUnverifiedError(f"may still be there: {'; '.join(rest)}", "plan sweep looks again")
-    unanswered = [placement for one in looks if one.sweep for placement in one.sweep.unanswered]
+        raise TeardownUnverifiedError(f"may still be there: {'; '.join(rest)}", "plan cleanup looks again")
+    unanswered = [placement for one in looks if one.cleanup for placement in one.cleanup.unanswered]
     if unanswered:
         raise TeardownUnverifiedError(
-            f"some placements did not answer: {'; '.join(unanswered)}", "more may be there; plan sweep looks again"
+            f"some placements did not answer: {'; '.join(unanswered)}", "more may be there; plan cleanup looks again"
         )
     silent = [one for one in looks if one.error is not None]
     if not silent:
@@ -177,16 +179,16 @@ def _complain(rest: list[str], looks: Sequence[ProviderSweep]) -> None:
     raise RefusedError(f"not everything could be checked: {text}", "plan doctor shows what is missing")
 
 
-def _swept_page(swept: Mapping[str, Sweep]) -> Page:
-    resources = [resource for sweep in swept.values() for resource in sweep.resources]
+def _cleaned_page(cleaned: Mapping[str, Cleanup]) -> Page:
+    resources = [resource for cleanup in cleaned.values() for resource in cleanup.resources]
     if resources:
         return resource_page(resources)
-    if any(sweep.unanswered for sweep in swept.values()):
+    if any(cleanup.unanswered for cleanup in cleaned.values()):
         return ["the providers that answered list no resource of a run"]
-    return [f"no resource of a run exists at {', '.join(swept) or 'any provider'}"]
+    return [f"no resource of a run exists at {', '.join(cleaned) or 'any provider'}"]
 
 
-def _json(owned: SweptResource) -> dict[str, object]:
+def _json(owned: FoundResource) -> dict[str, object]:
     resource = owned.resource
     return {
         "provider": resource.provider,

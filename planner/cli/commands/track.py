@@ -1,4 +1,4 @@
-"""`plan log`: the figures, the curves and the model of a run, written to a tracker of experiments."""
+"""`plan track`: the figures, the curves and the model of a run, written to a tracker of experiments."""
 
 from __future__ import annotations
 
