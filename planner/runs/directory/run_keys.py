@@ -63,6 +63,10 @@ class RunKeys:
             made_at = datetime.fromisoformat(item["since"])
             if item["format"] != _FORMAT or made_at.tzinfo is None:
                 raise ValueError(item["format"])
+            # With another secret, or another time, every checkpoint of a live run would be refused.
+            checksum = _checksum(item["since"], item["secret"])
+            if item.get("sha256", checksum) != checksum:
+                raise ValueError("sha256")
             return bytes.fromhex(item["secret"]), made_at
         except OSError as error:
             raise StateError(f"cannot read or write {path}: {error.strerror}", "set PLAN_HOME elsewhere") from None
@@ -75,7 +79,9 @@ class RunKeys:
 def _make(path: Path, since: datetime) -> None:
     """The file, whole from its first moment on. Where another process has made it meanwhile, that one stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"format": _FORMAT, "since": since.isoformat(), "secret": secrets.token_hex(32)})
+    since_text, secret = since.isoformat(), secrets.token_hex(32)
+    item = {"format": _FORMAT, "since": since_text, "secret": secret, "sha256": _checksum(since_text, secret)}
+    text = json.dumps(item)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         _write(unfinished, text)
@@ -83,6 +89,11 @@ def _make(path: Path, since: datetime) -> None:
             _give_name(unfinished, path, text)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def _checksum(since: str, secret: str) -> str:
+    """Shows that the file is as it was written; of a random secret it tells nothing."""
+    return hashlib.sha256(f"{since} {secret}".encode()).hexdigest()
 
 
 def _give_name(unfinished: Path, path: Path, text: str) -> None:

@@ -84,3 +84,14 @@ def test_a_file_system_without_hard_links_gets_the_secret_all_the_same(
     monkeypatch.setattr("os.link", refused)
     key = RunKeys(tmp_path).key(RUN)
     assert (RunKeys(tmp_path).key(RUN), [file.name for file in tmp_path.iterdir()]) == (key, [FILE])
+
+
+@pytest.mark.parametrize("name", ["since", "secret"])
+def test_a_file_with_one_changed_digit_is_damaged_and_gives_no_other_key(tmp_path: Path, name: str) -> None:
+    """Another key would have the run's next machine refuse each checkpoint of the one before."""
+    RunKeys(tmp_path).key(RUN)
+    item = json.loads((tmp_path / FILE).read_bytes())
+    item[name] = "1" + item[name][1:] if item[name][0] != "1" else "2" + item[name][1:]
+    (tmp_path / FILE).write_text(json.dumps(item), encoding="utf-8")
+    with pytest.raises(StateError, match=r"run-keys\.json is damaged"):
+        RunKeys(tmp_path).key(RUN)
