@@ -45,6 +45,7 @@ from trainplan.workloads.script import (
     ScriptPath,
     argument_problems,
     argument_words,
+    refused_arguments,
     secrets_in,
     unknown_graph,
 )
@@ -325,14 +326,21 @@ class TrainingJob(Value):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if self.script is not None:
-            unclear = () if self.read_script is None else argument_problems(self.args, self.read_script.options)
-            refuse_all((*self._contradictions(), *secrets_in(self.args), *unclear, *sweep_problems(self)))
+            refuse_all((*self._contradictions(), *self._of_its_arguments(), *sweep_problems(self)))
             return self
         alone = [name for name in _OF_A_SCRIPT if getattr(self, name)]
         of_script = (f"{name} is for a script of your own: name it as script" for name in alone)
         refuse_all((*self._contradictions(), *_of_fine_tuning(self), *self._of_the_net(), *of_script))
         refuse_all(sweep_problems(self))
         return self
+
+    def _of_its_arguments(self) -> Iterator[str]:
+        yield from secrets_in(self.args)
+        if self.read_script is not None:
+            yield from argument_problems(self.args, self.read_script.options)
+            keys = () if self.sweep is None else self.sweep.values
+            swept = [key.removeprefix("args.") for key in keys if key.startswith("args.")]
+            yield from refused_arguments(self.args, self.read_script, swept)
 
     def _contradictions(self) -> Iterator[str]:
         if self.checkpoint_every < timedelta(seconds=1):
@@ -550,6 +558,7 @@ class TrainingJob(Value):
         """Of what runs: the script by what is in it, wherever it lies."""
         parts = [read.sha256, self.script_words, read.dependencies, self.framework, self.seed]
         parts += [[file.path, file.source] for file in read.files]
+        parts += [read.inside] if read.inside else []
         if self.sweep is not None:
             parts.append(self.sweep.model_dump(mode="json", exclude={"budget_usd"}))
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

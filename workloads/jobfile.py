@@ -204,7 +204,10 @@ def _with_script_read(data: dict[str, Any], path: Path) -> dict[str, Any]:
         "source": read.source,
         "dependencies": dependencies or (),
         "options": read.options,
+        "has_all_options": read.has_all_options,
         "files": read.files,
+        "inside": read.inside,
+        "left_behind": read.left_behind,
         "imports": read.imports,
         "requires_python": read.requires_python,
     }
@@ -223,12 +226,20 @@ def _script_and_folder(value: object, path: Path) -> tuple[Path, Path | None]:
     folder = _written_path(path, "script.folder", value["folder"])
     if not folder.is_dir():
         raise JobFileError(f"{path}: script.folder: there is no folder {folder}", "it is relative to the job file")
-    if Path(value["file"]).name != value["file"]:
+    file = _script_in(path, value["file"], folder)
+    if not file.resolve().is_relative_to(folder.resolve()):
         raise JobFileError(
-            f"{path}: script.file: {value['file']} is not the name of a file in {folder}",
-            "name the folder that the script lies in itself",
+            f"{path}: script.file: {value['file']} does not lie in script.folder, {folder}",
+            "name a folder in which the script lies: all texts of it travel",
         )
-    return folder / value["file"], folder
+    return file.resolve(), folder.resolve()
+
+
+def _script_in(path: Path, written: str, folder: Path) -> Path:
+    """A script that is named as from its folder, or as from the job file where it is not there."""
+    from_folder = folder / written
+    from_job = _written_path(path, "script.file", written)
+    return from_job if from_job.is_file() and not from_folder.is_file() else from_folder
 
 
 def _is_text(value: object) -> bool:

@@ -6,6 +6,7 @@ A job with a script is like any other, but for its work: nothing is known of it 
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -26,6 +27,7 @@ MOST_ARGUMENTS = 256
 _MOST_ARGUMENT_CHARACTERS = 4_096
 _MOST_LOCK_CHARACTERS = 1024 * 1024
 MOST_OPTIONS = 512
+MOST_LEFT_BEHIND = 50
 
 Scalar = str | int | float | bool
 Argument = Scalar | tuple[Scalar, ...] | None
@@ -102,7 +104,8 @@ class Option(Value):
     `takes` is what stands behind its name: a value; nothing where it sets true (`flag`) or false (`off`); nothing where
     `off` is the name that sets false (`pair`). `place` is a value without a name; `unknown` an action of its own.
     `many`: a list is words behind one name, or the name with each value. `truth` are its words for true and false,
-    () where none has to mean them. `default` is the value without the option, as `if` takes it.
+    () where none has to mean them. `default` is the value without the option, as `if` takes it. A value that is a
+    `number`, or one of `choices`, is refused by the script where it is none; one that `is_needed` has to be written.
     """
 
     names: tuple[str, ...]
@@ -112,6 +115,9 @@ class Option(Value):
     many: Literal["", "words", "repeated"] = ""
     truth: tuple[str, str] | tuple[()] = ()
     default: Literal["", "none", "true", "false", "other"] = "other"
+    number: Literal["", "int", "float"] = ""
+    choices: tuple[str, ...] = ()
+    is_needed: bool = False
 
 
 PATH_OF_A_NEIGHBOUR = re.compile(r"[\w+-][\w .+-]*(/[\w+-][\w .+-]*)*")
@@ -141,7 +147,10 @@ class ReadScript(Value):
     dependencies: tuple[Annotated[str, Field(max_length=1_000)], ...] = ()
     locked: Annotated[str, Field(max_length=_MOST_LOCK_CHARACTERS)] = ""
     options: Annotated[tuple[Option, ...], Field(max_length=MOST_OPTIONS)] = ()
+    has_all_options: bool = False
     files: Annotated[tuple[Neighbour, ...], Field(max_length=MOST_FILES)] = ()
+    inside: Annotated[str, Field(pattern=f"^({PATH_OF_A_NEIGHBOUR.pattern})?$", max_length=500)] = ""
+    left_behind: Annotated[tuple[str, ...], Field(max_length=MOST_LEFT_BEHIND)] = ()
     imports: tuple[str, ...] = ()
     requires_python: Annotated[str, Field(max_length=100)] = ""
 
@@ -178,6 +187,44 @@ def argument_problems(args: Arguments, options: Sequence[Option]) -> Iterator[st
             yield f"args.{name}: {error}"
 
 
+def refused_arguments(args: Arguments, read: ReadScript, swept: Iterable[str] = ()) -> Iterator[str]:
+    """What the script would refuse at its start for its name, or for want of it, a sentence each; `swept` are the
+    names that a sweep gives values. Nothing where some options of it are not known."""
+    if not read.has_all_options:
+        return
+    names = {*args, *swept} if isinstance(args, dict) else {*swept}
+    for name in sorted(names):
+        if _option(name, read.options) is None:
+            yield f"args.{name}: {_no_such(name, read.options)}"
+    written = [] if isinstance(args, dict) else [*_names_among(args)]
+    for word in written:
+        if not any(text.startswith(word) for option in read.options for text in (*option.names, option.off, *_HELP)):
+            yield f"args: {word}: {_no_such(word, read.options)}"
+    for option in read.options if isinstance(args, dict) or not args else ():
+        if option.is_needed and not any(_option(name, read.options) == option for name in names):
+            yield f"args: the script needs {_written(option.dest, option)}; write args: {{{option.dest}: …}}"
+
+
+_HELP = ("--help", "-h", "--version")
+
+
+def _names_among(words: Sequence[str]) -> Iterator[str]:
+    """The names of options among words, without their values; none behind `--`."""
+    for word in words:
+        if word == "--":
+            return
+        if re.match(r"--[A-Za-z]", word):
+            yield word.partition("=")[0]
+
+
+def _no_such(name: str, options: Sequence[Option]) -> str:
+    texts = {text: text.lstrip("-").replace("-", "_") for one in options for text in (*one.names, one.off) if text}
+    near = get_close_matches(name.lstrip("-").replace("-", "_"), [*texts.values()], n=1)
+    nearest = [text for text, plain in texts.items() if [plain] == near]
+    has = ", ".join([*texts][:10]) + (", …" if len(texts) > 10 else "") if texts else "none"
+    return f"the script has no such argument; {f'did you mean {nearest[0]}?' if nearest else f'it has {has}'}"
+
+
 def _option(name: str, options: Sequence[Option]) -> Option | None:
     """The option that a key of `args` means: by its name, else by that of its value in the script."""
     by_name = [one for one in options if f"--{name}" in one.names]
@@ -204,12 +251,24 @@ def _words(name: str, value: Argument, options: Sequence[Option]) -> tuple[str, 
     if not isinstance(value, bool):
         if option.takes in ("flag", "off", "pair"):
             raise ValueError(f"{written} of the script takes no value; write true or false")
+        _refuse_value(written, option, argument_text(value))
         return (argument_text(value),) if option.takes == "place" else (written, argument_text(value))
     if option.takes in ("value", "place"):
         return (*(() if option.takes == "place" else (written,)), _truth_word(written, option, value=value))
     # --no-augment that sets `augment` means the opposite of its name.
     is_of_its_value = option.takes != "off" or name.replace("-", "_") == option.dest
     return _words_of_flag(written, same, target=value == is_of_its_value)
+
+
+def _refuse_value(written: str, option: Option, text: str) -> None:
+    """Raises ValueError for a text that the script's parser refuses."""
+    if option.choices and text not in option.choices:
+        raise ValueError(f"{written} of the script takes one of {', '.join(option.choices)}")
+    try:
+        {"int": int, "float": float}.get(option.number, str)(text)
+    except ValueError:
+        what = "a whole number" if option.number == "int" else "a number"
+        raise ValueError(f"{written} of the script takes {what}") from None
 
 
 def _written(name: str, option: Option) -> str:

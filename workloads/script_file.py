@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainplan.workloads.job_mistakes import JobFileError
 from trainplan.workloads.read_network import MOST_SOURCE_CHARACTERS
 from trainplan.workloads.regular_file import hint_of, regular_bytes
+from trainplan.workloads.script import MOST_LEFT_BEHIND, PATH_OF_A_NEIGHBOUR
+from trainplan.workloads.script_command_line import has_all_options
 from trainplan.workloads.script_folder import texts_of
 from trainplan.workloads.script_imports import MOST_FILES, Imported, imports_of, neighbours_of, packages_of
 from trainplan.workloads.script_parser import options_of
 from trainplan.workloads.secret_rules import secret_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from trainplan.workloads.script import Option
 
 MOST_REQUIREMENTS_BYTES = 256 * 1024
@@ -38,6 +42,7 @@ _REQUIREMENT = re.compile(
 )
 _REQUIRES_PYTHON = re.compile(rf"\s*({_VERSIONS})?\s*", re.ASCII)
 MOST_NEIGHBOUR_CHARACTERS = 512 * 1024
+_MOST_PATH = 200
 _TORCH = (
     "torch lightning pytorch_lightning torchvision torchaudio torchmetrics ultralytics fastai timm accelerate "
     "transformers peft monai segmentation_models_pytorch mmengine detectron2 kornia"
@@ -67,6 +72,9 @@ class ScriptFile(NamedTuple):
     table: dict[str, Any]
     frameworks: tuple[str, ...]
     options: tuple[Option, ...]
+    has_all_options: bool = False
+    inside: str = ""
+    left_behind: tuple[str, ...] = ()
     files: tuple[dict[str, str], ...] = ()
     imports: tuple[str, ...] = ()
     requires_python: str = ""
@@ -90,29 +98,69 @@ def read_script_file(path: Path, folder: Path | None = None) -> ScriptFile:
     requires = metadata.get("requires-python", "")
     if not isinstance(requires, str) or not _REQUIRES_PYTHON.fullmatch(requires) or len(requires) > 100:
         raise JobFileError(f"{path}: requires-python has to be versions of Python", 'for example ">=3.11"')
-    trees = _with_neighbours(path, source, tree)
-    imports = [one for _, each in trees.values() for one in imports_of(each)]
-    own = {name.parts[0].removesuffix(".py") for name in trees}
+    top = path.absolute().parent if folder is None else folder
+    at = PurePosixPath(path.absolute().relative_to(top.absolute()).as_posix())
+    texts_there = _with_neighbours(at, source, tree, top)
+    trees = [each for _, each in texts_there.values()]
+    imports = [one for each in trees for one in imports_of(each)]
+    files = _travelling(texts_there, at, folder)
     return ScriptFile(
         sha256=hashlib.sha256(raw).hexdigest(),
         source=source,
         dependencies=texts,
         table=table,
-        frameworks=_frameworks(imports, [each for _, each in trees.values()]),
-        options=options_of(each for _, each in trees.values()),
-        files=_travelling({str(name): text for name, (text, _) in [*trees.items()][1:]}, path, folder),
-        imports=tuple(sorted(packages_of(imports) - own)),
+        frameworks=_frameworks(imports, trees),
+        options=options_of(trees),
+        has_all_options=has_all_options(trees),
+        inside="" if at.parent == PurePosixPath() else str(at.parent),
+        left_behind=_left_behind(trees, at, top, files),
+        files=tuple({"path": str(name), "source": text} for name, text in files.items()),
+        imports=tuple(sorted(packages_of(imports) - _own_modules(texts_there, at.parent))),
         requires_python=requires.strip(),
     )
 
 
-def _travelling(imported: dict[str, str], path: Path, folder: Path | None) -> tuple[dict[str, str], ...]:
-    """The files beside the script that go with it. Raises JobFileError."""
+def _travelling(
+    imported: dict[PurePosixPath, tuple[str, ast.Module]], at: PurePosixPath, folder: Path | None
+) -> dict[PurePosixPath, str]:
+    """The files that go with the script, which lies `at` there. Raises JobFileError."""
     others = {} if folder is None else texts_of(folder, MOST_NEIGHBOUR_CHARACTERS)
     for name, text in others.items():
-        refuse_secrets(text, path.parent / name)
-    texts = imported | {str(name): text for name, text in others.items() if str(name) not in {*imported, path.name}}
-    return tuple({"path": name, "source": text} for name, text in texts.items())
+        refuse_secrets(text, Path(folder or "", name))
+    texts = others | {name: text for name, (text, _) in imported.items()}
+    return {name: text for name, text in texts.items() if name != at}
+
+
+def _own_modules(files: Iterable[PurePosixPath], inside: PurePosixPath) -> set[str]:
+    """The names under which a script that lies `inside` imports these files."""
+    starts = [name.relative_to(inside) for name in files if name.is_relative_to(inside)]
+    return {name.parts[0].removesuffix(".py") for name in (*starts, *files)}
+
+
+def _left_behind(
+    trees: Iterable[ast.Module], at: PurePosixPath, top: Path, travelling: Iterable[PurePosixPath]
+) -> tuple[str, ...]:
+    """The files and folders beside the script that its texts name, such as configurations and data, but for those that
+    travel and that it may look for beside its own file: it starts in another folder."""
+    beside = top / at.parent
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    texts = {node.value.strip() for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    # hydra's config_path is one from the file.
+    is_from_its_file = any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes) or any(
+        isinstance(node, ast.keyword) and node.arg == "config_path" for node in nodes
+    )
+    there = sorted({*map(_plain_path, texts)} - {""})
+    there = [text for text in there if (beside / text).exists() and beside / text != top / at]
+    goes = {beside / text for text in there if any((top / one).is_relative_to(beside / text) for one in travelling)}
+    modules = {text for text in there if text.endswith(".py") or (beside / text / "__init__.py").is_file()}
+    found = [text for text in there if beside / text not in goes or not (is_from_its_file or text in modules)]
+    return tuple(text for text in found if PurePosixPath(text).parent.as_posix() not in found)[:MOST_LEFT_BEHIND]
+
+
+def _plain_path(text: str) -> str:
+    """A text as a path below the folder; "" where it is none."""
+    path = text.removeprefix("./").rstrip("/")
+    return path if len(path) <= _MOST_PATH and PATH_OF_A_NEIGHBOUR.fullmatch(path) else ""
 
 
 def _parsed(raw: bytes, path: Path) -> tuple[str, ast.Module]:
@@ -142,15 +190,17 @@ def refuse_secrets(source: str, path: Path) -> None:
         )
 
 
-def _with_neighbours(path: Path, source: str, tree: ast.Module) -> dict[PurePosixPath, tuple[str, ast.Module]]:
-    """The script, first, and the files beside it that it imports, and those that they import. Raises JobFileError."""
-    folder = path.absolute().parent
-    found = {PurePosixPath(path.name): (source, tree)}
-    waiting, characters = [PurePosixPath(path.name)], 0
+def _with_neighbours(
+    at: PurePosixPath, source: str, tree: ast.Module, folder: Path
+) -> dict[PurePosixPath, tuple[str, ast.Module]]:
+    """The script, first, and the files of its folder that it imports, and those that they import. Raises
+    JobFileError."""
+    found = {at: (source, tree)}
+    waiting, characters = [at], 0
     while waiting:
         importer = waiting.pop()
         for imported in imports_of(found[importer][1]):
-            for name in neighbours_of(imported, importer, folder):
+            for name in neighbours_of(imported, importer, folder, at.parent):
                 if name in found:
                     continue
                 found[name] = _parsed(_bytes(folder / name), folder / name)
@@ -158,8 +208,8 @@ def _with_neighbours(path: Path, source: str, tree: ast.Module) -> dict[PurePosi
                 characters += len(found[name][0])
                 if len(found) > MOST_FILES + 1 or characters > MOST_NEIGHBOUR_CHARACTERS:
                     raise JobFileError(
-                        f"{path} imports more of its folder than travels with it: {MOST_FILES} files of together "
-                        f"{MOST_NEIGHBOUR_CHARACTERS // 1024} KiB",
+                        f"{folder / at} imports more of its folder than travels with it: {MOST_FILES} files of "
+                        f"together {MOST_NEIGHBOUR_CHARACTERS // 1024} KiB",
                         "release what it shares with others as a package, and name that under requirements",
                     )
     return found

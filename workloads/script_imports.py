@@ -36,21 +36,29 @@ def imports_of(tree: ast.Module) -> list[Imported]:
     return found
 
 
-def neighbours_of(imported: Imported, importer: PurePosixPath, folder: Path) -> Iterator[PurePosixPath]:
-    """The files below the script's folder that an import in `importer` reads, as paths from there; no links that lead
-    out of it."""
+def neighbours_of(
+    imported: Imported, importer: PurePosixPath, folder: Path, inside: PurePosixPath
+) -> Iterator[PurePosixPath]:
+    """The files below `folder` that an import in `importer` reads, as paths from there; no links that lead out of it.
+    The script lies `inside`, where Python looks first, and then in the folder itself."""
     parts = tuple(imported.module.split(".")) if imported.module else ()
     if imported.level:
         above = importer.parent.parts
         if imported.level - 1 > len(above):
             return
-        parts = (*above[: len(above) - imported.level + 1], *parts)
-    if not imported.level and (not parts or parts[0] == _REPORTING):
+        bases = [PurePosixPath(*above[: len(above) - imported.level + 1])]
+    elif not parts or parts[0] == _REPORTING:
         return
-    found = [_file(PurePosixPath(*parts[: count + 1]), folder) for count in range(len(parts))]
-    found += [_file(PurePosixPath(*parts, name), folder) for name in imported.names if name.isidentifier()]
-    if any(found):  # a folder alone, without a module in it, is no package
-        yield from (path for path in found if path is not None)
+    else:
+        bases = [inside, PurePosixPath()]
+    for base in bases:
+        found = [_file(PurePosixPath(base, *parts[: count + 1]), folder) for count in range(len(parts))]
+        found += [_file(PurePosixPath(base, *parts, name), folder) for name in imported.names if name.isidentifier()]
+        if not parts:
+            found.append(_file(base, folder))
+        if any(found):  # a folder alone, without a module in it, is no package
+            yield from (path for path in found if path is not None)
+            return
 
 
 def _file(module: PurePosixPath, folder: Path) -> PurePosixPath | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 from trainplan.workloads.script import MOST_OPTIONS, Option
+from trainplan.workloads.script_command_line import name_of
 
 _NO_PAIR = {"BooleanOptionalAction"}
 _FLAGS = {"store_true", "store_const", "count", "append_const"}
@@ -31,7 +32,7 @@ def options_of(trees: Iterable[ast.Module]) -> tuple[Option, ...]:
                 functions[node.name] = node
             elif isinstance(node, ast.Call):
                 calls.append(node)
-                if _name(node.func) == "set_defaults":
+                if name_of(node.func) == "set_defaults":
                     defaults |= {word.arg: _default(word.value) for word in node.keywords if word.arg}
     calls.sort(key=lambda call: call.lineno)
     found = (option for call in calls for option in _options(call, functions, defaults))
@@ -39,7 +40,7 @@ def options_of(trees: Iterable[ast.Module]) -> tuple[Option, ...]:
 
 
 def _options(call: ast.Call, functions: dict[str, ast.FunctionDef], defaults: dict[str, str]) -> Iterator[Option]:
-    kind = _name(call.func)
+    kind = name_of(call.func)
     texts = [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
     words = {word.arg: word.value for word in call.keywords if word.arg}
     if not texts or any(len(text) > _MOST_NAME for text in texts) or len(texts) > 10:
@@ -61,7 +62,7 @@ def _of_argparse(
 ) -> Option:
     longest = next((text for text in texts if text.startswith("--")), texts[0])
     dest = _text(words.get("dest")) or longest.lstrip("-").replace("-", "_")
-    action = _text(words.get("action")) or _name(words.get("action"))
+    action = _text(words.get("action")) or name_of(words.get("action"))
     default = defaults.get(dest) or (_default(words["default"]) if "default" in words else "")
     known: dict[str, Any] = {"names": tuple(texts), "dest": dest, "default": default}
     if action in _NO_PAIR:
@@ -77,11 +78,15 @@ def _of_argparse(
     count = nargs.value if isinstance(nargs, ast.Constant) else None
     is_many = count in _MANY or (isinstance(count, int) and count > 0) or (nargs is not None and count is None)
     many = "words" if is_many else "repeated" if action == "append" else ""
+    is_place = not texts[0].startswith("-")
     return Option(
         **known | {"default": default or "none"},
-        takes="value" if texts[0].startswith("-") else "place",
+        takes="place" if is_place else "value",
         many=many,
         truth=_truth(words.get("type"), words.get("choices"), functions),
+        number=_number(words.get("type")),
+        choices=_choices(words.get("choices")),
+        is_needed=count not in ("?", "*") if is_place else _default(words.get("required")) == "true",
     )
 
 
@@ -101,9 +106,22 @@ def _of_click(texts: list[str], words: dict[str, ast.expr], functions: dict[str,
     several = _default(words.get("multiple")) == "true"
     many = "repeated" if several else "words" if "nargs" in words else ""
     kind = words.get("type")
-    is_truth = _name(kind) in ("bool", "BOOL") or (kind is None and default in ("true", "false"))
+    is_truth = name_of(kind) in ("bool", "BOOL") or (kind is None and default in ("true", "false"))
     truth = _LOWER if is_truth else _truth(kind, None, functions)
-    return Option(**known, many=many, truth=truth, default=default or "none")
+    is_needed = _default(words.get("required")) == "true" and not words.keys() & {"prompt", "envvar"}
+    return Option(**known, many=many, truth=truth, default=default or "none", number=_number(kind), is_needed=is_needed)
+
+
+def _number(kind: ast.expr | None) -> Literal["", "int", "float"]:
+    name = kind.id if isinstance(kind, ast.Name) else ""
+    return "int" if name == "int" else "float" if name == "float" else ""
+
+
+def _choices(choices: ast.expr | None) -> tuple[str, ...]:
+    """Their texts where they are written out."""
+    items = choices.elts if isinstance(choices, ast.List | ast.Tuple | ast.Set) else []
+    texts = tuple(str(item.value)[:_MOST_NAME] for item in items if isinstance(item, ast.Constant))
+    return texts if len(texts) == len(items) <= _MOST_NAME else ()
 
 
 def _truth(
@@ -114,7 +132,7 @@ def _truth(
     if isinstance(choices, ast.List | ast.Tuple | ast.Set):
         texts = {item.value for item in choices.elts if isinstance(item, ast.Constant)}
         return next((pair for pair in (_LOWER, _UPPER) if set(pair) <= texts), ())
-    name = _name(kind)
+    name = name_of(kind)
     if isinstance(kind, ast.Lambda):
         return _truth_in(kind.body)
     if name in functions:
@@ -128,7 +146,7 @@ def _truth_in(body: ast.AST) -> tuple[str, str] | tuple[()]:
     """The same of a function, by the texts that it compares with, or what it asks in its turn."""
     nodes = list(ast.walk(body))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    names = {_name(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = {name_of(node.func) for node in nodes if isinstance(node, ast.Call)}
     for pair in (_LOWER, _UPPER):
         if texts & set(pair):
             return pair
@@ -137,11 +155,6 @@ def _truth_in(body: ast.AST) -> tuple[str, str] | tuple[()]:
     if names & {"eval", "literal_eval"}:
         return _UPPER
     return _DIGITS if "1" in texts or {"bool", "int"} <= names else ()
-
-
-def _name(node: ast.AST | None) -> str:
-    """`store` of `argparse.store` and of `store`; "" for what is neither."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _text(node: ast.AST | None) -> str:

@@ -63,7 +63,9 @@ _FIXED = {
 """Keys that have one value for all trials, and why; those within them too."""
 
 
-FigureName = Annotated[str, Field(pattern=r"^[A-Za-z_][\w./-]{0,99}$")]
+FIGURE_NAME = r"[A-Za-z_]([\w ./-]{0,98}[\w./-])?"
+"""Of a figure that a script reports: letters, digits, _ . / - and blanks within."""
+FigureName = Annotated[str, Field(pattern=f"^{FIGURE_NAME}$")]
 
 
 class SweepSpec(Value):

@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from trainplan.planner.errors import BadInputError, ThisMachineError
+from trainplan.planner.planning.script_lacks import (
+    left_behind_lines,
+    missing,
+    missing_text,
+    normal_name,
+    script_name,
+    versions,
+)
 from trainplan.providers.cloud.images import table
 from trainplan.providers.cloud.trainer_wheel import pinned
 from trainplan.providers.registry import CLUSTER, is_here
@@ -84,14 +92,20 @@ def with_lock(
     if job.container is None and provider != CLUSTER and (names := missing(job, is_this_python=is_this_python)):
         text = missing_text(job, names)
         if not read.dependencies:
-            raise BadInputError(text, "name the packages under requirements, or put the files beside the script")
+            raise BadInputError(
+                text,
+                "name the packages under requirements, or put the files beside the script; files above it travel with "
+                f"script: {{file: {Path(str(job.script)).parent.name}/{script_name(job)}, folder: ..}}",
+            )
         say(f"{text}, unless another package brings it")
+    for line in left_behind_lines(job):
+        say(line)
     if not read.dependencies:
         return job
     if importlib.util.find_spec("pip") is None:
         raise ThisMachineError("this Python has no pip, which locks what a script needs", "python -m ensurepip")
     where = environments(job, provider, settings)
-    say(f"locking what {Path(str(job.script)).name} needs ({', '.join(read.dependencies)})")
+    say(f"locking what {script_name(job)} needs ({', '.join(read.dependencies)})")
     # A container of this computer gets pip's settings (providers/local/outside.py).
     if own := () if is_here(provider) else own_indexes(run):
         say(
@@ -113,8 +127,7 @@ def refuse_python(job: TrainingJob, pythons: Sequence[str]) -> None:
     requires = job.read_script.requires_python if job.read_script is not None else ""
     if requires and job.container is None and not any(_is_for(requires, python) for python in pythons):
         raise BadInputError(
-            f"{Path(str(job.script)).name} requires Python {requires}, and what it would run on has "
-            f"{' or '.join(pythons)}",
+            f"{script_name(job)} requires Python {requires}, and what it would run on has {' or '.join(pythons)}",
             "change requires-python in its block of metadata, or name a container of your own",
         )
 
@@ -140,33 +153,6 @@ def _is_for(requires: str, python: str) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
-# Packages that are imported by another name than their own (their documentation, 2026-11).
-_IMPORTED_AS = {
-    "PIL": "pillow", "yaml": "pyyaml", "sklearn": "scikit-learn", "skimage": "scikit-image", "google": "protobuf",
-    "absl": "absl-py", "pkg_resources": "setuptools", "pasta": "google-pasta", "cv2": "opencv-python",
-    "Bio": "biopython", "bs4": "beautifulsoup4", "dateutil": "python-dateutil", "dotenv": "python-dotenv",
-}  # fmt: skip
-
-
-def missing(job: TrainingJob, *, is_this_python: bool) -> list[str]:
-    """What a script imports and nobody installs: neither the framework's software nor its requirements."""
-    read = job.read_script
-    if read is None:
-        return []
-    there = versions(pinned(f"{job.framework}-cpu"))
-    there |= dict.fromkeys((_normal(re.split(r"[\s\[<>=!~;(]", one)[0]) for one in read.dependencies), "")
-    absent = [name for name in read.imports if _normal(_IMPORTED_AS.get(name, name)) not in there]
-    return [name for name in absent if not is_this_python or importlib.util.find_spec(name) is None]
-
-
-def missing_text(job: TrainingJob, names: Sequence[str]) -> str:
-    """What a person is told of packages that are missing."""
-    return (
-        f"{Path(str(job.script)).name} imports {', '.join(names)}: not beside it, not in its requirements, and not "
-        f"installed with {job.framework}"
-    )
 
 
 def environments(job: TrainingJob, provider: str, settings: Settings) -> list[Environment]:
@@ -230,12 +216,6 @@ def check_requirement(requirement: str) -> None:
         )
 
 
-def versions(text: str) -> dict[str, str]:
-    """Versions by normalised name of a pinned list."""
-    rows = re.findall(r"^([A-Za-z0-9._-]+)==([^\s;]+)", text, re.MULTILINE)
-    return {_normal(name): version for name, version in rows}
-
-
 def lock_text(locks: dict[Environment, list[Locked]]) -> str:
     """The lock as pip reads it with --require-hashes; "" where nothing is to be installed anywhere."""
     pythons: dict[tuple[str, str], set[str]] = {}
@@ -257,16 +237,12 @@ def lock_text(locks: dict[Environment, list[Locked]]) -> str:
 def _locked(row: dict[str, dict[str, object]]) -> Locked:
     """Raises BadInputError for what no hash tells: a folder, or a commit of a repository."""
     metadata, archive = row["metadata"], row["download_info"].get("archive_info")
-    name = _normal(str(metadata["name"]))
+    name = normal_name(str(metadata["name"]))
     digests = archive.get("hashes") if isinstance(archive, dict) else None
     sha256 = digests.get("sha256") if isinstance(digests, dict) else None
     if not isinstance(sha256, str):
         raise BadInputError(f"{name} cannot be locked: it is no wheel with a hash", "name a released version of it")
     return Locked(name, str(metadata["version"]), sha256)
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _why(errors: str) -> str:

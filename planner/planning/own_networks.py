@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from trainplan.planner.errors import BadInputError, ThisMachineError
 from trainplan.planner.home.questions import is_asked, note_asked
-from trainplan.planner.planning.locked_script import versions
+from trainplan.planner.planning.script_lacks import versions
 from trainplan.providers.cloud.trainer_wheel import pinned
 from trainplan.workloads.extras import install_hint
 from trainplan.workloads.graph import GraphError, Kind

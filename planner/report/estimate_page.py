@@ -11,7 +11,7 @@ from trainplan.planner.forecast.plan import REASON_TEXTS, MachineEstimate, Plan,
 from trainplan.planner.forecast.price_notes import is_trusted, price_notes
 from trainplan.planner.forecast.script_work import NOT_MEASURED
 from trainplan.planner.forecast.spot import CostAndTime, spot_verdict
-from trainplan.planner.planning.locked_script import missing, missing_text
+from trainplan.planner.planning.script_lacks import left_behind_lines, missing, missing_text
 from trainplan.planner.report.estimate_columns import ESTIMATE_ONLY_TEXT, UNPROVEN_MARK, speed_text, table_of
 from trainplan.planner.report.front import front_chart
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone, joined
@@ -265,11 +265,12 @@ def _tax_line(plan: Plan) -> list[str]:
 
 
 def _import_lines(plan: Plan) -> list[str]:
-    """What a script imports and no rented machine has."""
+    """What a script imports and no rented machine has, and what it names that stays here."""
     if plan.job.container is not None or all(is_own(ranked.offer.provider) for ranked in plan.candidates):
         return []
     names = missing(plan.job, is_this_python=False)
-    return [f"{missing_text(plan.job, names)}: write what installs it under requirements"] if names else []
+    lines = [f"{missing_text(plan.job, names)}: write what installs it under requirements"] if names else []
+    return [*lines, *left_behind_lines(plan.job)]
 
 
 def _data_lines(plan: Plan) -> list[str]:

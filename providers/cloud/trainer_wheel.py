@@ -78,7 +78,8 @@ def _files() -> list[Path]:
 
 _OF_A_PERSONS_COMPUTER = {
     "network_reader", "jobfile.py", "job_changes.py", "job_mistakes.py", "liveness.py", "memory.py",
-    "passed_variables.py", "runtimes.py", "script_file.py", "script_folder.py", "script_parser.py",
+    "passed_variables.py", "runtimes.py", "script_command_line.py", "script_file.py", "script_folder.py",
+    "script_parser.py",
 }  # fmt: skip
 _RULES = "secret_rules.json"
 """Of the check of a job, which was before it travelled."""

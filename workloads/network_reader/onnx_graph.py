@@ -93,7 +93,10 @@ def _with_image(model: Any, question: dict[str, Any]) -> None:
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [one for one in model.graph.input if one.name not in constants]
     if len(inputs) != 1:
-        raise UnreadableError(f"it takes {len(inputs)} inputs, not one: a batch of images")
+        names = f" ({', '.join(one.name for one in inputs[:5])})" if inputs else ""
+        raise UnreadableError(
+            f"it takes {len(inputs)} inputs{names}, not one: a batch of images", "export the part that images go into"
+        )
     sides = inputs[0].type.tensor_type.shape.dim
     size, channels = question["size"], question["channels"]
     wanted = [(1, channels, size, size), (1, size, size, channels)]

@@ -68,6 +68,8 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
+    domain: str = ""
+    """Whose operator it is; "" for ONNX's own."""
 
     @staticmethod
     def of(onnx: Any, proto: Any) -> Node:
@@ -88,6 +90,7 @@ class Node:
             inputs=tuple(proto.input),
             outputs=tuple(proto.output),
             attributes=values,
+            domain="" if proto.domain == "ai.onnx" else str(proto.domain),
         )
 
 
@@ -116,7 +119,12 @@ class Values:
         UnreadableError where it is not known."""
         sides = self.shapes.get(node.outputs[output])
         if sides is None or 0 in sides:
-            raise UnreadableError(f"the size of what {node.name} ({node.kind}) gives is not known beforehand")
+            domain = f"{node.domain}." if node.domain else ""
+            raise UnreadableError(
+                f"the size of what node {node.name} gives is not known beforehand: its operator is {domain}{node.kind}",
+                "export the network with operators of ONNX itself, and its shapes written out; --model with a Keras "
+                "file or a preset is estimated without ONNX",
+            )
         if len(sides) == 4 and sides[0] == 1:
             return Shape(sides[2], sides[3], sides[1])
         return Shape(1, math.prod(sides[:-1]), sides[-1] if sides else 1)

@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from trainplan.workloads.trainer.descendants import adopt_orphans, descendants, end_all
 
 ASK, END = b"t", b"k"
+FOLDER = "TRAINPLAN_SCRIPT_FOLDER"
+"""A folder in which the script looks for modules, and this process does not; "": none."""
 TOO_MANY_EXIT = 98
 _POLL_SECONDS = 0.2
 
@@ -26,6 +28,8 @@ _POLL_SECONDS = 0.2
 def main(arguments: Sequence[str]) -> int:
     """The exit code of the command, once nothing of it is left."""
     most, command = int(arguments[0]), arguments[1:]
+    if folder := os.environ.pop(FOLDER, ""):
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
     adopt_orphans()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)  # the trainer is asked, and asks the script

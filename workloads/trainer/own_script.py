@@ -28,7 +28,7 @@ from trainplan.workloads.trainer.errors import (
     TrainerError,
     TrainingStopped,
 )
-from trainplan.workloads.trainer.keeper import ASK, END, TOO_MANY_EXIT
+from trainplan.workloads.trainer.keeper import ASK, END, FOLDER, TOO_MANY_EXIT
 from trainplan.workloads.trainer.output import METRICS
 from trainplan.workloads.trainer.prepare import Setting
 from trainplan.workloads.trainer.progress import State, complain
@@ -116,11 +116,12 @@ def run_script(job: TrainingJob, setting: Setting, attempt_number: int) -> None:
 
 
 def _command(attempt: _Attempt) -> list[str]:
-    file = attempt.setting.run_dir / "script" / Path(str(attempt.job.script)).name
+    folder = attempt.setting.run_dir / "script"
+    file = folder / attempt.read.inside / Path(str(attempt.job.script)).name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(attempt.read.source, encoding="utf-8")
     for neighbour in attempt.read.files:
-        path = file.parent / neighbour.path
+        path = folder / neighbour.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(neighbour.source, encoding="utf-8")
     own_folder(attempt.work)
@@ -138,6 +139,8 @@ def _environment(attempt: _Attempt, packages: Path | None) -> dict[str, str]:
         "KERAS_BACKEND": str(attempt.job.framework),
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
+        # Where it lies deeper in the folder that travels, modules of several scripts lie at the top.
+        FOLDER: str(setting.run_dir.absolute() / "script") if attempt.read.inside else "",
         "TRAINPLAN_RUN_DIR": str(setting.run_dir.absolute()),
         "TRAINPLAN_ATTEMPT": str(attempt.number),
         "TRAINPLAN_DATA_DIR": str(setting.data_dir.absolute()),

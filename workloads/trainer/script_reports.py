@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from trainplan.workloads.sweep import FIGURE_NAME
 from trainplan.workloads.trainer.devices import cpu_name
 
 _READ_BYTES = 1024 * 1024
@@ -25,7 +26,7 @@ _MOST_TEXT = 100
 _NO_FIGURES = frozenset(
     {"event", "time", "step", "epoch", "reports", "images_per_second", "half_width", "began_anew_after"}
 )
-_FIGURE_NAME = re.compile(r"[A-Za-z_][\w./-]{0,99}", re.ASCII)
+_FIGURE_NAME = re.compile(FIGURE_NAME, re.ASCII)
 OF_EVERY_TRAINER = ("loss", "accuracy", "validation_loss", "validation_accuracy")
 """Figures that our trainer has too, under the same names."""
 
@@ -54,6 +55,7 @@ class Reports:
         self.told_figure = False
         self.value: float | None = None
         self.names: set[str] = set()
+        self.dropped: set[str] = set()
         self._figure = figure
         self.first_at: float | None = None
         self._path = path
@@ -78,7 +80,20 @@ class Reports:
         return self.total_steps is not None and self.step >= self.total_steps
 
     def remarks(self) -> list[str]:
-        """What the steps that were told cannot mean."""
+        """What the steps that were told cannot mean, and which figures are not kept."""
+        return [*self._of_steps(), *self._of_figures()]
+
+    def _of_figures(self) -> list[str]:
+        if not self.dropped:
+            return []
+        more = ", …" if len(self.dropped) > 3 else ""
+        names = ", ".join(repr(name[:40]) for name in sorted(self.dropped)[:3])
+        return [
+            f"figures that are not kept: {names}{more}; the first {_MOST_NAMES} are, by names of letters, digits, "
+            "_ . / - and blanks within"
+        ]
+
+    def _of_steps(self) -> list[str]:
         if self.began_anew is not None:
             return [
                 f"the steps that the script told began anew after {self.began_anew}: how far it is was not known; "
@@ -154,6 +169,8 @@ class Reports:
             is_one = name in self.figures or (len(self.figures) < _MOST_NAMES and _FIGURE_NAME.fullmatch(name))
             if is_one and name not in _NO_FIGURES and (number := _number(value)) is not None:
                 self.figures[name] = number
+            elif name not in _NO_FIGURES and len(self.dropped) < _MOST_NAMES and _number(value) is not None:
+                self.dropped.add(name)
         if self._figure in line:
             self.told_figure, self.value = True, _number(line[self._figure])
 

@@ -24,6 +24,7 @@ from trainplan.pricing.money import Usd
 from trainplan.providers.registry import is_simulated
 from trainplan.workloads.accuracy_gap import accuracy_notes
 from trainplan.workloads.job import job_from_json
+from trainplan.workloads.sweep import FIGURE_NAME
 
 if TYPE_CHECKING:
     from trainplan.planner.forecast.plan import MachineEstimate
@@ -38,7 +39,7 @@ PILOT_FIGURES = (
     "peak_memory_bytes",
 )  # fmt: skip
 
-_OF_A_SCRIPT = re.compile(r"figure\.([A-Za-z_][\w./-]{0,99})", re.ASCII)
+_OF_A_SCRIPT = re.compile(rf"figure\.(?P<name>{FIGURE_NAME})", re.ASCII)
 """How the trainer names a figure of a script in the line of its end (workloads/trainer/own_script.py)."""
 _MOST_REPORTED = 20
 _WIDTH = 80

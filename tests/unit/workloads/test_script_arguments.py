@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from trainplan.workloads.script import Arguments, argument_problems, argument_words
+from trainplan.workloads.script import Arguments, ReadScript, argument_problems, argument_words, refused_arguments
+from trainplan.workloads.script_command_line import has_all_options
 from trainplan.workloads.script_parser import options_of
 
 SCRIPT = """\
@@ -120,3 +121,91 @@ def test_hostile_declarations_give_no_option(tmp_path: Path) -> None:
     lines = [f"p.add_argument('--{'x' * 200}')", "p.add_argument(*names)", "p.add_argument()", "p.add_argument(3)"]
     lines += [f"p.add_argument('--a{number}')" for number in range(2_000)]
     assert len(options_of([ast.parse("\n".join(lines))])) == 512
+
+
+HEAD = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--epochs', type=int)\n"
+END = "a = p.parse_args()\n"
+CLICK = "import click\n@click.command()\n@click.option('--epochs')\n"
+
+
+def a_read(source: str) -> ReadScript:
+    trees = [ast.parse(source)]
+    return ReadScript(sha256="0" * 64, source=source, options=options_of(trees), has_all_options=has_all_options(trees))
+
+
+@pytest.mark.parametrize(
+    ("source", "args", "problems"),
+    [
+        (HEAD + END, {"epochz": 3}, ["args.epochz: the script has no such argument; did you mean --epochs?"]),
+        (HEAD + END, {"x": 3}, ["args.x: the script has no such argument; it has --epochs"]),
+        (HEAD + END, ("--epochz", "3"), ["args: --epochz: the script has no such argument; did you mean --epochs?"]),
+        (HEAD + END, {"epochs": 3}, []),
+        (HEAD + END, ("--epo=3", "--help", "--", "--epochz"), []),
+        (CLICK + "def main(epochs): ...", {"epochz": 3},
+         ["args.epochz: the script has no such argument; did you mean --epochs?"]),
+        (HEAD + "p.add_argument('--data', required=True)\n" + END, {},
+         ["args: the script needs --data; write args: {data: …}"]),
+        (HEAD + "p.add_argument('folder')\n" + END, {"epochs": 3},
+         ["args: the script needs folder; write args: {folder: …}"]),
+        (HEAD + "p.add_argument('folder', nargs='?')\n" + END, {}, []),
+    ],
+)  # fmt: skip
+def test_an_argument_that_a_script_has_not_is_refused(source: str, args: Arguments, problems: list[str]) -> None:
+    assert [*refused_arguments(args, a_read(source))] == problems
+
+
+def test_a_sweep_gives_what_a_script_needs() -> None:
+    read = a_read(HEAD + "p.add_argument('--lr', required=True)\n" + END)
+    assert not [*refused_arguments({}, read, ["lr"])]
+    assert [*refused_arguments({"lr": 1}, read, ["epochz"])]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        HEAD + "a, rest = p.parse_known_args()\n",
+        HEAD + "p.add_argument('rest', nargs=argparse.REMAINDER)\n" + END,
+        HEAD + "for name in names: p.add_argument(name)\n" + END,
+        HEAD + "p.add_argument('--x', **words)\n" + END,
+        HEAD + "from deepspeed import add_config_arguments\np = add_config_arguments(p)\n" + END,
+        HEAD + "import library\nlibrary.extend(p)\n" + END,
+        HEAD + "sys.argv.remove('--x')\n" + END,
+        HEAD + "sys.argv = sys.argv[:1]\n" + END,
+        HEAD + "a = p.parse_args([])\n",
+        HEAD + "s = p.add_subparsers()\n" + END,
+        HEAD.replace("ArgumentParser()", "ArgumentParser(parents=[other])") + END,
+        HEAD.replace("import argparse", "import configargparse as argparse") + END,
+        "import argparse\nclass Own(argparse.ArgumentParser): ...\n" + HEAD + END,
+        "from absl import flags\nflags.DEFINE_integer('epochs', 3, '')\n",
+        "import fire\nfire.Fire(main)\n",
+        CLICK + "@click.argument('more')\ndef main(epochs): ...",
+        CLICK.replace("command()", "command(context_settings=own)") + "def main(epochs): ...",
+        CLICK + "@own_options\ndef main(epochs): ...",
+        "print(1)\n",
+    ],
+)
+def test_where_options_may_come_from_elsewhere_none_is_refused(source: str) -> None:
+    read = a_read(source)
+    assert not read.has_all_options
+    assert not [*refused_arguments({"epochz": 3}, read)]
+
+
+def test_a_function_of_the_script_may_declare_options() -> None:
+    read = a_read("import argparse\ndef add_own_args(p):\n p.add_argument('--lr')\n" + HEAD + "add_own_args(p)\n" + END)
+    assert read.has_all_options
+    assert [*refused_arguments({"lr": 1}, read)] == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "message"),
+    [
+        ("type=int", 0.5, "takes a whole number"),
+        ("type=float", "fast", "takes a number"),
+        ("choices=['sgd', 'adam']", "adamw", "takes one of sgd, adam"),
+    ],
+)
+def test_a_value_that_a_parser_refuses_is_refused_here(declared: str, value: Any, message: str) -> None:
+    options = options_of([ast.parse(f"p.add_argument('--name', {declared})")])
+    (problem,) = argument_problems({"name": value}, options)
+    assert message in problem
+    assert not [*argument_problems({"name": "sgd" if "choices" in declared else 3}, options)]

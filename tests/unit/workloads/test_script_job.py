@@ -196,7 +196,7 @@ def test_what_cannot_travel_with_a_script_is_refused_by_name(
     ("value", "message"),
     [
         ("{file: train.py}", "write script: train.py, or script: {file: train.py, folder: src}"),
-        ("{file: a/train.py, folder: .}", "is not the name of a file in"),
+        ("{file: a/train.py, folder: .}", "there is no file"),
         ("{file: train.py, folder: there}", "there is no folder"),
         ("{file: train.py, folder: 3}", "a job has one script"),
     ],
@@ -305,3 +305,67 @@ def test_the_schema_takes_either(tmp_path: Path) -> None:
         jsonschema.validate({"name": "a", "epochs": 1}, schema)
     assert "read_script" not in schema["properties"]
     assert TrainingJob.model_fields["script"].description
+
+
+def folder_of(tmp_path: Path) -> Path:
+    """A repository: scripts/train.py imports a module of its folder and one of the top."""
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "config").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text("import near\nfrom config.sizes import WIDTH\nimport nobodys\n")
+    (tmp_path / "scripts" / "near.py").write_text("from config import sizes\n")
+    (tmp_path / "config" / "sizes.py").write_text("WIDTH = 3\n")
+    (tmp_path / "config" / "a.yaml").write_text("lr: 1\n")
+    return tmp_path / "job.yaml"
+
+
+@pytest.mark.parametrize("file", ["scripts/train.py", "./scripts/train.py"])
+def test_a_script_lies_anywhere_in_the_folder_that_travels(tmp_path: Path, file: str) -> None:
+    path = folder_of(tmp_path)
+    path.write_text(f"name: mine\nscript: {{file: {file}, folder: .}}\n")
+    read = read_job(path).read_script
+    assert read is not None
+    assert read.inside == "scripts"
+    assert {one.path for one in read.files} == {"config/sizes.py", "config/a.yaml", "scripts/near.py", "job.yaml"}
+    assert read.imports == ("nobodys",)
+
+
+def test_a_script_is_named_as_from_its_folder_or_from_the_job(tmp_path: Path) -> None:
+    path = folder_of(tmp_path)
+    for file in ("train.py", "scripts/train.py"):
+        path.write_text(f"name: mine\nscript: {{file: {file}, folder: scripts}}\n")
+        read = read_job(path).read_script
+        assert read is not None
+        assert (read.inside, [one.path for one in read.files]) == ("", ["near.py"])
+        assert read.imports == ("config", "nobodys")
+
+
+def test_a_script_outside_of_its_folder_is_refused(tmp_path: Path) -> None:
+    path = folder_of(tmp_path)
+    path.write_text("name: mine\nscript: {file: scripts/train.py, folder: config}\n")
+    assert "scripts/train.py does not lie in script.folder" in refused(path)
+
+
+@pytest.mark.parametrize(
+    ("source", "script", "left"),
+    [
+        ("open('conf/a.yaml')", "train.py", ("conf/a.yaml",)),
+        ("open(Path(__file__).parent / 'conf' / 'a.yaml')", "train.py", ("conf",)),
+        ("np.load('./points.npz'); open('out.txt', 'w'); open('/etc/hosts')", "train.py", ("points.npz",)),
+        ("open('conf/a.yaml')", "{file: train.py, folder: .}", ("conf/a.yaml",)),
+        ("open(Path(__file__).parent / 'conf' / 'a.yaml')", "{file: train.py, folder: .}", ()),
+        ("@hydra.main(config_path='conf')\ndef main(): ...", "train.py", ("conf",)),
+        ("@hydra.main(config_path='conf')\ndef main(): ...", "{file: train.py, folder: .}", ()),
+        ("import own\nrun('own', 'train.py')", "train.py", ()),
+    ],
+)
+def test_files_that_a_script_names_and_will_not_find_are_seen(
+    tmp_path: Path, source: str, script: str, left: tuple[str, ...]
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "a.yaml").write_text("lr: 1\n")
+    (tmp_path / "points.npz").write_text("1")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("")
+    read = read_job(write(tmp_path, f"script: {script}\n", source)).read_script
+    assert read is not None
+    assert read.left_behind == left

@@ -22,9 +22,9 @@ from trainplan.planner.planning.locked_script import (
     refuse_python,
     resolved,
     run_pip,
-    versions,
     with_lock,
 )
+from trainplan.planner.planning.script_lacks import left_behind_lines, missing, versions
 from trainplan.planner.settings import load_settings
 from trainplan.workloads.job import TrainingJob
 
@@ -178,6 +178,23 @@ def test_a_package_that_nobody_installs_is_named_before_anything_is_rented(tmp_p
     with pytest.raises(BadInputError, match="pandas_of_nobody"):
         with_lock(job, "local", here, print)
     assert with_lock(a_reader(imports=["pytest"]), "local", here, print).read_script is not None
+
+
+def test_a_package_of_another_name_than_its_import_is_named_by_its_own(tmp_path: Path) -> None:
+    settings = load_settings({"PLAN_HOME": str(tmp_path)})
+    with pytest.raises(BadInputError, match=r"imports hydra \(package hydra-core\), wandb: "):
+        with_lock(a_reader(imports=["hydra", "wandb"]), "sim", settings, print)
+    headless = a_reader(imports=["cv2"], dependencies=["opencv-python-headless>=4"])
+    assert not missing(headless, is_this_python=False)
+
+
+def test_a_file_that_stays_here_is_told_with_how_it_travels() -> None:
+    (line,) = left_behind_lines(a_reader(left_behind=["conf/a.yaml"]))
+    assert "names conf/a.yaml beside it, which stays here" in line
+    assert "folder: .}" in line
+    files = [{"path": "conf/a.yaml", "source": "lr: 1"}]
+    (line,) = left_behind_lines(a_reader(left_behind=["conf/a.yaml"], files=files))
+    assert 'travels with it, and starts in another folder: write Path(__file__).parent / "conf/a.yaml"' in line
 
 
 @pytest.mark.parametrize(

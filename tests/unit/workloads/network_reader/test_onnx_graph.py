@@ -112,6 +112,16 @@ def test_batch_norm_that_was_folded_away_is_told(tmp_path: Path) -> None:
     assert [note for note in notes if "no batch norm" in note and "training mode" in note]
 
 
+def test_an_operator_of_another_domain_is_named_with_it(tmp_path: Path) -> None:
+    file = OnnxFile()
+    x = file.node("GridSample", file.convolution("image", 3, 8))
+    file.nodes[-1].domain = "com.microsoft"
+    model = file.model(file.classes(x, 8))
+    model.opset_import.append(file.onnx.helper.make_opsetid("com.microsoft", 1))
+    with pytest.raises(UnreadableError, match=r"its operator is com\.microsoft\.GridSample"):
+        read_model(model, tmp_path)
+
+
 def test_weights_that_are_said_to_lie_elsewhere_are_not_looked_for(tmp_path: Path) -> None:
     for location in ("/etc/hostname", "../net.bin", "C:\\net.bin"):
         model = residual()

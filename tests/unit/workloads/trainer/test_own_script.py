@@ -62,6 +62,20 @@ def test_a_script_that_reports_trains_to_its_end(tmp_path: Path) -> None:
     assert not left(folder)
 
 
+def test_a_script_deeper_in_its_folder_imports_from_its_own_place_and_from_the_top(tmp_path: Path) -> None:
+    source = (
+        "import json, sys\nfrom pathlib import Path\nimport near\nfrom config.sizes import WIDTH\n"
+        "Path('out.txt').write_text(f'{near.DEPTH} {WIDTH} {Path(__file__).parent.name}')\n"
+    )
+    # A module of a standard name at the top is the script's alone.
+    texts = {"scripts/near.py": "DEPTH = 2", "config/sizes.py": "WIDTH = 3", "select.py": "raise SystemExit(9)"}
+    files = [{"path": path, "source": text} for path, text in texts.items()]
+    read = {"sha256": "0" * 64, "source": source, "inside": "scripts", "files": files}
+    done = run(tmp_path / "run", source, read_script=read)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "output" / "out.txt").read_text() == "2 3 scripts"
+
+
 def test_its_files_of_names_that_the_run_needs_come_home_under_others(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     names = ("metrics.json", "manifest.json", "sweep.json")
@@ -306,9 +320,16 @@ def test_a_figure_of_any_name_is_in_its_results_and_in_the_line_of_its_end(tmp_p
     source = (
         "import trainplan_run as tr\nfor epoch in range(2):\n  for step in range(3):\n    tr.report(step, 4, 9)\n"
         "  tr.figures(val_accuracy=0.5 + epoch / 10, state=3, hold_out_accuracy=0.99, loss=1.5)\n"
+        "tr.figures(**{'Performance/Test accuracy': 0.5})\n"
     )
     assert run(folder, source).returncode == 0
-    figures = {"val_accuracy": 0.6, "state": 3.0, "hold_out_accuracy": 0.99, "loss": 1.5}
+    figures = {
+        "val_accuracy": 0.6,
+        "state": 3.0,
+        "hold_out_accuracy": 0.99,
+        "loss": 1.5,
+        "Performance/Test accuracy": 0.5,
+    }
     assert json.loads((folder / "output" / "metrics.json").read_text())["figures"] == figures
     end = next(line for line in lines(folder) if line["event"] == "end")
     assert {name: end[f"figure.{name}"] for name in figures} == figures
@@ -324,7 +345,8 @@ def test_more_steps_than_there_are_is_told_and_few_names_are_kept(tmp_path: Path
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     reports = Reports(path)
     reports.read(1.0)
-    assert reports.remarks() == ["the script told 200 steps, and total_steps=10 as all that it does"]
+    assert reports.remarks()[0] == "the script told 200 steps, and total_steps=10 as all that it does"
+    assert reports.remarks()[1].startswith("figures that are not kept: 'f20', 'f21', 'f22', …; the first 20 are")
     assert list(reports.figures) == [f"f{number}" for number in range(20)]
 
 
