@@ -30,6 +30,7 @@ NAMESPACES = (
 """Resource providers that a subscription has to have registered."""
 
 API = {
+    "activity": "2015-04-01",
     "authorization": "2022-04-01",
     "compute": "2026-04-01",
     "consumption": "2024-08-01",
@@ -48,6 +49,8 @@ API = {
 NIC_API = "2022-11-01"
 """The version in which a machine's create describes its interface and address."""
 
+ACTIVITY = "providers/Microsoft.Insights/eventtypes/management/values"
+"""Below the subscription: what was done to its resources."""
 _NAMESPACE = uuid.UUID("6f1d6a52-6f0e-5c0c-9d55-2f3b5a3c7f10")
 _GROUP = re.compile(r"trainplan-(?P<run>.+)-(?P<attempt>\d+)")
 

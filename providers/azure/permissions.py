@@ -61,6 +61,7 @@ CLIENT_ACTIONS = (
     "Microsoft.Compute/virtualMachines/write",
     "Microsoft.ComputeSchedule/locations/virtualMachinesSubmitDeallocate/action",
     "Microsoft.Consumption/budgets/read",
+    "Microsoft.Insights/eventtypes/values/read",
     "Microsoft.ManagedIdentity/userAssignedIdentities/read",
     "Microsoft.Network/networkInterfaces/delete",
     "Microsoft.Network/networkSecurityGroups/delete",

@@ -16,11 +16,11 @@ from trainplan.providers.azure.api import ArmClient, Call, recorded
 from trainplan.providers.azure.deadline import end_of, timer_of
 from trainplan.providers.azure.invoice import AzureInvoice
 from trainplan.providers.azure.launch import VIEW, Launcher, Pace
-from trainplan.providers.azure.names import API, PROVIDER, attempt_of, group_of, machine_path
+from trainplan.providers.azure.names import ACTIVITY, API, PROVIDER, attempt_of, group_of, machine_path
 from trainplan.providers.azure.obtainability import PlacementScores
 from trainplan.providers.azure.preflight import checks
 from trainplan.providers.azure.quotas import closed, doubts, shortfalls
-from trainplan.providers.azure.reply import instance
+from trainplan.providers.azure.reply import ended_at, instance
 from trainplan.providers.azure.request import MachineSetup, launch_calls
 from trainplan.providers.azure.resolution import AzureResolution, resolve
 from trainplan.providers.azure.settings import AzureSettings, with_account
@@ -58,6 +58,9 @@ ATTACHED_OUTLAST = timedelta(minutes=10)
 TOKEN_MEMORY = timedelta(hours=1)
 """Azure has no tokens: a PUT of what is gone makes it anew at once, so that `launch` looks first whether the machine is
 there, or has left word in the run directory. After an hour (ours to choose) nothing that was recorded is sent."""
+ACTIVITY_IS_KEPT = timedelta(days=89)
+"""Azure keeps its activity log for 90 days, and refuses to be asked for more
+(https://learn.microsoft.com/azure/azure-monitor/platform/activity-log)."""
 _LOG_LINES = 1000
 
 
@@ -239,6 +242,17 @@ class AzureProvider:
 
     def get(self, ref: InstanceRef) -> Instance:
         return instance(self.account.get(self._path(ref), "compute", **VIEW), self.now())
+
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """By the activity log (trainplan.providers.abilities.EndTeller)."""
+        now = self.clock.now() if self.clock else self.now()
+        path, begin = self._path(ref), now - ACTIVITY_IS_KEPT
+        # Azure takes this form alone (Azure/azure-rest-api-specs, activityLogs_API.json of 2015-04-01).
+        wanted = (
+            f"eventTimestamp ge '{begin:%Y-%m-%dT%H:%M:%SZ}' and eventTimestamp le '{now:%Y-%m-%dT%H:%M:%SZ}' "
+            f"and resourceUri eq '{path}'"
+        )
+        return ended_at(self.account.pages(f"{self.account.home}/{ACTIVITY}", "activity", **{"$filter": wanted}))
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return listing.list_owned(self.account, run_id)

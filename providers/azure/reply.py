@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,33 @@ _POWER = {
     "stopped": InstanceState.ENDED,  # it still bills, and has to be deleted (docs/maintainers/fidelity.md)
     "deallocated": InstanceState.ENDED,
 }
+
+
+_ENDS = frozenset({f"{_MACHINE}/delete", f"{_MACHINE}/deallocate/action"})
+
+
+def ended_at(events: Iterable[Mapping[str, Any]]) -> datetime | None:
+    """When a machine stopped being charged for, by what the activity log has of it: the first record of an operation
+    that ended it and succeeded. None where there is none.
+
+    What is being deallocated is not charged for (https://learn.microsoft.com/azure/virtual-machines/states-billing).
+    """
+    begun: dict[tuple[str, str], datetime] = {}
+    done: set[tuple[str, str]] = set()
+    for event in events:
+        name, at = _value(event, "operationName").lower(), instant(event.get("eventTimestamp"))
+        if name not in _ENDS or at is None:
+            continue
+        operation = (name, str(event.get("correlationId")))
+        begun[operation] = min(at, begun.get(operation, at))
+        if _value(event, "status") == "Succeeded":
+            done.add(operation)
+    return min((begun[operation] for operation in done), default=None)
+
+
+def _value(event: Mapping[str, Any], name: str) -> str:
+    """One of the words that the activity log gives as `{"value": …, "localizedValue": …}`."""
+    return str((event.get(name) or {}).get("value") or "")
 
 
 def tags_of(request: LaunchRequest) -> dict[str, str]:

@@ -72,6 +72,7 @@ CALLS: Mapping[str, tuple[str, ...]] = {
     "tpu.projects.locations.nodes.get": ("tpu.nodes.get",),
     "tpu.projects.locations.nodes.list": ("tpu.nodes.list",),
     "tpu.projects.locations.nodes.delete": ("tpu.nodes.delete",),
+    "tpu.projects.locations.operations.list": ("tpu.operations.list",),
     # Cloud Tasks [R]
     "cloudtasks.projects.locations.queues.get": ("cloudtasks.queues.get",),
     "cloudtasks.projects.locations.queues.tasks.create": ("cloudtasks.tasks.create", ACT_AS),

@@ -36,6 +36,7 @@ from trainplan.planner.runs.runner import request_for
 from trainplan.planner.settings import Settings
 from trainplan.providers import registry
 from trainplan.providers.base import RunId
+from trainplan.providers.errors import ProviderError
 from trainplan.workloads.job import TrainingJob
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def launch_again(desk: Desk, ask: Ask, points: Points, *, detach: bool) -> None:
             job_file=file, provider=[provider.name], yes=True, detach=detach, as_json=True, market=[desk.case.market],
             device=[desk.cloud.targets(desk.case.market)[0].offer.device], output=desk.home / f"again-{os.getpid()}",
         )  # fmt: skip
-    except (PlanError, typer.Exit, SystemExit) as error:
+    except (PlanError, ProviderError, typer.Exit, SystemExit) as error:
         ask(("said", str(error)))
 
 

@@ -186,6 +186,9 @@ def _plain(answer: Any) -> dict[str, Any]:
         return _operation(answer)
     if hasattr(answer, "pages"):
         answer = next(iter(answer.pages))
+    if hasattr(answer, "operations"):
+        rows = [_operation(row) | {"metadata": _metadata(row)} for row in answer.operations]
+        return {"operations": rows, "nextPageToken": answer.next_page_token}
     message = type(answer).pb(answer) if hasattr(type(answer), "pb") else answer
     return dict(json_format.MessageToDict(message))
 
@@ -194,6 +197,15 @@ def _operation(reply: Any) -> dict[str, Any]:
     """Return the operation without its metadata and result, which may have a type that this version does not know."""
     error = {"code": reply.error.code, "message": reply.error.message} if reply.HasField("error") else None
     return {"name": reply.name, "done": bool(reply.done), **({"error": error} if error else {})}
+
+
+def _metadata(reply: Any) -> dict[str, Any]:
+    """What an operation is about, and its times; empty where it has another form than this version knows."""
+    from google.cloud import tpu_v2
+    from google.protobuf import json_format
+
+    known = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
+    return dict(json_format.MessageToDict(known)) if reply.metadata.Unpack(known) else {}
 
 
 def _snake(parameters: Mapping[str, Any]) -> dict[str, Any]:

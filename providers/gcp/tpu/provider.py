@@ -39,7 +39,7 @@ from trainplan.providers.gcp.settings import PROVIDER, TOKEN_MEMORY
 from trainplan.providers.gcp.too_new import CREATE_TPU, too_new_for_machine, too_new_for_task
 from trainplan.providers.gcp.tpu import data_disk, deadline
 from trainplan.providers.gcp.tpu import preflight as checks
-from trainplan.providers.gcp.tpu.api import TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls
+from trainplan.providers.gcp.tpu.api import PAGE, TASKS, TPU, Calls, Refused, TasksCalls, TpuCalls, pages
 from trainplan.providers.gcp.tpu.data_disk import DataDisks
 from trainplan.providers.gcp.tpu.errors import error_of, is_off, operation_error
 from trainplan.providers.gcp.tpu.listing import Each, TpuLists, threads
@@ -50,6 +50,7 @@ from trainplan.providers.gcp.tpu.reply import (
     TpuLocation,
     asked_for,
     dead,
+    ended_at,
     instance,
     location_of,
     said_of,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from trainplan.providers.cloud.checks import Look
     from trainplan.providers.gcp.api import Api
 
+LIST_OPERATIONS = "ListOperations"
 LISTING_LAG = timedelta(seconds=30)
 """Nobody publishes one; the API answers after a create with an operation whose target may take seconds to be there."""
 Answer = TypeVar("Answer")
@@ -195,9 +197,15 @@ class TpuMachines:
             raise InstanceNotFoundError(f"there is no queued resource {ref.id}")
         return machine
 
-    def ended_at(self, ref: InstanceRef) -> None:
-        """What operations tell of it is not read."""
-        del ref
+    def ended_at(self, ref: InstanceRef) -> datetime | None:
+        """By the operations on its queued resource. What Google takes back by itself is none."""
+        location = location_of(ref.id)
+        if location is None:
+            return None
+        name = location.full(self.account.project, "queuedResources")
+        home = {"name": name.rpartition("/queuedResources/")[0], "pageSize": PAGE}
+        listed = (page.get("operations") or () for page in pages(self._ask_tpu, LIST_OPERATIONS, home))
+        return ended_at((row for rows in listed for row in rows), name)
 
     def list_owned(self, run_id: RunId | None = None) -> Sequence[OwnedResource]:
         return whole((_of_run(listing, run_id) for listing in self._lists.look(run_id)), "lists of TPUs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,8 @@ from trainplan.providers.gcp.request import instant_of
 from trainplan.providers.gcp.settings import PROVIDER
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from trainplan.providers.gcp.tpu.deadline import Task
 from trainplan.providers.gcp.tpu.errors import error_of, status_of
 
@@ -163,6 +165,21 @@ def dead(request: LaunchRequest, location: TpuLocation, reason: str) -> Instance
     return Instance(
         ref=ref_of(location), state=instance_state, run_id=request.run_id, attempt=request.attempt, reason=reason
     )
+
+
+def ended_at(operations: Iterable[Mapping[str, Any]], name: str) -> datetime | None:
+    """When the node of a queued resource was charged for no more: from a delete on it is not READY
+    (https://cloud.google.com/tpu/pricing). None where no delete is known."""
+    deletes = [
+        at
+        for operation in operations
+        if (told := operation.get("metadata") or {}).get("target") == name
+        and told.get("verb") == "delete"
+        and operation.get("done")
+        and "error" not in operation
+        and (at := instant(told.get("createTime"))) is not None
+    ]
+    return min(deletes, default=None)
 
 
 def said_of(resource: Mapping[str, Any], node: Mapping[str, Any] | None) -> list[str]:

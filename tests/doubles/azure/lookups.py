@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.doubles.azure import budgets, compute
@@ -18,6 +21,7 @@ from tests.doubles.azure.rules import (
     UNTRUSTED,
 )
 from tests.doubles.azure.values import Answer, ArmError, Request, Thing
+from trainplan.providers.sim.values import Why
 
 if TYPE_CHECKING:
     from tests.doubles.azure.arm import Arm, Take
@@ -62,8 +66,53 @@ def routes(group: str, home: str) -> list[tuple[str, str, Take]]:
         ("DELETE", role, _delete_role),
         ("GET", home + rf"/providers/(?P<kind>{'|'.join(LISTED_TYPES)})", _page),
         ("PUT", account + "(?P<inner>/.+)?", _put_storage),
+        ("GET", home + r"/providers/Microsoft\.Insights/eventtypes/management/values", _activity),
         *budgets.routes(home),
     ]
+
+
+ACTIVITY_LAG, ACTIVITY_KEPT = timedelta(minutes=20), timedelta(days=90)
+"""Until when an event may not be there yet, and for how long it is (docs/maintainers/fidelity.md)."""
+_BY_THE_PLATFORM = ("eviction", Why.RECLAIMED, Why.MAINTENANCE, Why.HOST_FAILED)
+_TIME = r"'(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)'"
+_WANTED = re.compile(rf"eventTimestamp ge {_TIME} and eventTimestamp le {_TIME} and resourceUri eq '([^']+)'")
+
+
+def _activity(arm: Arm, request: Request, parameters: dict[str, str]) -> Answer:
+    """What was done to one resource. What the platform does by itself (an eviction, maintenance) is not in it."""
+    world, wanted = arm.world, _WANTED.fullmatch(request.query.get("$filter", ""))
+    if wanted is None:
+        raise ArmError(400, "BadRequest", "The filter is not one of the patterns that are allowed.")
+    begin, until = (datetime.fromisoformat(wanted[number]) for number in (1, 2))
+    if begin < world.now - ACTIVITY_KEPT or until < begin:
+        raise ArmError(400, "BadRequest", "The start time cannot be more than 90 days in the past.")
+    until = min(until, world.now - ACTIVITY_LAG)
+    events = [event for thing in world.past if thing.id.lower() == wanted[3].lower() for event in _events(thing)]
+    rows = [event for event in events if begin <= datetime.fromisoformat(event["eventTimestamp"]) <= until]
+    return arm.paged(request, sorted(rows, key=lambda event: str(event["eventTimestamp"]), reverse=True))
+
+
+def _events(thing: Thing) -> Iterator[dict[str, Any]]:
+    done = [("write", thing.created_at, thing.ready_at)]
+    is_deallocated = thing.power == "deallocated"
+    if thing.why in _BY_THE_PLATFORM:
+        pass
+    elif thing.stopped_at is not None:
+        done.append(("deallocate/action" if is_deallocated else "delete", thing.stopped_at, thing.ended_at))
+    elif thing.ended_at is not None:
+        done.append(("delete", thing.goes_at or thing.ended_at, thing.ended_at))
+    for number, (verb, began_at, ended_at) in enumerate(done):
+        if is_deallocated and verb != "write":
+            ended_at = began_at
+        for status, at in (("Started", began_at), ("Succeeded", ended_at)):
+            if at is not None:
+                yield {
+                    "eventTimestamp": f"{at:%Y-%m-%dT%H:%M:%S.%f}0Z",
+                    "operationName": {"value": f"{thing.type}/{verb}", "localizedValue": ""},
+                    "status": {"value": status, "localizedValue": status},
+                    "correlationId": f"{thing.id}-{number}",
+                    "resourceId": thing.id,
+                }
 
 
 def is_built_in(properties: dict[str, Any]) -> bool:

@@ -48,6 +48,7 @@ class Queued:
     is_gone: bool = False
     guest: Guest | None = None
     befallen: set[int] = field(default_factory=set)
+    deleted_at: datetime | None = None
     ended_by: EndedBy | None = None
     why: str = ""
 
@@ -109,7 +110,7 @@ class Queued:
         if self.state == "DELETING":
             return
         self._over(by, why)
-        self.state = "DELETING"
+        self.state, self.deleted_at = "DELETING", self.world.now
         self.turns_at = self.world.now + timedelta(seconds=self.world.scenario.deletion_seconds)
         if self.guest:
             self.guest.halted = True
@@ -123,6 +124,12 @@ class Queued:
         elif self.node:
             self.node = "STOPPED"
             self._over(EndedBy.AGENT, "its power went off")
+
+    def operations(self) -> Iterator[tuple[str, datetime, datetime | None]]:
+        """What was asked of it: verb, when, and when that was done. What Google does by itself is no operation."""
+        yield "create", self.created_at, self.ready_at or self.ended_at
+        if self.deleted_at is not None:
+            yield "delete", self.deleted_at, self.turns_at if self.is_gone else None
 
     def view(self) -> dict[str, Any]:
         state: dict[str, Any] = {"state": self.state, "stateInitiator": self.initiator}

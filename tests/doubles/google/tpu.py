@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.doubles.endings import end_record
-from tests.doubles.google.compute import has_subnetwork
+from tests.doubles.google.compute import OPERATIONS_ARE_KEPT, has_subnetwork
 from tests.doubles.google.disks import there
 from tests.doubles.google.queued import NO_CAPACITY, Queued, Tpu, has_room, why_not_attached
 from tests.doubles.google.rpc import NO_SUBNETWORK, NUMBERS, StatusError, info
@@ -173,6 +173,21 @@ def _open(handler: Callable[[World, Call], dict[str, Any]]) -> Callable[[World, 
     return answer
 
 
+def _operations(world: World, call: Call) -> dict[str, Any]:
+    """Those of a zone, the newest first, with their metadata; kept as those of Compute Engine."""
+    rows = []
+    for known in _in(world, call):
+        for verb, asked_at, done_at in known.operations():
+            if done_at is not None and world.now - done_at > OPERATIONS_ARE_KEPT:
+                continue
+            times = {"createTime": world.stamp(asked_at), **({"endTime": world.stamp(done_at)} if done_at else {})}
+            metadata = {"@type": f"{_TYPE}OperationMetadata", "target": known.name, "verb": verb, **times}
+            name = f"{_home(call)}/operations/operation-{verb}-{known.name.rpartition('/')[2]}"
+            rows.append((asked_at, {"name": name, "metadata": metadata, "done": done_at is not None}))
+    rows.sort(key=lambda row: row[0], reverse=True)
+    return _page(world, call, "operations", [row for _, row in rows])
+
+
 _METHODS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "queuedResources.create": _created,
     "queuedResources.get": _got,
@@ -183,6 +198,7 @@ _METHODS: Mapping[str, Callable[[World, Call], dict[str, Any]]] = {
     "nodes.delete": _node_deleted,
     "acceleratorTypes.list": _types,
     "runtimeVersions.list": _runtimes,
+    "operations.list": _operations,
 }
 HANDLERS = {
     "tpu.projects.locations.list": _locations,

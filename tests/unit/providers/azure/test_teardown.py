@@ -9,13 +9,14 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import a_job
-from tests.contract.harness import launched
+from tests.contract.harness import launched, let_show
 from tests.unit.providers.azure.conftest import Client
 from trainplan.planner.errors import TeardownUnverifiedError
 from trainplan.planner.runs.execution.teardown import Teardown
 from trainplan.planner.runs.run import Attempt, Phase, Run
 from trainplan.pricing.catalog import Catalog
 from trainplan.pricing.money import HOURS_PER_MONTH
+from trainplan.providers.azure.reply import ended_at
 from trainplan.providers.base import InstanceRef, LaunchRequest, RunId
 from trainplan.providers.errors import IncompleteListingError, PermissionDeniedError
 
@@ -144,3 +145,47 @@ def test_everything_that_bills_is_listed_with_what_it_costs(world: Client) -> No
     assert prices["address"] == rates.address.usd
     assert prices["disk"] == 128 * rates.disk.usd / HOURS_PER_MONTH
     assert {kind for kind, usd in prices.items() if usd is not None} == {"machine", "address", "disk"}
+
+
+def test_when_a_machine_ended_is_in_the_activity_log(make_world: MakeWorld) -> None:
+    world = make_world()
+    ref = launched(world.provider, world.request()).ref
+    let_show(world.provider)
+    at = world.azure.now()
+    world.provider.delete(ref)
+    assert world.provider.ended_at(ref) is None, "it is 20 minutes behind"
+    world.provider.sleep(25 * 60)
+    told = world.provider.ended_at(ref)
+    assert told is not None
+    assert abs(told - at) <= timedelta(seconds=1)
+    world.provider.sleep(timedelta(days=88).total_seconds())
+    assert world.provider.ended_at(ref) == told
+    world.provider.sleep(timedelta(days=2).total_seconds())
+    assert world.provider.ended_at(ref) is None
+
+
+def event(verb: str, status: str, second: int, number: int = 1) -> dict[str, object]:
+    return {
+        "operationName": {"value": f"Microsoft.Compute/virtualMachines/{verb}"},
+        "status": {"value": status},
+        "eventTimestamp": f"2026-11-21T12:00:{second:02}.1234567Z",
+        "correlationId": str(number),
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "second"),
+    [
+        ((), None),
+        ((event("write", "Succeeded", 1),), None),
+        ((event("delete", "Started", 1),), None),
+        ((event("delete", "Started", 1), event("delete", "Failed", 2)), None),
+        ((event("delete", "Succeeded", 9), event("delete", "Accepted", 5), event("delete", "Started", 4)), 4),
+        ((event("delete", "Started", 1), event("delete", "Succeeded", 9, 2)), 9),
+        ((event("deallocate/action", "Succeeded", 3), event("delete", "Succeeded", 9, 2)), 3),
+        (({"operationName": None, "status": "x"}, {}), None),
+    ],
+)
+def test_the_first_record_of_what_ended_it_counts(events: tuple[dict[str, object], ...], second: int | None) -> None:
+    told = ended_at(events)
+    assert (None if told is None else told.second) == second
