@@ -44,8 +44,9 @@ _SHOWN = 15
 class Offer:
     """One machine type of one provider in one region and market, with what the whole job would take and cost there.
 
-    `rank` counts from 1, 0 for this computer beside a ranking. `seconds` and `usd` are expected for the whole run,
-    prices before tax; the intervals are those from which the true value is missing two times of ten, as (low, high).
+    `rank` counts from 1, 0 for this computer beside a ranking; `row` is its number in every output: `6`, and `6.2`
+    for the second-best placement of what row 6 shows. `seconds` and `usd` are expected for the whole run, prices
+    before tax; the intervals are those from which the true value is missing two times of ten, as (low, high).
     `planning_usd_per_hour` is the price of an hour that `usd` counts with, which for spot
     is often above the listed one.
     `images_per_second` is of all devices together, None for a script that nobody has measured, and `basis` what it
@@ -54,6 +55,7 @@ class Offer:
     """
 
     rank: int
+    row: str
     provider: str
     region: str
     zones: tuple[str, ...]
@@ -80,7 +82,7 @@ class Offer:
 
     def explain(self) -> str:
         """Where its figures come from, one paragraph each."""
-        return self._plan.explain(self.rank)
+        return self._plan.explain(self.row)
 
     def __repr__(self) -> str:
         low, high = (format_duration(timedelta(seconds=end)) for end in self.seconds_interval)
@@ -90,8 +92,8 @@ class Offer:
         if self.provider == THIS_MACHINE:
             where = f"{_device(self)}, this computer ({self.instance_type})"
         if self.basis == Basis.UNMEASURED:
-            return f"<Offer {self.rank}: {where}: up to {time}, up to {cost}>"
-        return f"<Offer {self.rank}: {where}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
+            return f"<Offer {self.row}: {where}: up to {time}, up to {cost}>"
+        return f"<Offer {self.row}: {where}: {time} ({low} to {high}), {cost} ({cheap} to {dear})>"
 
 
 class Lever(NamedTuple):
@@ -172,18 +174,21 @@ class Plan(Sequence[Offer]):
                 best.append(offer)
         return tuple(best)
 
-    def explain(self, rank: int = 1) -> str:
-        """Where the figures of a row come from, one paragraph each: row 1 is `plan[0]`. Raises BadInputError."""
+    def explain(self, row: int | str = 1) -> str:
+        """Where the figures of a row come from, one paragraph each; row 0 is this computer. Raises BadInputError."""
         from trainplan.planner.report.estimate_page import machine_line
         from trainplan.planner.report.explain import explain
 
         machine = self._forecast.this_machine
-        if self._this_machine is not None and machine is not None and (rank == 0 or not self._forecast.candidates):
+        is_here = str(row) == "0" or not self._forecast.candidates
+        if self._this_machine is not None and machine is not None and is_here:
             return f"this machine: {machine_line(machine)}"
         with library_call():
-            if rank not in range(1, len(self._forecast.candidates) + 1):
-                raise BadInputError(f"there is no row {rank}: the plan has {len(self)}", "rows count from 1")
-            timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=rank))
+            ranks = {ranked.number: ranked.rank for ranked in self._forecast.candidates}
+            rank = ranks.get(str(row))
+            if rank is None:
+                raise BadInputError(f"there is no row {row}: the plan has {len(self)}", "rows count from 1")
+            timed = self._asked.planned(self._asked.query._replace(limit=rank, explain_row=str(row)))
         return explain(timed, timed.candidates[rank - 1])
 
     def anew(self) -> Plan:
@@ -328,6 +333,7 @@ def _offer(ranked: RankedOffer, plan: Plan) -> Offer:
     speed = estimate.throughput
     return Offer(
         rank=ranked.rank,
+        row=ranked.number,
         provider=offer.provider,
         region=offer.region,
         zones=tuple(offer.zones),
@@ -355,6 +361,7 @@ def _machine_offer(machine: MachineEstimate, plan: Plan) -> Offer:
     low_seconds, high_seconds = time.low.total_seconds(), time.high.total_seconds()
     return Offer(
         rank=0 if plan._forecast.candidates else 1,
+        row="0" if plan._forecast.candidates else "1",
         provider=THIS_MACHINE,
         region=THIS_MACHINE,
         zones=(),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def answer_with_document(
     plan: Plan,
-    judged: Mapping[int, Judged] | None,
+    judged: Mapping[str, Judged] | None,
     form: DocumentForm,
     asked_job: AskedJob,
     plan_of: Callable[[TrainingJob, Sequence[int]], Plan],
@@ -57,7 +57,7 @@ def answer_with_document(
 
 def _document(
     plan: Plan,
-    judged: Mapping[int, Judged] | None,
+    judged: Mapping[str, Judged] | None,
     form: DocumentForm,
     asked_job: AskedJob,
     plan_of: Callable[[TrainingJob, Sequence[int]], Plan],

@@ -52,7 +52,7 @@ def draw_front(plan: Plan, target: Path) -> None:
         [point.seconds.expected for point in best], [point.usd.expected for point in best], where="post",
         color="tab:blue", linewidth=0.8, alpha=0.6,
     )  # fmt: skip
-    names = "\n".join(f"{point.rank:>3}: {point.provider} {point.label}" for point in best)
+    names = "\n".join(f"{point.row:>3}: {point.provider} {point.label}" for point in best)
     figure.legend([], [], title=f"on the front, by time\n{names}", loc="outside right upper", alignment="left")
     far = len(offers) - len(shown)
     simulated = " (simulated)" if any(is_simulated(point.provider) for point in offers) else ""
@@ -63,7 +63,7 @@ def draw_front(plan: Plan, target: Path) -> None:
     )
     _words(axes.xaxis, _TIMES, lambda seconds: format_duration(timedelta(seconds=seconds)))
     _words(axes.yaxis, (), lambda usd: format_usd(Decimal(usd)))
-    _name_points(figure, axes, [(point.seconds.expected, point.usd.expected, str(point.rank)) for point in best])
+    _name_points(figure, axes, [(point.seconds.expected, point.usd.expected, point.row) for point in best])
     _save(figure, axes, target)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from trainplan.planner.forecast.accumulation import parts_text
 from trainplan.planner.forecast.estimate import TPU_LEAST_MACS, device_kind
 from trainplan.planner.forecast.free_sessions import free_line
 from trainplan.planner.forecast.place_refusals import place_refusal
-from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate
+from trainplan.planner.forecast.plan import Candidate, Choice, MachineEstimate, row_numbers
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import cores_of
 from trainplan.pricing.money import format_usd, from_micro, to_micro
@@ -211,12 +212,13 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
     first = candidates[0]
     high = first.estimate.cost_micro_usd(first.placement[0], first.placement[1], 2)
     bases = (Basis.MEASURED, Basis.SCALED, Basis.ANCHORED, Basis.MODELLED)
-    for rank, other in enumerate(candidates[1:4], start=2):
+    rows = ((row, one) for row, one in zip(row_numbers(candidates), candidates, strict=True) if "." not in row)
+    for row, other in islice(rows, 1, 4):
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
             return (
-                f"row {rank} may cost no more than row 1 and takes "
+                f"row {row} may cost no more than row 1 and takes "
                 f"{format_duration(other.estimate.time.total)} instead of {format_duration(first.estimate.time.total)}"
             )
     return None

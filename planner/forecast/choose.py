@@ -397,6 +397,5 @@ _KEYS: dict[Objective, Callable[[Candidate], float]] = {
 def _best_of_each(ordered: Sequence[Candidate]) -> list[Candidate]:
     best: dict[tuple[str, str, int, str], Candidate] = {}
     for candidate in ordered:
-        rental = candidate.estimate.rental
-        best.setdefault((rental.provider, rental.device, rental.device_count, rental.market), candidate)
+        best.setdefault(candidate.kind, candidate)
     return list(best.values())

@@ -97,7 +97,8 @@ def _group(ranked: RankedOffer, machines: int, query: GroupQuery) -> Group:
     candidate, rental = ranked.candidate, ranked.candidate.estimate.rental
     network = network_of_rental(rental)
     group = Group(
-        rank=ranked.rank, machines=machines, rental=rental, region=candidate.placement.region, network=network
+        rank=ranked.rank, row=ranked.number, machines=machines, rental=rental, region=candidate.placement.region,
+        network=network,
     )  # fmt: skip
     estimate = _at_placement(candidate, machines, query)
     if isinstance(estimate, LeftOut):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -75,6 +75,7 @@ class Sessions(NamedTuple):
 class Group:
     """A number of equal machines that train one job together, at the placement of the offer in `rank`.
 
+    `row` is the number of that offer for people.
     `left_out` says why such a number cannot be used; then the rest is None. `is_worth_it`: time times cost is lower
     than that of every smaller number; None for one machine.
     """
@@ -88,6 +89,7 @@ class Group:
     cost_micro_usd: tuple[int, int, int] | None = None
     is_worth_it: bool | None = None
     left_out: str = ""
+    row: str = ""
 
     @property
     def devices(self) -> int:
@@ -255,6 +257,12 @@ class Candidate(NamedTuple):
     is_covered: bool = False
 
     @property
+    def kind(self) -> tuple[str, str, int, str]:
+        """What a table has one row of: provider, device, number of devices, market."""
+        rental = self.estimate.rental
+        return rental.provider, rental.device, rental.device_count, rental.market
+
+    @property
     def ranked_micro_usd(self) -> float:
         """The cost by which it is ranked: that of an unproven combination is multiplied, so that a proven one at about
         the same cost goes first. What a credit covers costs the person nothing: it goes before everything else, and
@@ -320,12 +328,31 @@ class MachineEstimate:
     free_share: float = 1.0
 
 
+def row_numbers(ranking: Iterable[Candidate]) -> Iterator[str]:
+    """The number of each candidate in tables, pages, documents and for --explain: `6` for the first placement of a
+    provider's device, device count and market, and `6.2` for the second. So a row keeps its number wherever every
+    placement is shown.
+    """
+    kinds: dict[tuple[str, str, int, str], tuple[int, int]] = {}
+    for candidate in ranking:
+        kind = candidate.kind
+        row, placements = kinds.get(kind, (len(kinds) + 1, 0))
+        kinds[kind] = row, placements + 1
+        yield f"{row}.{placements + 1}" if placements else str(row)
+
+
 class RankedOffer(NamedTuple):
-    """A candidate in its rank, with everything there is to say about its offer."""
+    """A candidate in its rank, with everything there is to say about its offer. `row` is its number for people."""
 
     rank: int
     candidate: Candidate
     offer: Offer
+    row: str = ""
+
+    @property
+    def number(self) -> str:
+        """Its number wherever a person sees it (see `row_numbers`); its rank where each kind has one placement."""
+        return self.row or str(self.rank)
 
     @property
     def cost_usd(self) -> Decimal:

@@ -131,7 +131,7 @@ def _beyond_hours(plan: Plan) -> list[str]:
     for ranked in plan.candidates:
         hours = ranked.offer.own_hours
         if hours is not None and ranked.candidate.estimate.billed_seconds[0] > hours * 3600:
-            rows.setdefault(hours_text(hours), []).append(str(ranked.rank))
+            rows.setdefault(hours_text(hours), []).append(ranked.number)
     return [
         f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {text} are left of the own rate; the rest of the "
         "run is planned at the price without it"

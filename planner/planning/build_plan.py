@@ -16,7 +16,7 @@ from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.lifecycle_notes import retired_line, unpriced_market_lines
 from trainplan.planner.forecast.nearest import nearest_misses
 from trainplan.planner.forecast.obtainability import Obtainabilities
-from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason
+from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, Choice, Plan, Reason, row_numbers
 from trainplan.planner.forecast.script_work import unmeasured
 from trainplan.planner.planning.load import Load, load_from_here_on
 from trainplan.planner.planning.measured_scripts import with_measured_work
@@ -80,7 +80,7 @@ class PlanQuery(NamedTuple):
     `prices` reads the prices of all of them. `evidence` is what this home's launches met, `scores` what vendors told
     this account of placements, `queue_waits` what a cluster told of its queues.
     `own_prices` are the person's own that hold now (None: the rates of the settings, whose hours nobody has counted).
-    `explain_row` is the row whose operators are timed (None: no row's).
+    `explain_row` is the number of the row whose operators are timed ("": no row's).
     `instance_types` are those that a launch may take (empty: any); an estimate shows all.
     `nodes` are the numbers of machines to estimate the first offers with (empty: those up to the job's `nodes`).
     `free_share` is what other programs leave of this machine's processors, 0 to 1 (None: it is looked at meanwhile).
@@ -100,7 +100,7 @@ class PlanQuery(NamedTuple):
     prices: bool = False
     own_prices: OwnPrices | None = None
     nodes: tuple[int, ...] = ()
-    explain_row: int | None = None
+    explain_row: str = ""
     free_share: float | None = None
     catalog: Path | None = None
     offer_source: Callable[[OfferSource], OfferSource] | None = None
@@ -118,20 +118,15 @@ class PlanQuery(NamedTuple):
 def with_listed_offers(
     query: PlanQuery, provider_of: Callable[[str], Provider], settings: Settings, say: Callable[[str], None]
 ) -> PlanQuery:
-    """The query with the offers that providers list themselves: those of the simulated cloud alone, where it alone was
-    asked for, and beside the catalog those of the person's cluster and of plug-ins that are set up or asked for. `say`
-    is told of one that does not answer.
+    """The query with the offers that providers list themselves: those of the simulated cloud where it was asked for, of
+    the person's cluster and of plug-ins where they are set up or asked for. They stand beside those of the catalog,
+    where those of other providers were asked for. `say` is told of one that does not answer.
 
     Raises BadInputError where the cluster was asked for and none is set up, ProviderError where one that was asked for
     does not answer or cannot be used.
     """
     from trainplan.pricing.offer_source import AddedOffers, GivenOffers
 
-    if query.providers == (SIMULATED,):
-        simulated = rates_told_by(SIMULATED)
-        return query._replace(
-            offer_source=lambda catalog: GivenOffers(provider_of(SIMULATED).offers(OfferQuery()), [simulated], catalog)
-        )
     if CLUSTER in query.providers and not settings.clouds.get(CLUSTER):
         raise BadInputError("no cluster is set up", "set directory in [slurm] (docs/slurm.md)")
     offers: list[Offer] = []
@@ -139,7 +134,7 @@ def with_listed_offers(
     for name in query.providers or settings.clouds:
         try:
             # One that cannot be used says so when it is made.
-            if lists_offers(name) or (vendor(name) is None and is_plug_in(name)):
+            if name == SIMULATED or lists_offers(name) or (vendor(name) is None and is_plug_in(name)):
                 offers += provider_of(name).offers(OfferQuery())
                 rates.append(rates_told_by(name))
         except ProviderError as error:
@@ -148,6 +143,8 @@ def with_listed_offers(
             say(f"{name}: left out: {error.message}")
     if not rates:
         return query
+    if SIMULATED in query.providers and {SIMULATED, THIS_MACHINE}.issuperset(query.providers):
+        return query._replace(offer_source=partial(GivenOffers, offers, rates))
     return query._replace(offer_source=lambda catalog: AddedOffers(GivenOffers(offers, rates, catalog), catalog))
 
 
@@ -566,12 +563,14 @@ def _question(
 
 
 def _operator_seconds(
-    job: TrainingJob, row: int | None, choice: Choice, predictor: Predictor, devices: Mapping[str, Device]
+    job: TrainingJob, row: str, choice: Choice, predictor: Predictor, devices: Mapping[str, Device]
 ) -> tuple[float, ...]:
     """Seconds of each operator on a device of the row that is to be explained; none where there is no such row."""
-    if row is None or row > len(choice.candidates):
+    numbered = zip(row_numbers(choice.candidates), choice.candidates, strict=True)
+    explained = next((one for number, one in numbered if number == row), None) if row else None
+    if explained is None:
         return ()
-    rental = choice.candidates[row - 1].estimate.rental
+    rental = explained.estimate.rental
     return predictor.operator_seconds(_question(job, rental.device, rental.device_count, rental.vcpus, devices))
 
 

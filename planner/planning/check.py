@@ -171,17 +171,18 @@ def judge(
 
 def judge_rows(
     rows: Sequence[RankedOffer], provider_of: Callable[[str], Provider], is_used: Callable[[str], bool]
-) -> dict[int, Judged]:
-    """The first rows of a ranking, by rank: let in, refused with the reason, or unknown. Creates nothing.
+) -> dict[str, Judged]:
+    """The first rows of a ranking, by number: let in, refused with the reason, or unknown. Creates nothing.
 
     `is_used` tells whether somebody may be signed in to a provider: nobody else's is asked.
     """
     checked = list(rows[:MOST_ROWS])
-    beforehand = {ranked.rank: _beforehand(ranked.offer, is_used) for ranked in checked}
-    verdicts = {rank: verdict for rank, verdict in beforehand.items() if verdict is not None}
-    open_yet = [ranked for ranked in checked if ranked.rank not in verdicts]
+    beforehand = {ranked.number: _beforehand(ranked.offer, is_used) for ranked in checked}
+    verdicts = {number: verdict for number, verdict in beforehand.items() if verdict is not None}
+    open_yet = [ranked for ranked in checked if ranked.number not in verdicts]
     judged = judge([ranked.offer for ranked in open_yet], provider_of)
-    return verdicts | {ranked.rank: verdict for ranked, verdict in zip(open_yet, judged, strict=True)}
+    verdicts |= {ranked.number: verdict for ranked, verdict in zip(open_yet, judged, strict=True)}
+    return {ranked.number: verdicts[ranked.number] for ranked in checked}
 
 
 def one_of_each_pool(ranked: Sequence[Offer]) -> list[Offer]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from trainplan.planner.errors import BadInputError
 from trainplan.planner.forecast.estimate import Workload
 from trainplan.planner.forecast.machines import GroupQuery, best_of_each_machine, groups_of, numbers_up_to
-from trainplan.planner.forecast.plan import Candidate, Group, RankedOffer
+from trainplan.planner.forecast.plan import Candidate, Group, RankedOffer, row_numbers
 from trainplan.pricing.money import from_micro
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def in_full(candidates: Sequence[Candidate], catalog: OfferSource, now: datetime) -> tuple[RankedOffer, ...]:
     """The candidates with their offers, ranked from 1."""
     offers = catalog.offers([candidate.placement.row_id for candidate in candidates], now.date())
-    pairs = zip(candidates, map(_at_planning_price, candidates, offers), strict=True)
-    return tuple(RankedOffer(rank, *pair) for rank, pair in enumerate(pairs, start=1))
+    rows = zip(candidates, map(_at_planning_price, candidates, offers), row_numbers(candidates), strict=True)
+    return tuple(RankedOffer(rank, *row) for rank, row in enumerate(rows, start=1))
 
 
 def _at_planning_price(candidate: Candidate, offer: Offer) -> Offer:
@@ -38,7 +38,8 @@ def first_of_each(ranking: Sequence[Candidate], catalog: OfferSource, now: datet
     """The first placements of the best-ranked machines, in full and with their ranks."""
     first = best_of_each_machine(ranking)
     ranked = in_full(list(first.values()), catalog, now)
-    return [one._replace(rank=rank) for rank, one in zip(first, ranked, strict=True)]
+    rows = list(row_numbers(ranking))
+    return [one._replace(rank=rank, row=rows[rank - 1]) for rank, one in zip(first, ranked, strict=True)]
 
 
 def in_numbers(

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from trainplan.planner.forecast.plan import REASON_TEXTS, Candidate, MachineEstimate, MemoryNeed, Plan, Reason
 from trainplan.planner.forecast.script_work import known_rate
 from trainplan.planner.forecast.times import Interval
-from trainplan.planner.report.estimate_json import candidate_rows, changed_json, device_json, machine_json
+from trainplan.planner.report.estimate_json import (
+    Numbered,
+    candidate_rows,
+    changed_json,
+    device_json,
+    machine_json,
+    numbered,
+)
 from trainplan.pricing.devices import device_text
 from trainplan.pricing.money import from_micro
 from trainplan.pricing.offers import Market
@@ -150,18 +157,19 @@ def _delta(before: float | None, after: float | None) -> Delta | None:
 
 def _best(plan: Plan, key: Callable[[Candidate], Any]) -> Figures | None:
     """The candidate with the lowest key; of equal ones the first in rank."""
-    rank, best = min(enumerate(plan.ranking, start=1), key=lambda pair: key(pair[1]), default=(0, None))
-    return None if best is None else of_offer(plan, rank, best)
+    best = min(numbered(plan.ranking), key=lambda one: key(one.candidate), default=None)
+    return None if best is None else of_offer(plan, best)
 
 
 def _same_offer(before: Plan, after: Plan) -> Pair:
     if not before.ranking:
         return Pair()
-    offer = before.ranking[0]
-    for rank, candidate in enumerate(after.ranking, start=1):
-        if _identity(candidate) == _identity(offer):
-            return Pair(of_offer(before, 1, offer), of_offer(after, rank, candidate))
-    return Pair(of_offer(before, 1, offer), reasons=_reasons(after, offer))
+    first = next(numbered(before.ranking))
+    offer = first.candidate
+    for one in numbered(after.ranking):
+        if _identity(one.candidate) == _identity(offer):
+            return Pair(of_offer(before, first), of_offer(after, one))
+    return Pair(of_offer(before, first), reasons=_reasons(after, offer))
 
 
 def _identity(candidate: Candidate) -> tuple[str, str, str, str, int]:
@@ -178,13 +186,13 @@ def _reasons(plan: Plan, offer: Candidate) -> tuple[Reason, ...]:
     return tuple(reason for reason in REASON_TEXTS if reason in (later or reasons))
 
 
-def of_offer(plan: Plan, rank: int, candidate: Candidate) -> Figures:
-    """A candidate of a plan with its rank, as one side of a pair. Needs the plan's prices."""
-    estimate, placement, _, _ = candidate
+def of_offer(plan: Plan, offer: Numbered) -> Figures:
+    """An offer of a plan with its number, as one side of a pair. Needs the plan's prices."""
+    estimate, placement, _, _ = offer.candidate
     rental, rate = estimate.rental, placement.planning_micro_usd_per_hour
     spread = plan.prices[placement.row_id].stamp.spread
     costs = (from_micro(estimate.cost_micro_usd(rate, placement.region, end, spread)) for end in range(3))
-    row = next(iter(candidate_rows(plan, [(rank, candidate)])))
+    row = next(iter(candidate_rows(plan, [offer])))
     return Figures(
         placement=f"{rental.provider} {placement.region}",
         machine=rental.instance_type,

@@ -38,8 +38,10 @@ UNPROVEN_MARK = "*"
 
 class Priced(NamedTuple):
     """A row of the JSON: a candidate, what its placement asks for (millionths of a dollar an hour), and the parts of
-    its cost beside compute, in dollars. `credit_usd` is what is left of the person's credits at its provider."""
+    its cost beside compute, in dollars. `row` is its number for people, `credit_usd` what is left of the person's
+    credits at its provider."""
 
+    row: str
     rank: int
     candidate: Candidate
     micro_usd_per_hour: int
@@ -233,8 +235,10 @@ def _obtainability(estimate: Estimate) -> dict[str, Any] | None:
 
 COLUMNS = (
     EstimateColumn(
-        "position in the ranking, from 1", "#", lambda ranked, _: str(ranked.rank), right=True,
-        of_placement={"rank": lambda row: row.rank},
+        "number of the row, the same in every output: `6` is the best placement of its provider, device, device count "
+        "and market, `6.2` the second-best; `rank`: position among all placements, from 1",
+        "#", lambda ranked, _: ranked.number, right=True,
+        of_placement={"row": lambda row: row.row, "rank": lambda row: row.rank},
     ),
     EstimateColumn(
         "provider and region; `zone`: null for the whole region",

@@ -65,7 +65,9 @@ def estimate_html(estimate: Mapping[str, Any]) -> str:
     blocks += [
         section("Several machines", _several(estimate["several_machines"])),
         section("What this estimate cannot see", bullets(estimate["cannot_see"])),
-        section("Offers that were rejected", _rejections(estimate["rejections"])),
+        None
+        if not rows and _this_machine(estimate)
+        else section("Offers that were rejected", _rejections(estimate["rejections"])),
         section("How this page was made", _made(estimate)),
     ]
     return document(title, blocks, scripts=["rows.js", "chart.js"] if rows else [])
@@ -78,8 +80,7 @@ def estimate_cell(estimate: Mapping[str, Any], most_rows: int) -> str:
     first_of_kind: dict[Kind, Row] = {}
     for row in rows:
         first_of_kind.setdefault(kind_of(row), row)
-    # Ranked among themselves, as the estimate without every placement ranks them.
-    best = [{**row, "rank": rank} for rank, row in enumerate(first_of_kind.values(), start=1)][:most_rows]
+    best = list(first_of_kind.values())[:most_rows]
     grounds = _Grounds.of(rows)
     blocks: list[Content] = [
         tag("p", answer(estimate), class_="answer"),
@@ -98,7 +99,7 @@ def answer(estimate: Mapping[str, Any]) -> str:
     """The estimate in a sentence."""
     rows, job = estimate["candidates"], estimate["job"]
     if not rows:
-        return f"No offer fits {job['name']}."
+        return _this_machine(estimate) or f"No offer fits {job['name']}."
     first = rows[0]
     where = f"{device(first)} {_market(first)} at {first['provider']} in {first['region']}"
     title = _FIRST.get(job["objective"], "First")
@@ -109,6 +110,18 @@ def answer(estimate: Mapping[str, Any]) -> str:
         f"{usd(first['cost_usd'])}. Eight times of ten it takes {ends_of_time(first)} and costs {ends_of_cost(first)}."
     )
 
+
+def _this_machine(estimate: Mapping[str, Any]) -> str:
+    """The answer where this machine alone was asked for; "" elsewhere."""
+    here = estimate["this_machine"]
+    is_alone = all(one["reason"] in _BEFORE_THIS_MACHINE for one in estimate["rejections"])
+    if here is None or here["total_seconds"] is None or not is_alone:
+        return ""
+    return f"This machine ({here['name']}): {_own(here)}."
+
+
+_BEFORE_THIS_MACHINE = (Reason.RETIRED, Reason.NOT_OFFERED, Reason.PROVIDER)
+"""Why offers are left out where only this machine was asked for."""
 
 _FIRST = {"cost": "Cheapest", "time": "Fastest", "balanced": "Best by time and cost together"}
 
@@ -271,7 +284,7 @@ def _why_not(rows: Sequence[Row]) -> Markup:
     for row in rows:
         judged = row.get("launchable")
         if judged and judged["reason"]:
-            ranks.setdefault(judged["reason"], []).append(str(row["rank"]))
+            ranks.setdefault(judged["reason"], []).append(row["row"])
     return bullets([f"{_some(those, 10)}: {reason}" for reason, those in ranks.items()])
 
 
@@ -301,7 +314,7 @@ def _cells(row: Row, grounds: _Grounds) -> list[Any]:
     if row["basis"] == Basis.UNMEASURED:
         time, cost = f"up to {duration(row['total_seconds'])}", f"up to {usd(row['cost_usd'])}"
     return [
-        str(row["rank"]),
+        row["row"],
         f"{row['provider']} {row['region']}",
         device(row),
         market_cell(row["market"], row["remarks"]),
@@ -486,7 +499,7 @@ def _several(groups: Sequence[Mapping[str, Any]]) -> Markup | None:
 
 
 def _group_cells(group: Mapping[str, Any]) -> list[str]:
-    first = [str(group["rank"]), str(group["machines"]), group["instance_type"]]
+    first = [group["row"], str(group["machines"]), group["instance_type"]]
     if group["total_seconds"] is None:
         return [*first, "-", "-", f"no: {group['left_out']}"]
     cost = format_usd_interval(*(Decimal(str(group[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))

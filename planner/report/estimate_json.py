@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainplan.planner import __version__
+from trainplan.planner.forecast.plan import row_numbers
 from trainplan.planner.report.cannot_see import cannot_see
 from trainplan.planner.report.estimate_columns import (
     ESTIMATE_ONLY_TEXT,
@@ -39,7 +41,7 @@ class Beside(NamedTuple):
     says what a change of the job or of the offer would save (None: nobody asked).
     """
 
-    checked: Mapping[int, Judged] | None = None
+    checked: Mapping[str, Judged] | None = None
     limit: int | None = None
     changed: Sequence[Difference] = ()
     command: str = "plan estimate"
@@ -70,7 +72,7 @@ def estimate_document(plan: Plan, beside: Beside = Beside()) -> dict[str, Any]: 
         "this_machine": machine_json(plan.this_machine),
         "named_devices": [device_json(device) for device in plan.named_devices],
         "candidate_count": len(plan.ranking),
-        "candidates": list(candidate_rows(plan, enumerate(shown, start=1), beside.checked)),
+        "candidates": list(candidate_rows(plan, numbered(shown), beside.checked)),
         "device_groups": dict(plan.device_groups),
         "measurements": [one._asdict() for one in beside.cited(evidence)],
         "several_machines": machines_json(plan),
@@ -85,17 +87,30 @@ def changed_json(changed: Sequence[Difference]) -> list[dict[str, Any]]:
     return [{"key": row.key, "from": row.before, "to": row.after} for row in changed]
 
 
+class Numbered(NamedTuple):
+    """A candidate with its position in the ranking, and its number for people."""
+
+    rank: int
+    row: str
+    candidate: Candidate
+
+
+def numbered(ranking: Sequence[Candidate]) -> Iterator[Numbered]:
+    """The candidates from the first one on."""
+    return map(Numbered, count(1), row_numbers(ranking), ranking)
+
+
 def candidate_rows(
-    plan: Plan, ranked: Iterable[tuple[int, Candidate]], checked: Mapping[int, Judged] | None = None
+    plan: Plan, ranked: Iterable[Numbered], checked: Mapping[str, Judged] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Candidates of a plan with their ranks, as objects with the keys of docs/estimate.md; `checked` as above.
+    """Candidates of a plan with their numbers, as objects with the keys of docs/estimate.md; `checked` as above.
 
     What the placements of a machine type share is made once: there are thousands of rows.
     """
     machines: dict[int, dict[str, Any]] = {}
     beside: dict[tuple[int, int], dict[str, float]] = {}
     today = plan.made_at.date()
-    for rank, candidate in ranked:
+    for rank, row_number, candidate in ranked:
         estimate, placement, _, _ = candidate
         # By its id: the plan holds every estimate, so that no other object can come by it.
         machine = machines.get(id(estimate)) or machines.setdefault(
@@ -105,10 +120,10 @@ def candidate_rows(
         fixed = beside.get(at) or beside.setdefault(at, _fixed(estimate, placement.region))
         credit_usd = plan.credit_usd.get(estimate.rental.provider, NO_CREDIT)
         usd, stamp = plan.prices[placement.row_id]
-        priced = Priced(rank, candidate, usd, stamp, fixed, today, credit_usd)
+        priced = Priced(row_number, rank, candidate, usd, stamp, fixed, today, credit_usd)
         row = {**machine, **{key: value(priced) for key, value in OF_PLACEMENT.items()}}
         if checked is not None or is_estimated_only(estimate.rental.provider):
-            row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(rank))
+            row[LAUNCHABLE] = _launchable(estimate.rental.provider, (checked or {}).get(row_number))
         yield row
 
 
@@ -148,6 +163,8 @@ def machine_json(machine: MachineEstimate | None) -> dict[str, Any] | None:
         "train_seconds": time.train.total_seconds() if time else None,
         "end_seconds": time.after.total_seconds() if time else None,
         "total_seconds": time.total.total_seconds() if time else None,
+        "total_low_seconds": time.low.total_seconds() if time else None,
+        "total_high_seconds": time.high.total_seconds() if time else None,
         "cost_usd": float(machine.cost_usd) if machine.cost_usd is not None else None,
         "fits": machine.fits,
         "reason": machine.reason or None,

@@ -44,7 +44,7 @@ class LeftOut(NamedTuple):
 NOTHING_LEFT_OUT = LeftOut()
 
 
-def brief_page(plan: Plan, checked: Mapping[int, Judged] | None = None, left_out: LeftOut = NOTHING_LEFT_OUT) -> Page:
+def brief_page(plan: Plan, checked: Mapping[str, Judged] | None = None, left_out: LeftOut = NOTHING_LEFT_OUT) -> Page:
     """What a terminal gets: the job, the ranking, this machine, one line of advice, and how to see the rest.
 
     A plan without candidates has its whole page: why there are none is the answer.
@@ -92,18 +92,19 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def estimate_page(plan: Plan, checked: Mapping[int, Judged] | None = None) -> Page:
+def estimate_page(plan: Plan, checked: Mapping[str, Judged] | None = None) -> Page:
     """The whole answer: what is asked, the ranking, this machine, what was rejected and why.
 
-    `checked` tells by rank which rows the account could launch.
+    `checked` tells by number which rows the account could launch.
     """
     if not plan.candidates:
-        return joined([_heading(plan), _under(plan)])
+        heading = _heading(plan)
+        return joined([heading[:-1] if _is_this_machine_alone(plan) else heading, _under(plan)])
     ranking: Page = [ranking_table(plan, checked), *front_chart(plan)]
     return joined([_heading(plan), ranking, _why_not(checked or {}), _under(plan)])
 
 
-def ranking_table(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
+def ranking_table(plan: Plan, checked: Mapping[str, Judged] | None) -> Table:
     """The ranking, with a column for what credits leave to pay and one for what the account could launch."""
     ranking = table_of(plan.candidates, plan.made_at.date())
     columns, rows = list(ranking.columns), [list(row) for row in ranking.rows]
@@ -113,7 +114,7 @@ def ranking_table(plan: Plan, checked: Mapping[int, Judged] | None) -> Table:
         rows = [[*row, format_usd(usd)] for row, usd in zip(rows, paid_usd, strict=True)]
     if checked is not None:
         columns.append(Column("launch"))
-        rows = [[*row, _launchable(checked.get(one.rank))] for row, one in zip(rows, plan.candidates, strict=True)]
+        rows = [[*row, _launchable(checked.get(one.number))] for row, one in zip(rows, plan.candidates, strict=True)]
     return Table(columns, rows)
 
 
@@ -124,16 +125,13 @@ def _launchable(judged: Judged | None) -> str | Cell:
     return Cell(word, Tone.BAD) if judged.state == "refused" else word
 
 
-def _why_not(checked: Mapping[int, Judged]) -> list[str]:
+def _why_not(checked: Mapping[str, Judged]) -> list[str]:
     """What stands in the way, once for all rows that share it."""
-    rows: dict[str, list[int]] = {}
-    for rank, judged in checked.items():
+    rows: dict[str, list[str]] = {}
+    for number, judged in checked.items():
         if judged.state != "ok":
-            rows.setdefault(f"{_LAUNCHABLE[judged.state]}: {judged.why}", []).append(rank)
-    return [
-        f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(map(str, sorted(ranks)))}: {text}"
-        for text, ranks in sorted(rows.items(), key=lambda pair: min(pair[1]))
-    ]
+            rows.setdefault(f"{_LAUNCHABLE[judged.state]}: {judged.why}", []).append(number)
+    return [f"{'row' if len(numbers) == 1 else 'rows'} {', '.join(numbers)}: {text}" for text, numbers in rows.items()]
 
 
 _LAUNCHABLE = {"ok": "ok", "refused": "no", "unknown": "unknown"}
@@ -225,10 +223,17 @@ def _under(plan: Plan) -> list[str]:
     lines.extend(named_lines(plan))
     lines.extend(f"advice: {line}" for line in plan.advice)
     counts = rejection_counts(plan)
-    if counts:
+    if counts and not _is_this_machine_alone(plan):
         lines.append(f"rejected, of {plan.offers_seen:,} offers:")
         lines.extend(f"  {count:>6,}  {REASON_TEXTS[reason]} [{reason}]" for reason, count in counts)
     return lines
+
+
+def _is_this_machine_alone(plan: Plan) -> bool:
+    """Whether nothing but this machine was asked for, so that there is no ranking and nothing was rejected."""
+    return (
+        plan.filtered_last is Reason.PROVIDER and plan.this_machine is not None and plan.this_machine.time is not None
+    )
 
 
 def _notes(plan: Plan) -> list[str]:
@@ -298,7 +303,7 @@ def _spot_verdicts(plan: Plan) -> list[str]:
         here = CostAndTime(ranked.candidate.cost_micro_usd, estimate.time.total.total_seconds())
         verdict = spot_verdict(CostAndTime(on_demand, steady.total_seconds()), here)
         if verdict:
-            lines.append(f"row {ranked.rank}: {verdict} than on demand")
+            lines.append(f"row {ranked.number}: {verdict} than on demand")
     return lines
 
 
@@ -321,7 +326,7 @@ def _software_lines(plan: Plan) -> list[str]:
         runtime = chosen.runtime if chosen is not None else None
         installs = plan.job.container is None and ranked.offer.provider in CLOUDS
         if installs and runtime is not None and runtime.driver is not None:
-            rows.setdefault(runtime.software, []).append(str(ranked.rank))
+            rows.setdefault(runtime.software, []).append(ranked.number)
     return [
         f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: an older GPU, for which {software} is installed"
         for software, ranks in rows.items()
@@ -333,7 +338,7 @@ def _unproven_lines(plan: Plan) -> list[str]:
     rows: dict[str, list[str]] = {}
     for ranked in plan.candidates:
         if ranked.candidate.estimate.unproven:
-            rows.setdefault(unproven_text(ranked), []).append(str(ranked.rank))
+            rows.setdefault(unproven_text(ranked), []).append(ranked.number)
     return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {text}" for text, ranks in rows.items()]
 
 
@@ -342,7 +347,7 @@ TIGHT_TEXT = "memory is tight: the step takes more than 92 % of what is usable; 
 
 def _tight_lines(plan: Plan) -> list[str]:
     """The rows whose memory is all but full, in one line."""
-    needs = [(str(ranked.rank), ranked.candidate.estimate.memory) for ranked in plan.candidates]
+    needs = [(ranked.number, ranked.candidate.estimate.memory) for ranked in plan.candidates]
     ranks = [rank for rank, need in needs if need is not None and need.is_tight]
     return [f"{'row' if len(ranks) == 1 else 'rows'} {', '.join(ranks)}: {TIGHT_TEXT}"] if ranks else []
 

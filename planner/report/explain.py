@@ -50,7 +50,7 @@ def explain(plan: Plan, ranked: RankedOffer) -> str:
     offer = ranked.offer
     what = device_text(offer.device, offer.device_count, float(offer.device_fraction), offer.vcpus)
     machines = machines_text(offer.instance_type, ranked.candidate.estimate.machines)
-    head = f"row {ranked.rank}: {offer.provider} {offer.region} {machines}, {what}, {offer.market}"
+    head = f"row {ranked.number}: {offer.provider} {offer.region} {machines}, {what}, {offer.market}"
     blocks = [
         ("offer", _offer_lines(offer)),
         ("price", _price_lines(offer)),

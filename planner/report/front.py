@@ -7,6 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
+from trainplan.planner.forecast.plan import row_numbers
 from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.page import Chart, Mark, Page
 from trainplan.pricing.money import format_usd
@@ -25,7 +26,7 @@ MICRO = 1_000_000
 class Point(NamedTuple):
     """An offer in the plane of time and cost. `is_front`: no other offer is at most as long and at most as dear."""
 
-    rank: int
+    row: str
     label: str
     provider: str
     seconds: Interval
@@ -39,10 +40,10 @@ def points(plan: Plan) -> list[Point]:
     What costs nothing, such as a machine of one's own cluster, has no place on a logarithmic axis.
     """
     best: dict[tuple[str, str, str], Point] = {}
-    for rank, candidate in enumerate(plan.ranking, start=1):
+    for row, candidate in zip(row_numbers(plan.ranking), plan.ranking, strict=True):
         rental = candidate.estimate.rental
         if candidate.cost_micro_usd > 0 and not is_estimated_only(rental.provider):
-            best.setdefault((rental.provider, rental.instance_type, str(rental.market)), _point(rank, candidate, plan))
+            best.setdefault((rental.provider, rental.instance_type, str(rental.market)), _point(row, candidate, plan))
     return with_front(best.values())
 
 
@@ -69,12 +70,12 @@ def front_chart(plan: Plan) -> Page:
         return []
     shown = near(offers)
     marks = [
-        Mark(point.seconds.expected, point.usd.expected, f"{point.rank} {point.label}" if point.is_front else "")
+        Mark(point.seconds.expected, point.usd.expected, f"{point.row} {point.label}" if point.is_front else "")
         for point in shown
     ]
     far = len(offers) - len(shown)
     title = (
-        "cost against time, both axes logarithmic; o: no other offer is faster and cheaper (with its rank), .: the "
+        "cost against time, both axes logarithmic; o: no other offer is faster and cheaper (with its row), .: the "
         f"others{f', but for {far} farther away' if far else ''}"
     )
     times, costs = [mark.x for mark in marks], [mark.y for mark in marks]
@@ -92,7 +93,7 @@ def near(offers: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _point(rank: int, candidate: Candidate, plan: Plan) -> Point:
+def _point(row: str, candidate: Candidate, plan: Plan) -> Point:
     estimate, placement, cost, _ = candidate
     rental, time = estimate.rental, estimate.time
     # Without the prices of all placements (only JSON and a picture ask for them) the ends are those of the time alone.
@@ -102,4 +103,4 @@ def _point(rank: int, candidate: Candidate, plan: Plan) -> Point:
         for end in (1, 2)
     )
     label = f"{rental.devices_text}{' spot' if rental.market is Market.SPOT else ''}"
-    return Point(rank, label, rental.provider, time.seconds, Interval(cost / MICRO, low, high), is_front=False)
+    return Point(row, label, rental.provider, time.seconds, Interval(cost / MICRO, low, high), is_front=False)

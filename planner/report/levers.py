@@ -12,6 +12,7 @@ from trainplan.planner.forecast.plan import REASON_TEXTS, Group, Plan
 from trainplan.planner.forecast.script_work import up_to
 from trainplan.planner.forecast.times import Interval
 from trainplan.planner.report.compare import Figures, Pair, of_offer
+from trainplan.planner.report.estimate_json import numbered
 from trainplan.planner.report.page import Cell, Column, Page, Table, Tone
 from trainplan.planner.throughput.values import Basis
 from trainplan.pricing.devices import device_text, machines_text
@@ -35,9 +36,10 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
     """
     if not plan.ranking:
         return []
-    before = of_offer(plan, 1, plan.ranking[0])
+    offers = list(numbered(plan.ranking))
+    before = of_offer(plan, offers[0])
     rows = [
-        _row((lever.name, lever.before, lever.after), Pair(before, of_offer(plan, lever.rank, lever.candidate)))
+        _row((lever.name, lever.before, lever.after), Pair(before, of_offer(plan, offers[lever.rank - 1])))
         for lever in offer_levers(plan.ranking)
     ]
     rows += [
@@ -47,7 +49,7 @@ def lever_rows(plan: Plan, plan_of: Callable[[TrainingJob, Sequence[int]], Plan]
     ]
     for lever in job_levers(plan.job):
         other = plan_of(lever.job, ())
-        after = of_offer(other, 1, other.ranking[0]) if other.ranking else None
+        after = of_offer(other, next(numbered(other.ranking))) if other.ranking else None
         why = "" if other.filtered_last is None else REASON_TEXTS[other.filtered_last]
         words = lever.name, lever.before, lever.after
         rows.append(_row(words, Pair(before, after), is_same_work=lever.is_same_work, reason=why))

@@ -72,7 +72,7 @@ def _cells(group: Group) -> tuple[str, ...]:
     rental = group.rental
     devices = group.devices if rental.device != "cpu" else 1
     what = device_text(rental.device, devices, float(rental.device_fraction), (rental.vcpus or 0) * group.machines)
-    first = (str(group.rank), str(group.machines), rental.instance_type, what)
+    first = (group.row, str(group.machines), rental.instance_type, what)
     if group.estimate is None or group.cost_micro_usd is None:
         return (*first, "-", "-", "-", "no")
     return (
@@ -97,7 +97,7 @@ def _object(group: Group) -> dict[str, Any]:
     speed = speed_json(estimate.throughput) if estimate is not None else _NO_SPEED
     usd = [micro / 1_000_000 for micro in cost] if cost is not None else [None] * 3
     return {
-        "rank": group.rank,
+        "row": group.row,
         "machines": group.machines,
         "devices": group.devices,
         "provider": rental.provider,

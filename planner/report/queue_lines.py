@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def queue_text(plan: Plan) -> str:
     """A line for each row whose time has a wait in it: how long, and what it rests on. "" where no row has one."""
     return "\n".join(
-        f"row {ranked.rank}: queue {format_duration(wait.expected)} "
+        f"row {ranked.number}: queue {format_duration(wait.expected)} "
         f"({format_duration(wait.low)} to {format_duration(wait.high)}), counted in the time: {wait.ground}"
         for ranked in plan.candidates
         if (wait := ranked.candidate.estimate.queue) is not None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def session_lines(plan: Plan) -> list[str]:
     """A line for each row that ends with its session: how many it needs."""
     return [
-        f"row {ranked.rank}: {sessions_text(sessions)}"
+        f"row {ranked.number}: {sessions_text(sessions)}"
         for ranked in plan.candidates
         if (sessions := ranked.candidate.estimate.sessions) is not None
     ]

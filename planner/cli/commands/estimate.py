@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -72,7 +73,8 @@ def command(
         bool, typer.Option("--include-retired", help="Include retired machines, marked as such")
     ] = False,
     explain_row: Annotated[
-        int | None, typer.Option("--explain", min=1, help="Show where the figures of row N come from")
+        str | None,
+        typer.Option("--explain", metavar="N", help="Show where the figures of row N come from (6, or 6.2 of --all)"),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Ask the providers what this account can launch")] = False,
     catalog: Annotated[Path | None, typer.Option("--catalog", help="Another catalog file", hidden=True)] = None,
@@ -106,6 +108,9 @@ def command(
     if document.is_wanted and explain_row is not None:
         name = "json" if as_json else "html" if html is not None else "levers"
         raise BadInputError(f"--explain and --{name} cannot be combined", "give one of the two")
+    if explain_row is not None and not re.fullmatch(r"[1-9][0-9]{0,5}(\.[1-9][0-9]{0,5})?", explain_row):
+        raise BadInputError(f"--explain {explain_row}: there is no such row", "write a number of the column #")
+    every = every or "." in (explain_row or "")
     values = {
         **{"model": model, "dataset": dataset, "epochs": epochs, "batch": batch, "precision": precision},
         **{"image_size": image_size, "framework": framework, "xla": xla},
@@ -128,7 +133,7 @@ def command(
         limit=form.rows_looked_up(screen_of(sys.stdout, os.environ)),
         prices=document.is_wanted or plot is not None,
         nodes=options.nodes(nodes),
-        explain_row=explain_row,
+        explain_row=explain_row or "",
         catalog=catalog,
     )
     if comparison:
@@ -153,7 +158,7 @@ class _Form(NamedTuple):
     """How the answer is wanted; the options of these names."""
 
     limit: int | None
-    explain_row: int | None
+    explain_row: str | None
     every: bool
     check: bool
     notes: bool
@@ -167,7 +172,9 @@ class _Form(NamedTuple):
         rows = self.limit or fitting
         if self.document.is_wanted:
             return rows if self.check else 0
-        return None if self.every and not self.limit else max(rows, self.explain_row or 0)
+        if self.every and (self.explain_row or not self.limit):
+            return None
+        return max(rows, int(self.explain_row or 0))
 
     def is_brief(self, screen: Screen) -> bool:
         """Whether the answer is to fit the screen: at a terminal, unless everything is asked for."""
@@ -229,7 +236,7 @@ def _scored(plan: Plan, query: PlanQuery, settings: Settings, now: datetime) -> 
     return plan
 
 
-def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
+def _judged(plan: Plan, settings: Settings) -> Mapping[str, Judged]:
     from trainplan.planner.api import build
     from trainplan.planner.planning.check import judge_rows
 
@@ -239,7 +246,7 @@ def _judged(plan: Plan, settings: Settings) -> Mapping[int, Judged]:
 def _page(
     plan: Plan,
     form: _Form,
-    judged: Mapping[int, Judged] | None,
+    judged: Mapping[str, Judged] | None,
     above: Page,
     *,
     asks: bool,
@@ -275,19 +282,23 @@ def _page(
     return joined([above, estimate_page(plan, judged), [queue] if queue else [], machines_page(plan)])
 
 
-def _explanation(plan: Plan, explain_row: int) -> Page:
-    if explain_row > len(plan.candidates):
-        raise BadInputError(f"--explain {explain_row}: there are {len(plan.candidates)} rows")
+def _explanation(plan: Plan, explain_row: str) -> Page:
+    explained = next((ranked for ranked in plan.candidates if ranked.number == explain_row), None)
+    if explained is None:
+        raise BadInputError(
+            f"--explain {explain_row}: there is no such row, of {plan.candidates[-1].number.partition('.')[0]}",
+            "rows have the numbers of the column #",
+        )
     from trainplan.planner.report.explain import explain
 
-    return [explain(plan, plan.candidates[explain_row - 1])]
+    return [explain(plan, explained)]
 
 
 def _first(plan: Plan, rows: int) -> Plan:
     return plan._replace(candidates=plan.candidates[:rows])
 
 
-def _brief(plan: Plan, judged: Mapping[int, Judged] | None, screen: Screen, *, has_chart: bool) -> Page:
+def _brief(plan: Plan, judged: Mapping[str, Judged] | None, screen: Screen, *, has_chart: bool) -> Page:
     from trainplan.planner.report.estimate_page import LeftOut, brief_page, ranking_table
     from trainplan.planner.report.machines import machines_page
     from trainplan.planner.report.queue_lines import queue_text

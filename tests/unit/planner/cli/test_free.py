@@ -43,6 +43,16 @@ def test_what_is_free_stands_beside_what_is_rented() -> None:
     assert all(row["sessions"] is None for row in rows if row["provider"] == "aws")
 
 
+def test_the_simulated_cloud_this_machine_and_free_places_stand_beside_each_other() -> None:
+    asked = ("--provider", "sim,local,colab")
+    made = plan("estimate", *JOB, *asked, "--json").json
+    assert {row["provider"] for row in made["candidates"]} == {"sim", "colab"}
+    assert made["this_machine"]["total_seconds"] > 0
+    second = next(row for row in made["candidates"] if row["row"] == "3.2")
+    told = plan("estimate", *JOB, *asked, "--explain", "3.2").out
+    assert told.startswith(f"row 3.2: {second['provider']} {second['region']} {second['instance_type']}")
+
+
 def test_the_table_says_how_many_sessions() -> None:
     told = plan("estimate", *ON_IMAGENET, "--epochs", "30", "--provider", "kaggle", "--device", "T4").out
     assert "sessions needed: " in told

@@ -32,7 +32,7 @@ READ: list[tuple[str, dict[str, Any]]] = [
         {"job_file": Path("job.yaml"), "precision": "tf32", "image_size": 64, "framework": "jax", "xla": False},
     ),
     ("--provider aws --provider=gcp --device T4", {"provider": ["aws", "gcp"], "device": ["T4"]}),
-    ("--limit 3 --limit 4 --explain 2", {"limit": 4, "explain_row": 2}),
+    ("--limit 3 --limit 4 --explain 2", {"limit": 4, "explain_row": "2"}),
     ("--limit=03", {"limit": 3}),
     (
         "--objective time --deadline 8h --budget 20",

@@ -162,7 +162,7 @@ def noisy(slow_basis: Basis, fast_basis: Basis) -> Choice:
         fast = rental.instance_type == "fast"
         return a_throughput(4000.0 if fast else 1000.0, fast_basis if fast else slow_basis)
 
-    rows = (rented(a_rental(), ("a", "1")), rented(a_rental(instance_type="fast"), ("a", "3")))
+    rows = (rented(a_rental(), ("a", "1")), rented(a_rental(instance_type="fast", device="V100"), ("a", "3")))
     job = a_job(precision="amp_fp16", epochs=40)
     return choose(job, rows, a_world(speed), Filters(), every_placement=True)  # type: ignore[arg-type]
 

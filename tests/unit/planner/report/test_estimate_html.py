@@ -18,13 +18,15 @@ import pytest
 
 from tests.builders import a_machine_estimate, a_plan, small_catalog
 from tests.unit.planner.cli.command import plan
+from trainplan.planner.forecast.plan import Reason, RejectionKey
 from trainplan.planner.report.estimate_chart import first_ones, front_of, kind_of
 from trainplan.planner.report.estimate_html import answer, estimate_html
 from trainplan.planner.report.estimate_json import Beside, estimate_document
+from trainplan.planner.report.estimate_page import estimate_page
 from trainplan.planner.report.front import front, points
 from trainplan.planner.report.levers import lever_rows
 from trainplan.pricing.catalog import Catalog
-from trainplan.workloads.durations import parse_duration
+from trainplan.workloads.durations import format_duration, parse_duration
 
 HOSTILE = "\"></title><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
 
@@ -95,8 +97,8 @@ def test_every_row_of_the_table_says_what_the_json_says(estimate: dict[str, Any]
     rows = page.rows("Offers by rank")
     assert len(rows) == len(estimate["candidates"]) == len(page.data) > 8
     for cells, data, row in zip(rows, page.data, estimate["candidates"], strict=True):
-        rank, where, device, market, time, cost, rate, price, speed, basis, instance = cells
-        assert (int(rank), where) == (row["rank"], f"{row['provider']} {row['region']}")
+        number, where, device, market, time, cost, rate, price, speed, basis, instance = cells
+        assert (number, where) == (row["row"], f"{row['provider']} {row['region']}")
         assert device.endswith(row["device"]) or row["device"] == "cpu"
         assert market.startswith(row["market"].replace("_", " "))
         assert seconds(time.split(" (")[0]) == pytest.approx(row["total_seconds"], rel=0.05, abs=1)
@@ -179,6 +181,23 @@ def test_names_from_a_job_file_and_from_a_vendor_are_text(estimate: dict[str, An
     assert page.names.count("script") == Page(estimate_html(estimate)).names.count("script")
     assert "img" not in page.names
     assert page.text.count(HOSTILE) > 4 * len(hostile["candidates"])
+
+
+def test_the_headline_of_this_machine_alone_is_this_machine(catalog: Catalog) -> None:
+    plan = a_plan(catalog, this_machine=a_machine_estimate())
+    alone = plan._replace(
+        ranking=(), candidates=(), filtered_last=Reason.PROVIDER,
+        rejections={RejectionKey("aws", "g4dn.xlarge", "spot", Reason.PROVIDER): 3},
+    )  # fmt: skip
+    page = Page(estimate_html(estimate_document(alone)))
+    machine = alone.this_machine
+    assert machine is not None
+    assert machine.time is not None
+    assert f"This machine ({machine.name}): {format_duration(machine.time.total)}" in page.text
+    assert "No offer fits" not in page.text
+    assert "rejected" not in page.text
+    lines = [line for line in estimate_page(alone) if isinstance(line, str)]
+    assert not [line for line in lines if "ranked by" in line or "rejected" in line]
 
 
 def test_an_estimate_without_offers_has_a_page(catalog: Catalog) -> None:

@@ -301,6 +301,19 @@ def test_every_candidate_is_there_in_its_rank(catalog: Catalog) -> None:
     assert [row["cost_usd"] for row in found] == sorted(row["cost_usd"] for row in found)
 
 
+def test_a_row_has_one_number_wherever_every_placement_is_shown(catalog: Catalog) -> None:
+    few = a_plan(catalog, include_retired=True)
+    everywhere = a_plan(catalog, every_placement=True, include_retired=True, limit=0)
+    found = as_json(everywhere)["candidates"]
+    first = [(row["row"], row["instance_type"], row["region"]) for row in found if "." not in row["row"]]
+    assert first == [(ranked.number, ranked.offer.instance_type, ranked.offer.region) for ranked in few.candidates]
+    further = [row for row in found if "." in row["row"]]
+    assert further
+    assert len({row["row"] for row in found}) == len(found)
+    kinds = {row["row"]: (row["provider"], row["device"], row["device_count"], row["market"]) for row in found}
+    assert all(kinds[row["row"]] == kinds[row["row"].partition(".")[0]] for row in further)
+
+
 def test_a_row_of_json_says_what_a_row_of_the_table_says(catalog: Catalog) -> None:
     plan = a_plan(catalog, every_placement=True, include_retired=True)
     for row, ranked in zip(as_json(plan)["candidates"], plan.candidates, strict=True):

@@ -25,8 +25,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
         yield made
 
 
-def a_point(seconds: float, usd: float, rank: int = 1) -> Point:
-    return Point(rank, "T4", "aws", Interval(seconds, seconds, seconds), Interval(usd, usd, usd), is_front=False)
+def a_point(seconds: float, usd: float, row: str = "1") -> Point:
+    return Point(row, "T4", "aws", Interval(seconds, seconds, seconds), Interval(usd, usd, usd), is_front=False)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=30))
@@ -50,10 +50,10 @@ def test_what_is_near_holds_the_whole_front(pairs: list[tuple[float, float]]) ->
 def test_the_points_of_a_plan_are_its_machines_with_their_intervals(catalog: Catalog) -> None:
     plan = a_plan(catalog)
     offers = points(plan)
-    by_rank = {point.rank: point for point in offers}
+    by_row = {point.row: point for point in offers}
     assert len(offers) == len(plan.ranking)
     for ranked in plan.candidates:
-        point, time = by_rank[ranked.rank], ranked.candidate.estimate.time
+        point, time = by_row[ranked.number], ranked.candidate.estimate.time
         assert point.usd.expected == pytest.approx(float(ranked.cost_usd))
         assert point.seconds == (time.total.total_seconds(), time.low.total_seconds(), time.high.total_seconds())
         assert point.usd.low <= point.usd.expected <= point.usd.high
@@ -75,7 +75,7 @@ def test_the_chart_names_the_front_by_rank_and_device(catalog: Catalog) -> None:
     (chart,) = front_chart(plan)
     assert isinstance(chart, Chart)
     named = [mark.text for mark in chart.marks if mark.text]
-    assert named == [f"{point.rank} {point.label}" for point in front(points(plan))]
+    assert named == [f"{point.row} {point.label}" for point in front(points(plan))]
     assert "1 1/8 L4" in named
 
 
