@@ -14,48 +14,69 @@ from trainplan.planner.cli.completion import words_typed
 from trainplan.planner.cli.typed import remember
 from trainplan.planner.errors import BadInputError, DeclinedError, ExitCode
 
-# What each command is, in the order in which people use them, which is that of `plan --help`. The module of a command
+# What each command does, in the order and under the headings of `plan --help`. The module of a command
 # is imported when it is typed: the start-up of one command never pays for another.
-COMMANDS = {
-    "init": "Write a job file",
-    "data": "Check a folder of images; upload, list and remove data sets",
-    "estimate": "Predict a job's time and cost on every rentable device",
-    "doctor": "Check what a launch needs at a provider",
-    "setup": "Prepare an account",
-    "pilot": "Measure machines for cents before a launch, where that is expected to save more",
-    "launch": "Train a job, fetch the model, delete what was created",
-    "export": "Write a job as files that Slurm, SkyPilot, JobSet, Colab, Kaggle and others run",
-    "status": "Show the state of a run, or of all runs that have not ended",
-    "attach": "Follow a run that was left running",
-    "logs": "Show the output of a run",
-    "predict": "Name the classes of images with the model of a run",
-    "convert": "Write the model of a run for a phone, a browser or another program",
-    "track": "Write a run to MLflow, Weights & Biases or Trackio",
-    "board": "Show the curves of a run in TensorBoard",
-    "stop": "End a run; its newest checkpoint is kept",
-    "serve": "Show what bills and runs as they go, on a page of this computer",
-    "report": "Show what a run took, cost and reached, as text or a page of HTML",
-    "history": "List past runs with estimated and actual time and cost",
-    "cleanup": "Find and delete resources that runs have left",
-    "burn": "List what bills in the accounts, whoever created it",
-    "bill": "Show what the vendor has billed, beside the receipts",
-    "measure": "Measure a job's throughput on this machine, in a short run",
-    "devices": "List the known accelerators",
-    "prices": "Show, read, accept and check prices",
-    "throughput": "Compare the predictor with measurements",
-    "drill": "Check on your account, for cents, what tests cannot",
+GROUPS = {
+    "Begin": {
+        "init": "Write a job file",
+        "data": "Check a folder of images; upload, list and remove data sets",
+        "doctor": "Check what a launch needs at a provider",
+        "setup": "Prepare an account",
+    },
+    "Choose a machine": {
+        "estimate": "Predict a job's time and cost on every rentable device",
+        "pilot": "Try machines for a few cents first, when that should save more",
+        "measure": "Measure a job's throughput on this machine, in a short run",
+        "devices": "List the known accelerators",
+        "prices": "Show, read, accept and check prices",
+        "throughput": "Compare the predictor with measurements",
+    },
+    "Train": {
+        "launch": "Train a job, fetch the model, delete what was created",
+        "export": "Write a job as files for Slurm, SkyPilot, JobSet, Colab, Kaggle",
+        "status": "Show the state of a run, or of all runs that have not ended",
+        "attach": "Follow a run that was left running",
+        "logs": "Show the output of a run",
+        "stop": "End a run; its newest checkpoint is kept",
+    },
+    "Results": {
+        "report": "Show what a run took, cost and reached, as text or a page",
+        "predict": "Classify images with a trained model",
+        "convert": "Write a model for a phone, a browser or another program",
+        "history": "List past runs with estimated and actual time and cost",
+        "serve": "Live page of runs and costs, in your browser",
+        "track": "Write a run to MLflow, Weights & Biases or Trackio",
+        "board": "Show the curves of a run in TensorBoard",
+    },
+    "Money and leftovers": {
+        "cleanup": "Find and delete resources that runs have left",
+        "burn": "List what costs money in the accounts, whoever created it",
+        "bill": "Show the vendor's bill beside the receipts",
+        "drill": "Check on your account, for cents, what tests cannot",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
 # Typer exports one of click's error classes; its base is every error in how a command was typed.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 class _InOrder(TyperGroup):
-    """Commands in the order of COMMANDS; Typer would list commands with sub-commands last."""
+    """Commands in the order of COMMANDS, under their headings; Typer would list commands with sub-commands last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
         return [name for name in COMMANDS if name in self.commands]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A section for each group. Summaries are wrapped where the screen is narrow; Typer would cut them."""
+        del ctx
+        width = max(map(len, COMMANDS))
+        for title, summaries in GROUPS.items():
+            rows = [(name.ljust(width), summaries[name]) for name in summaries if name in self.commands]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 def command(arguments: list[str]) -> int:

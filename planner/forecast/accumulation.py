@@ -78,11 +78,13 @@ def parts_text(counts: Mapping[int, int], rejected: Mapping[RejectionKey, int], 
         return None
     several = sorted(counts)
     examples = several if len(several) <= _MOST_EXAMPLES else [several[0], several[len(several) // 2], several[-1]]
+    first, *more = examples
     small = sum(count for key, count in rejected.items() if key.reason in _TOO_SMALL)
-    texts = [f"{counts[parts]:,} with accumulate: {parts}" for parts in examples]
+    texts = [f"accumulate: {first} on {counts[first]:,} of them", *(f"{one} on {counts[one]:,}" for one in more)]
+    few = f"{small:,} offers have" if small != 1 else "1 offer has"
     return (
-        f"the batch does not fit the memory of {small:,} offers; trained in parts, with the same optimizer steps, it "
-        f"fits that of {', '.join(texts)}{' (batch norm sees the part)' if normed else ''}"
+        f"{few} too little memory for this batch. Gradient accumulation, with the same optimizer steps, makes it fit: "
+        f"{', '.join(texts)}{' (batch norm is computed on each part)' if normed else ''}"
     )
 
 

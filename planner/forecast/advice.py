@@ -217,8 +217,9 @@ def _within_noise(candidates: Sequence[Candidate]) -> str | None:
         firmer = bases.index(other.estimate.throughput.basis) <= bases.index(first.estimate.throughput.basis)
         faster = other.estimate.time.total * AS_GOOD < first.estimate.time.total
         if firmer and faster and other.cost_micro_usd <= high:
+            times = other.estimate.time.total, first.estimate.time.total
             return (
-                f"row {row} may cost no more than row 1 and takes "
-                f"{format_duration(other.estimate.time.total)} instead of {format_duration(first.estimate.time.total)}"
+                f"row {row} costs about as much as row 1 and takes {format_duration(times[0])} instead of "
+                f"{format_duration(times[1])}"
             )
     return None

@@ -414,9 +414,9 @@ def nothing_left(plan: Plan, *, is_shown: bool = False) -> NothingLeftError:
         counts[key.reason] = counts.get(key.reason, 0) + count
     last = plan.filtered_last
     if last is None:
-        return NothingLeftError("no offer is left: the catalog is empty", "install trainplan again")
+        return NothingLeftError("there are no offers: the catalog is empty", "install trainplan again")
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1]))
-    message = f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
+    message = f"no offer fits: {REASON_TEXTS[last]}"
     hint = (
         "change a limit as the advice above says"
         if plan.advice

@@ -73,8 +73,8 @@ def calibrate(
         return False
     row = calibration_of(speed, key, short, now())
     add_row(settings.calibrations, row)
-    busy = f", while other programs had {row.others:.0%} of the processors" if row.others >= _TOLD_FROM else ""
-    say(f"it did {speed.images_per_second:,.0f} images/s{busy}; kept for this processor")
+    busy = f", with other programs using {row.others:.0%} of the CPU" if row.others >= _TOLD_FROM else ""
+    say(f"{speed.images_per_second:,.0f} images/s{busy}; saved for later estimates")
     return True
 
 

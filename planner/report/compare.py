@@ -85,7 +85,7 @@ class Pair(NamedTuple):
 
     @property
     def is_same_machine(self) -> bool:
-        """Whether both are of one machine type, so that an error of its speed is in both."""
+        """Whether both are of one machine type, so that errors in its speed cancel out."""
         one, other = self.first, self.second
         return one is not None and other is not None and (one.machine, one.device) == (other.machine, other.device)
 

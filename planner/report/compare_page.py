@@ -179,7 +179,7 @@ def _noise_lines(key: str, pair: Pair) -> list[str]:
 
 _WITHIN_NOISE = ": the difference is within the noise of the estimate"
 _ONE_MACHINE = (
-    "; but it is one machine type for both, an error of its speed is in both, so the difference is surer than that"
+    "; but both use one machine type: errors in its speed cancel out, so the difference is more certain than that"
 )
 
 
@@ -205,7 +205,7 @@ def _nothing_lines(comparison: Comparison) -> list[str]:
         is_answered = here is not None and here.time is not None and last is Reason.PROVIDER
         is_answered = is_answered or any(device.time is not None for device in plan.named_devices)
         if not plan.ranking and not is_answered:
-            why = f": the last offers were rejected as {last}: {REASON_TEXTS[last]}" if last is not None else ""
+            why = f": {REASON_TEXTS[last]}" if last is not None else ""
             lines.append(f"nothing fits {name}{why}")
             lines += [f"advice for {name}: {line}" for line in plan.advice]
     return lines

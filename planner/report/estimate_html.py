@@ -107,7 +107,7 @@ def answer(estimate: Mapping[str, Any]) -> str:
         return f"{title}: {where}, up to {duration(first['total_seconds'])}, up to {usd(first['cost_usd'])}. {_UNKNOWN}"
     return (
         f"{title}: {where}, {duration(first['total_seconds'])} for "
-        f"{usd(first['cost_usd'])}. Eight times of ten it takes {ends_of_time(first)} and costs {ends_of_cost(first)}."
+        f"{usd(first['cost_usd'])}. 80 % likely: {ends_of_time(first)}, {ends_of_cost(first)}."
     )
 
 
@@ -334,7 +334,7 @@ def _more(estimate: Mapping[str, Any]) -> Markup:
     if count > len(rows):
         lines.append(f"The first {len(rows):,} of {count:,} offers (--limit).")
     if any(row["unproven"] for row in rows):
-        lines.append("* ranked at more than its cost: no run of its image and driver is known.")
+        lines.append("* ranked as if dearer: its image and driver are untested here.")
     lines.append(f"{estimate['prices'].capitalize()}.")
     on_paper = tag("span", " On paper: the first 20.", class_="print-only")
     return tag("p", joined(lines, " "), on_paper, class_="muted")
@@ -345,7 +345,7 @@ def _advice(estimate: Mapping[str, Any]) -> Markup:
     here = estimate["this_machine"]
     if here is not None:
         lines.append(f"this machine ({here['name']}): {_own(here)}")
-    lines += [f"{one['name']} (no offer here; one of your own): {_own(one)}" for one in estimate["named_devices"]]
+    lines += [f"{one['name']} of your own (nobody rents it out here): {_own(one)}" for one in estimate["named_devices"]]
     return section("Advice", bullets(lines))
 
 
@@ -372,8 +372,8 @@ def _levers(estimate: Mapping[str, Any]) -> list[Content]:
 LEVERS_TEXT = (
     "Each line changes one thing and shows the offer that then comes first, against the first one now. Same work: the "
     "same model comes out. Other work: another one does. Noise: within, where the 80 % intervals overlap and the "
-    "machines differ; same machine, where an error of its speed is in both, so that the difference is surer than the "
-    "intervals."
+    "machines differ; same machine, where errors in its speed cancel out, so that the difference is more certain "
+    "than the intervals suggest."
 )
 
 

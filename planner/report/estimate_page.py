@@ -257,7 +257,7 @@ def mark_lines(plan: Plan) -> list[str]:
     if not any(ranked.candidate.estimate.unproven for ranked in plan.candidates):
         return []
     factor = table_of_images().unproven_cost_factor
-    return [f"{UNPROVEN_MARK} ranked at {factor:g} times its cost: no run of its image and driver is known"]
+    return [f"{UNPROVEN_MARK} ranked as if {factor - 1:.0%} dearer: its image and driver are untested here"]
 
 
 def _tax_line(plan: Plan) -> list[str]:
@@ -380,12 +380,14 @@ def unproven_text(ranked: RankedOffer) -> str:
     """Say that no run of the image and driver on this device is known, why, and what that does to the rank."""
     factor = table_of_images().unproven_cost_factor
     why = ranked.candidate.estimate.unproven
-    return f"image and driver are unproven on it, so it is ranked at {factor:g} times its cost: {why}"
+    return f"image and driver are untested on it, so it is ranked as if {factor - 1:.0%} dearer: {why}"
 
 
 def named_lines(plan: Plan) -> list[str]:
-    """`RTX 4090 (no offer here; one of your own): 2h 10m at 812 (640-1,030) images/s, modelled`."""
-    return [f"{device.name} (no offer here; one of your own): {_own_device(device)}" for device in plan.named_devices]
+    """`RTX 4090 of your own (nobody rents it out here): 2h 10m at 812 (640-1,030) images/s, modelled`."""
+    return [
+        f"{device.name} of your own (nobody rents it out here): {_own_device(device)}" for device in plan.named_devices
+    ]
 
 
 def _own_device(device: MachineEstimate) -> str:

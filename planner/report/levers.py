@@ -177,7 +177,7 @@ def _noise(row: Mapping[str, Any]) -> str | Cell:
 def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
     """What a terminal shows: the first offer as it is, the table, and what its words mean."""
     if not rows:
-        return [job_line, "no offer is left, so there is none that a change could save on"]
+        return [job_line, "no offer fits, so there is nothing to compare a change with"]
     now = rows[0]["before"]
     cost = format_usd_interval(*(Decimal(str(now[key])) for key in ("cost_usd", "cost_low_usd", "cost_high_usd")))
     if now["basis"] == Basis.UNMEASURED:
@@ -194,5 +194,5 @@ def levers_page(rows: Sequence[Mapping[str, Any]], job_line: str) -> Page:
 
 LINES = (
     "other: another model comes out; within: the 80 % intervals overlap;",
-    "same machine: an error of its speed is in both, so it is surer than they say",
+    "same machine: errors in its speed cancel out, so differences are more certain",
 )

@@ -127,13 +127,13 @@ def _bills(live: Sequence[Run]) -> list[Content]:
     if billing:
         usd = sum((run.bills_usd_per_hour for run in billing), Decimal(0))
         last = max(_until(run) for run in billing)
-        runs = "1 run bills" if len(billing) == 1 else f"{len(billing)} runs bill"
+        runs = "1 run costs" if len(billing) == 1 else f"{len(billing)} runs cost"
         text = f"{runs} {format_usd_per_hour(usd)}, until {_local(last)} at the latest."
     else:
-        text = "No run bills."
-    beside = [f"{simulated} simulated" if simulated else "", f"{own} on machines of your own" if own else ""]
-    more = f" Beside: {' and '.join(filter(None, beside))}, which no cloud bills." if any(beside) else ""
-    note = "What this home's runs bill; plan burn lists all that bills in your accounts."
+        text = "Nothing is being billed."
+    free = [f"{simulated} simulated" if simulated else "", f"{own} on machines of your own" if own else ""]
+    more = f" Free: {' and '.join(filter(None, free))}." if any(free) else ""
+    note = "Costs of runs started here. Everything else in your accounts: plan burn."
     return [tag("p", f"{text}{more}", class_="answer"), tag("p", note, class_="muted")]
 
 

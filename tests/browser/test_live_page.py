@@ -47,7 +47,7 @@ def test_an_interruption_appears_and_the_keyboard_stays_where_it_was(
 ) -> None:
     run = launched(desk)
     page = opener.open(visitor.server.access.address)
-    assert page.locator(".answer").inner_text().startswith("1 run bills $3.600/h, until ")
+    assert page.locator(".answer").inner_text().startswith("1 run costs $3.600/h, until ")
     page.get_by_text("live", exact=True).wait_for()
     page.locator(f"#stop-{run.run_id}").focus()
     desk.journal.save(run.moved(Phase.INTERRUPTED), desk.clock.now(), "attempt 1: spot took it back")

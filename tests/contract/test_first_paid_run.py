@@ -37,4 +37,4 @@ def test_from_the_doctor_to_what_bills(aws: Double, tmp_path: Path, monkeypatch:
     assert "nothing is left" in launch.err + launch.out
     assert "receipt of " in launch.out
     assert aws.remaining() == []
-    assert "no run in this journal is live" in status.out + status.err
+    assert "no active runs" in status.out + status.err

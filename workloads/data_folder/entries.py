@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainplan.workloads.data_folder.values import LeftOut
 
-HIDDEN = "hidden, or made by the computer itself"
+HIDDEN = "hidden or system files"
 NO_FILE = "only regular files are read, no pipes, sockets, devices and dangling links"
 LEADS_BACK = "a link to a folder that it lies in"
 MOST_LINKED_FOLDERS = 100_000

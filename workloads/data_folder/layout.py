@@ -150,7 +150,7 @@ def _labelled(root: Path, names: tuple[str, ...], classes: _Classes, tally: Tall
 
 
 def _other_suffix(path: Path) -> str:
-    what = f"{path.suffix.lower()} is no format that is read" if path.suffix else "a name without a suffix"
+    what = f"{path.suffix.lower()} is not supported" if path.suffix else "a name without a suffix"
     return f"{what}; images are {', '.join(IMAGE_SUFFIXES)}"
 
 

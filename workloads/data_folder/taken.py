@@ -44,16 +44,29 @@ class Taken:
                 "scale them to the whole range"
             )
         sentences = {
-            "long": "more than a third is left out, because only the central square is used",
-            "bits": f"the upper 8 of 16 bits are used{dark}",
-            "transparent": "the transparency is left out, and what lies under it is seen",
-            "animated": "only the first frame is used",
+            "long": (
+                "loses",
+                "more than a third of its area",
+                "lose",
+                "more than a third of their area",
+                ": only the central square is used",
+            ),
+            "bits": ("has", "16 bits", "have", "16 bits", f": the upper 8 are used{dark}"),
+            "transparent": (
+                "has",
+                "transparency",
+                "have",
+                "transparency",
+                ": it is removed, what lies under it stays",
+            ),
+            "animated": ("is", "animated", "are", "animated", ": only the first frame is used"),
         }
-        return tuple(
-            f"of {self._counts[kind]:,} images {sentence} (for example {self._examples[kind]})"
-            for kind, sentence in sentences.items()
-            if kind in self._counts
-        )
+        return tuple(self._sentence(kind, *words) for kind, words in sentences.items() if kind in self._counts)
+
+    def _sentence(self, kind: str, verb: str, what: str, verb_of_many: str, what_of_many: str, end: str) -> str:
+        count = self._counts[kind]
+        text = f"1 image {verb} {what}" if count == 1 else f"{count:,} images {verb_of_many} {what_of_many}"
+        return f"{text}{end} (for example {self._examples[kind]})"
 
     def _count(self, kind: str, example: str) -> None:
         self._counts[kind] = self._counts.get(kind, 0) + 1

@@ -57,8 +57,8 @@ def left_out_text(left_out: LeftOut) -> str:
     """One sentence: how many entries, why, and one of them."""
     if left_out.loose_in:
         return f"{loose_text(left_out)} and left out, for example {left_out.example}; {left_out.reason}"
-    some = "entry of the data folder is" if left_out.entries == 1 else "entries of the data folder are"
-    return f"{left_out.entries:,} {some} left out ({left_out.reason}), for example {left_out.example}"
+    some = "file or folder" if left_out.entries == 1 else "files or folders"
+    return f"ignored {left_out.entries:,} {some} ({left_out.reason}), for example {left_out.example}"
 
 
 def loose_text(left_out: LeftOut) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -123,9 +123,13 @@ def _check(
         _write_sheet(report, sheet)
     if report.problems:
         raise BadInputError(
-            f"a run on {folder} would fail or train wrongly (reasons: {len(report.problems)}): {report.problems[0]}",
+            f"cannot train on {folder}: {_problems_text(report.problems)}",
             "correct the problems above, then check again",
         )
+
+
+def _problems_text(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else f"{len(problems)} problems; the first: {problems[0]}"
 
 
 def _refuse_sheet(sheet: Path | None, folder: Path) -> None:

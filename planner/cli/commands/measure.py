@@ -108,8 +108,8 @@ def _refuse_other_work(job: TrainingJob) -> None:
 def busy_line(measured: OwnMeasurement) -> str:
     """Say what other programs had of the machine, and what that makes of the measurement."""
     return (
-        f"other programs had {measured.others:.0%} of the processors meanwhile: it counts until one is taken at rest, "
-        "and is none to hand in"
+        f"other programs used {measured.others:.0%} of the CPU meanwhile: this counts until the machine is measured "
+        "when idle, and is not fit to be shared"
     )
 
 

@@ -26,7 +26,7 @@ def command(
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON before it starts")] = False,
 ) -> None:
-    """Show what bills and the runs as they go, in the browser of this computer, until Ctrl-C.
+    """Show runs and costs on a live page in the browser of this computer, until Ctrl-C.
 
     The printed address is valid once. It ends by itself when nobody has looked for 30 minutes; runs go on.
     """

@@ -41,9 +41,9 @@ def last_cleanup(home: Path) -> LastCleanup | None:
 
 
 def no_run_text(cleanup: LastCleanup | None) -> str:
-    """What `plan status` says of a journal without a live run: what the journal knows, and when somebody looked."""
-    name = "no run in this journal is live"
+    """What `plan status` prints of a journal without a live run, and when the providers last answered."""
+    name = "no active runs"
     if cleanup is None:
-        return f"{name}; nobody has asked the providers yet: plan cleanup does"
+        return f"{name}; plan cleanup asks the providers for leftovers"
     when, names = f"{cleanup.at.astimezone():%Y-%m-%d %H:%M}", ", ".join(cleanup.providers)
-    return f"{name}; plan cleanup asks the providers: {names} last answered at {when}"
+    return f"{name}; plan cleanup asks the providers for leftovers: {names} last answered at {when}"

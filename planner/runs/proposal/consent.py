@@ -45,10 +45,10 @@ def foreign_parts(job: TrainingJob) -> list[str]:
 def brought_lines(job: TrainingJob) -> tuple[str, ...]:
     """A line for each file that the run begins with: weights, and the person's Python, which runs unconfined there."""
     if job.script is not None:
-        return (f"runs {job.script}{_neighbours(job)} where it trains, with whatever a program may do there",)
+        return (f"runs {job.script}{_neighbours(job)} where it trains, with the full rights of a program there",)
     if job.model.file is None:
         return weights_lines(job)
-    return (*weights_lines(job), f"runs {job.model.file} where it trains, with whatever the trainer may do there")
+    return (*weights_lines(job), f"runs {job.model.file} where it trains, with the full rights of the trainer there")
 
 
 def _neighbours(job: TrainingJob) -> str:

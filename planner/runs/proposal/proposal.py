@@ -154,7 +154,8 @@ def further_text(proposal: Proposal) -> str:
     others = proposal.targets[1:]
     if not others:
         return ""
-    text = f"and {len(others)} further placements, should this one have no room"
+    more = "1 more placement is" if len(others) == 1 else f"{len(others)} more placements are"
+    text = f"if it is full, {more} tried"
     targets = [target for target in others if target.usd is not None]
     if not targets:
         return text
@@ -163,7 +164,7 @@ def further_text(proposal: Proposal) -> str:
     cost = (
         f"{format_usd(dearest.usd or Decimal(0))} ({format_usd(low or Decimal(0))} to {format_usd(high or Decimal(0))})"
     )
-    return f"{text}; at the dearest, {dearest.where}, it costs {cost}"
+    return f"{text}; the most expensive, {dearest.where}, costs {cost}"
 
 
 def _dearest(targets: Sequence[Target]) -> Decimal:
@@ -177,7 +178,7 @@ def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
     time_of = " in simulated time" if is_simulated(run.provider) else ""
     lines = [f"ends by {_clock(own, now)}{time_of}{budget}; {_without_this_command(run, timers, own, now)}"]
     if not is_here(run.provider):
-        lines.append(f"  what has not ended by then is deleted by this command, by {_clock(own + TIMER_GRACE, now)}")
+        lines.append(f"  this command deletes whatever is still there by {_clock(own + TIMER_GRACE, now)}")
     if chance := chance_text(run, now):
         lines.append(f"  {chance}")
     if timers.gap:
@@ -187,7 +188,7 @@ def limits_text(run: Run, timers: Timers, now: datetime) -> list[str]:
 
 def _without_this_command(run: Run, timers: Timers, own: datetime, now: datetime) -> str:
     if is_here(run.provider):
-        return "this computer sees to it, also when this terminal is closed"
+        return "this computer ends it, even if you close this terminal"
     ends = []
     if timers.machine is not None:
         same = _clock(timers.machine, now) == _clock(own, now)

@@ -18,7 +18,7 @@ from tests.desk import TINY, own_home
 from tests.doubles.fake_provider import FACTORY
 from tests.unit.planner.cli.command import plan
 from trainplan.planner import __version__
-from trainplan.planner.cli.app import COMMANDS
+from trainplan.planner.cli.app import COMMANDS, GROUPS
 from trainplan.pricing.catalog import Catalog
 from trainplan.workloads.datasets import DATASETS
 from trainplan.workloads.job import Preset
@@ -126,18 +126,18 @@ def test_bad_input_is_one_clear_error_with_code_2(here: Path, line: str, error: 
 @pytest.mark.parametrize(
     ("files", "line", "code", "error"),
     [
-        ({}, "estimate job.yaml --budget 0.0001", 3, "no offer is left; the last ones were rejected as over_budget"),
+        ({}, "estimate job.yaml --budget 0.0001", 3, "no offer fits: over the budget"),
         (
             {},
             "estimate job.yaml --deadline 1s --json",
             3,
-            "no offer is left; the last ones were rejected as over_deadline",
+            "no offer fits: past the deadline",
         ),
         (
             {},
             "estimate job.yaml --explain 1 --provider azure",
             3,
-            "no offer is left; the last ones were rejected as provider",
+            "no offer fits: not among the providers you asked for",
         ),
         ({}, "init nowhere/job.yaml", 9, "cannot write nowhere/job.yaml: No such file or directory"),
         ({"home": ""}, "history", 2, "PLAN_HOME: "),
@@ -180,11 +180,10 @@ def test_with_json_an_error_is_a_document_too() -> None:
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     said = plan(*arguments)
     assert (said.code, said.err) == (0, "")
-    for name, about in COMMANDS.items():
-        assert f"  {name} " in said.out
-        assert about[:30] in said.out
-    lines = said.out.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in lines] == list(COMMANDS), "in the order of use"
+    for title, summaries in GROUPS.items():
+        lines = said.out.partition(f"\n{title}:\n")[2].partition("\n\n")[0].splitlines()
+        assert [line.split(None, 1) for line in lines] == [list(row) for row in summaries.items()], "in order, none cut"
+    assert max(map(len, said.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
@@ -423,8 +422,8 @@ def test_devices() -> None:
 def test_nothing_has_happened_yet() -> None:
     assert plan("history").out.startswith("no runs yet; ")
     assert plan("history", "--json").json == []
-    known = "no run in this journal is live"
-    assert plan("status").out == f"{known}; nobody has asked the providers yet: plan cleanup does\n"
+    known = "no active runs"
+    assert plan("status").out == f"{known}; plan cleanup asks the providers for leftovers\n"
     assert plan("status", "--json").json == []
 
 

@@ -38,7 +38,7 @@ def test_a_good_folder_is_told_with_what_to_write(folder: Path) -> None:
     assert said.code == 0
     assert "108 images to train on, 12 held out, 3 classes" in said.out
     assert "all 120 images read; grey, 12x10 to 12x10 px (median 12x10)" in said.out
-    assert "left out (.tif is no format that is read" in said.out
+    assert "(.tif is not supported" in said.out
     assert "for the job: model.classes: 3, data.images: 108, data.channels: 1" in said.out
 
 
@@ -97,7 +97,7 @@ def test_a_launch_says_in_a_line_what_it_would_train_on(folder: Path, capsys: py
     check_at_launch(job(folder), told)
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("data: 108 images to train on, 12 held out, 3 classes; all 120 images read")
-    assert said[1].startswith("data: 1 entry of the data folder is left out")
+    assert said[1].startswith("data: ignored 1 file or folder")
     assert told == said, "so that the view does not tell them again"
 
 

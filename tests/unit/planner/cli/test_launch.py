@@ -63,7 +63,7 @@ def test_a_launch_says_what_it_does_and_prints_a_receipt(tmp_path: Path) -> None
         "nothing is left",
     ):
         assert f"\n{line}" in f"\n{said.err}"
-    assert "; this computer sees to it, also when this terminal is closed\n" in said.err
+    assert "; this computer ends it, even if you close this terminal\n" in said.err
     # Without a terminal a line every ten seconds is enough, and this took less.
     assert "\nepoch 1/2, step 44/88, loss 0.500, accuracy 75.0%, 4,000 images/s, 0s left, $0.00 so far\n" in said.err
     assert {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()} == MODEL

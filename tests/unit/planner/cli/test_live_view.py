@@ -62,7 +62,7 @@ def test_the_bar_and_its_figures_fit_one_line_of_the_screen(width: int, monkeypa
 
 
 def test_what_the_launch_has_told_the_run_does_not_tell_again() -> None:
-    left_out = "2 entries of the data folder are left out (no image), for example flowers/notes.txt"
+    left_out = "ignored 2 files or folders (no image), for example flowers/notes.txt"
     stream = io.StringIO()
     with LiveView(stream, lambda: datetime(2026, 11, 24, tzinfo=UTC), [f"data: {left_out}"]) as view:
         view.show(Message(left_out))

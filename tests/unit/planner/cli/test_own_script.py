@@ -67,7 +67,7 @@ def test_no_form_of_the_answer_takes_its_deadline_for_an_estimate(folder: Path) 
     asked = ("estimate", "job.yaml", "--deadline", "2h", "--provider", "aws")
     assert plan(*asked, "--html", "page.html").code == 0
     page = (folder / "page.html").read_text()
-    assert "Eight times of ten" not in page
+    assert "80 % likely" not in page
     assert "up to 2h 00m, up to $" in page
     assert ", up to 2h 00m, up to $" in plan(*asked, "--levers").out
     compared = plan(*asked, "--compare", "args.epochs=5").out

@@ -100,7 +100,7 @@ def test_a_cost_that_the_order_does_not_follow_has_a_mark_that_is_explained(whol
     text = render(brief_page(whole_plan), PLAIN)
     rows = [line for line in text.splitlines() if re.match(r" *\d+  ", line)]
     assert ["* (" in row for row in rows] == [False, True, *[False] * (len(rows) - 2)]
-    assert "* ranked at 1.2 times its cost: " in text
+    assert "* ranked as if 20% dearer: " in text
     assert "* ranked" not in render(brief_page(whole_plan._replace(candidates=whole_plan.candidates[:1])), PLAIN)
 
 

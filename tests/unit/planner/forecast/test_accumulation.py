@@ -45,8 +45,8 @@ def test_offers_come_back_by_the_parts_they_need() -> None:
     assert half < parts
     assert counts == {half: 1, parts: 4}
     assert parts_text(counts, rejected, normed=True) == (
-        "the batch does not fit the memory of 4 offers; trained in parts, with the same optimizer steps, it fits "
-        f"that of 1 with accumulate: {half}, 4 with accumulate: {parts} (batch norm sees the part)"
+        "4 offers have too little memory for this batch. Gradient accumulation, with the same optimizer steps, makes "
+        f"it fit: accumulate: {half} on 1 of them, {parts} on 4 (batch norm is computed on each part)"
     )
 
 
@@ -54,7 +54,7 @@ def test_three_numbers_of_parts_are_named_at_most() -> None:
     rejected = {RejectionKey("aws", "x", "spot", Reason.OUT_OF_MEMORY): 100}
     text = parts_text({2: 10, 4: 20, 8: 30, 16: 40, 32: 50}, rejected, normed=False)
     assert text is not None
-    assert "that of 10 with accumulate: 2, 30 with accumulate: 8, 50 with accumulate: 32" in text
+    assert "accumulate: 2 on 10 of them, 8 on 30, 32 on 50" in text
     assert parts_text({}, rejected, normed=False) is None
 
 

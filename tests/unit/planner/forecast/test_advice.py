@@ -180,4 +180,4 @@ def test_a_faster_offer_within_the_noise_is_named_if_it_is_known_as_well(
     lines = advice(findings)
     if names[0] == "fast":
         pytest.fail("the slow one must be the cheaper one for this test to mean anything")
-    assert any("may cost no more than row 1" in line for line in lines) is is_shown
+    assert any("costs about as much as row 1" in line for line in lines) is is_shown

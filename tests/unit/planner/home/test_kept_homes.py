@@ -49,7 +49,7 @@ def test_its_runs_are_told_as_they_were(kept: Path) -> None:
     assert [{name: row[name] for name in before} for row, before in zip(now, then, strict=True)] == then
     for row in then:
         assert plan("report", row["run_id"], "--json").code == 0
-    assert plan("status").out.startswith("no run in this journal is live;")
+    assert plan("status").out.startswith("no active runs;")
 
 
 def test_its_settings_are_read(kept: Path) -> None:

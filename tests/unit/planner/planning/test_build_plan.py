@@ -164,7 +164,7 @@ def test_nothing_left_names_the_filter_that_removed_the_last(
     assert (plan.ranking, plan.filtered_last) == ((), last)
     error = nothing_left(plan)
     assert error.exit_code is ExitCode.NOTHING_LEFT == 3
-    assert error.message == f"no offer is left; the last ones were rejected as {last}: {REASON_TEXTS[last]}"
+    assert error.message == f"no offer fits: {REASON_TEXTS[last]}"
     for reason, count in reasons(plan).items():
         assert f"{count} {reason}" in error.hint
 
@@ -200,7 +200,7 @@ def test_a_catalog_without_offers_says_so(make: Callable[..., Plan], tmp_path: P
     empty = CatalogText(tmp_path / "text", offers={"aws": []}).compile()
     plan = make(catalog=empty)
     assert (plan.ranking, plan.rejections, plan.offers_seen) == ((), {}, 0)
-    assert nothing_left(plan).message == "no offer is left: the catalog is empty"
+    assert nothing_left(plan).message == "there are no offers: the catalog is empty"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no database"])

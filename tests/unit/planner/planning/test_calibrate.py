@@ -64,7 +64,7 @@ def test_a_processor_nobody_measured_is_measured_and_kept(tmp_path: Path) -> Non
     assert [job.global_batch_size for job in meter.jobs] == [25]
     (row,) = load_calibrations(Settings(home=tmp_path).calibrations)
     assert (row.images_per_second, row.others, row.measured_at) == (80.0, 0.5, NOON)
-    assert lines[1] == "it did 80 images/s, while other programs had 50% of the processors; kept for this processor"
+    assert lines[1] == "80 images/s, with other programs using 50% of the CPU; saved for later estimates"
 
 
 @pytest.mark.parametrize(

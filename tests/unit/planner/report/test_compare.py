@@ -121,7 +121,7 @@ def test_an_offer_that_b_cannot_use_says_why(catalog: Catalog) -> None:
     assert comparison.same_offer.second is None
     text = page_text(comparison)
     assert f"first offer of A: not possible under B: {REASON_TEXTS[Reason.FRACTION_TOO_SMALL]}" in text
-    assert "nothing fits B: the last offers were rejected as" in text
+    assert "nothing fits B: " in text
     assert "nothing fits A" not in text
     assert "this machine cannot train B: too small" in text
 
@@ -160,7 +160,7 @@ def test_one_machine_under_both_is_not_called_noise(catalog: Catalog) -> None:
     second = a_plan(catalog, a_job(epochs=a_job().epochs + 1), every_placement=True)
     comparison = compared(catalog, second=second)
     assert comparison.cheapest.is_same_machine
-    assert "an error of its speed is in both, so the difference is surer" in page_text(comparison)
+    assert "errors in its speed cancel out, so the difference is more certain" in page_text(comparison)
     assert "within the noise" not in page_text(comparison)
 
 
@@ -187,7 +187,7 @@ def test_what_fits_nowhere_has_no_differences(catalog: Catalog) -> None:
     comparison = compared(catalog, nothing, nothing)
     assert comparison.pairs == dict.fromkeys(comparison.pairs, Pair())
     text = page_text(comparison)
-    assert "nothing fits A: the last offers were rejected as over_budget: over the budget" in text
+    assert "nothing fits A: over the budget" in text
     assert "nothing fits B: " in text
     assert "difference\n" not in text
 

@@ -228,7 +228,7 @@ def test_an_unproven_offer_has_its_mark(catalog: Catalog) -> None:
     doubtful = first._replace(estimate=replace(first.estimate, unproven="nobody was seen to run it"))
     page = Page(estimate_html(estimate_document(made._replace(ranking=(doubtful, *made.ranking[1:])))))
     assert "* (" in page.rows("Offers by rank")[0][5]
-    assert "* ranked at more than its cost" in page.text
+    assert "* ranked as if dearer" in page.text
 
 
 def test_what_credits_pay_and_what_the_account_may_launch_are_columns(estimate: dict[str, Any]) -> None:

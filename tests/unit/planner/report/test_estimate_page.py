@@ -106,7 +106,7 @@ def test_an_unproven_row_says_so_everywhere(catalog: Catalog) -> None:
     estimate = replace(first.candidate.estimate, unproven=why)
     marked = first._replace(candidate=first.candidate._replace(estimate=estimate))
     plan = plan._replace(candidates=(marked, *plan.candidates[1:]), ranking=(marked.candidate, *plan.ranking[1:]))
-    line = f"image and driver are unproven on it, so it is ranked at 1.2 times its cost: {why}"
+    line = f"image and driver are untested on it, so it is ranked as if 20% dearer: {why}"
     assert f"row 1: {line}" in page_text(plan).splitlines()
     assert line in explain(plan, marked)
     assert line not in explain(plan, plan.candidates[1])

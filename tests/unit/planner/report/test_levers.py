@@ -88,7 +88,7 @@ def test_same_work_comes_first_and_what_saves_most_leads(catalog: Catalog) -> No
 def test_nothing_is_changed_where_nothing_fits(catalog: Catalog) -> None:
     nothing = a_plan(catalog, regions=frozenset({"nowhere"}), every_placement=True)
     assert lever_rows(nothing, lambda *_: nothing) == []
-    assert levers_page([], "a job") == ["a job", "no offer is left, so there is none that a change could save on"]
+    assert levers_page([], "a job") == ["a job", "no offer fits, so there is nothing to compare a change with"]
 
 
 def test_a_change_that_nothing_fits_says_why(catalog: Catalog) -> None:

@@ -114,7 +114,7 @@ def test_status_says_what_the_journal_knows_and_who_was_asked_beside_it(cloud: C
     assert "plan cleanup" in refused.hint
     shutil.rmtree(cloud.home / "locks")
     said = plan("status")
-    assert said.out == "no run in this journal is live; nobody has asked the providers yet: plan cleanup does\n"
+    assert said.out == "no active runs; plan cleanup asks the providers for leftovers\n"
     assert plan("status", "--json").json == []
     assert cloud.living(), launched
 
@@ -129,7 +129,7 @@ def test_status_tells_when_a_cleanup_had_its_last_answer(cloud: Cloud) -> None:
     assert "sim" in kept.providers
     said = plan("status")
     assert said.out.startswith(
-        "no run in this journal is live; plan cleanup asks the providers: local, sim last answered"
+        "no active runs; plan cleanup asks the providers for leftovers: local, sim last answered"
     )
 
 

@@ -64,7 +64,7 @@ def test_what_bills_and_until_when_stands_first(desk: Desk, visitor: Visitor) ->
     one, other = launched(desk), launched(desk, "more")
     page = visitor.get("/").body
     until = f"{one.deadline.astimezone():%Y-%m-%d %H:%M}"
-    assert re.search(r'<p class="answer">([^<]*)', page)[1] == f"2 runs bill $7.200/h, until {until} at the latest."  # type: ignore[index]
+    assert re.search(r'<p class="answer">([^<]*)', page)[1] == f"2 runs cost $7.200/h, until {until} at the latest."  # type: ignore[index]
     for run in (one, other):
         assert f'href="/runs/{run.run_id}"' in page
         assert f'href="/runs/{run.run_id}/stop"' in page
@@ -73,16 +73,16 @@ def test_what_bills_and_until_when_stands_first(desk: Desk, visitor: Visitor) ->
 
 def test_a_home_without_runs_says_that_no_run_bills(visitor: Visitor) -> None:
     page = visitor.get("/").body
-    assert '<p class="answer">No run bills.</p>' in page
+    assert '<p class="answer">Nothing is being billed.</p>' in page
     assert "<table" not in page
 
 
 def test_runs_that_no_cloud_bills_are_told_beside(desk: Desk, visitor: Visitor) -> None:
     run = launched(desk)
-    for provider, words in (("sim", "Beside: 1 simulated"), ("local", "Beside: 1 on machines of your own")):
+    for provider, words in (("sim", "Free: 1 simulated"), ("local", "Free: 1 on machines of your own")):
         desk.journal._db.execute("UPDATE runs SET run_json = json_set(run_json, '$.provider', ?)", (provider,))
         page = texts(visitor.get("/").body)
-        assert f"No run bills. {words}, which no cloud bills." in page
+        assert f"Nothing is being billed. {words}." in page
         assert ("(simulated time) tiny" in page) == (provider == "sim")
     assert run.run_id in visitor.get("/").body
 
@@ -91,7 +91,7 @@ def test_a_run_that_has_ended_is_listed_with_its_cost(desk: Desk, visitor: Visit
     desk.scripts(trains_well)
     run, receipt = desk.launch()
     page = texts(visitor.get("/").body)
-    assert "No run bills." in page
+    assert "Nothing is being billed." in page
     assert f"Runs that have ended run job where started outcome cost accuracy {run.run_id} tiny local" in page
     assert receipt.accuracy == 0.975
     assert "97.5%" in page

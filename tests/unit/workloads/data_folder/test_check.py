@@ -121,10 +121,10 @@ def test_it_says_what_a_run_does_not_take_of_the_images(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         image.save(tmp_path / f"{name}.png")
     long, dark, clear = check_folder(tmp_path).notes
-    assert long.startswith("of 1 images more than a third is left out, because only the central square is used (for")
+    assert long.startswith("1 image loses more than a third of its area: only the central square is used (for")
     assert long.endswith("long.png, 64x8 px)")
-    assert dark.startswith("of 1 images the upper 8 of 16 bits are used; the brightest pixel of all is 4,095 of 65,535")
-    assert clear.startswith("of 1 images the transparency is left out")
+    assert dark.startswith("1 image has 16 bits: the upper 8 are used; the brightest pixel of all is 4,095 of 65,535")
+    assert clear.startswith("1 image has transparency: it is removed")
 
 
 def test_a_sample_is_spread_over_the_folder(folder: Path) -> None:

@@ -52,8 +52,7 @@ def test_beside_a_validation_set_the_test_set_is_left_out_and_told(tmp_path: Pat
     layout = record_layout(tmp_path)
     assert layout is not None
     assert [left_out_text(left) for left in layout.left_out] == [
-        "2 entries of the data folder are left out (the validation set is the hold-out), for example "
-        "test-00000-of-00002"
+        "ignored 2 files or folders (the validation set is the hold-out), for example test-00000-of-00002"
     ]
 
 
@@ -103,7 +102,7 @@ def test_hidden_and_other_folders_are_no_classes(tmp_path: Path) -> None:
     assert layout.class_names == FOUR
     assert (len(layout.train), len(layout.hold_out)) == (12, 12)
     assert {(left.reason, left.entries) for left in layout.left_out} == {
-        ("hidden, or made by the computer itself", 3),
+        ("hidden or system files", 3),
         ("beside train/ and val/ no other folder is read", 1),
         ("it is in no class folder", 1),
     }
@@ -144,8 +143,8 @@ def test_files_of_other_suffixes_are_counted_and_webp_is_an_image(tmp_path: Path
     layout = image_layout(tmp_path)
     assert len(layout.train) + len(layout.hold_out) == 82
     assert [(left.reason.split(";")[0], left.entries, left.example) for left in layout.left_out] == [
-        (".tif is no format that is read", 2, "bee/c.tif"),
-        (".tiff is no format that is read", 1, "cow/e.tiff"),
+        (".tif is not supported", 2, "bee/c.tif"),
+        (".tiff is not supported", 1, "cow/e.tiff"),
         ("a name without a suffix", 1, "cow/noname"),
     ]
 
@@ -289,7 +288,7 @@ def test_images_in_no_class_folder_are_told(tmp_path: Path) -> None:
     assert [left_out_text(left) for left in image_layout(tmp_path).left_out] == [
         "2 images in val/ are in no class folder and left out, for example val/1.jpg; move each into the sub-folder of "
         "its class, val/CLASS/",
-        "1 entry of the data folder is left out (it is in no class folder), for example val/list.txt",
+        "ignored 1 file or folder (it is in no class folder), for example val/list.txt",
     ]
 
 

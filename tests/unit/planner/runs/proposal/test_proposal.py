@@ -142,10 +142,8 @@ def test_a_person_who_is_asked_may_take_every_placement_that_the_question_names(
     assert within(proposal, most_usd(proposal, None, assume_yes=False)) == proposal
     dearest = max(proposal.targets, key=lambda target: target.usd or Decimal(0))
     text = further_text(proposal)
-    assert text.startswith(
-        f"and {len(proposal.targets) - 1} further placements, should this one have no room; at the dearest"
-    )
-    assert f"{dearest.where}, it costs {format_usd(dearest.usd or Decimal(0))} (" in text
+    assert text.startswith(f"if it is full, {len(proposal.targets) - 1} more placements are tried; the most expensive")
+    assert f"{dearest.where}, costs {format_usd(dearest.usd or Decimal(0))} (" in text
 
 
 def test_a_first_placement_above_max_cost_is_an_error_that_names_both(plan: Plan) -> None:
@@ -202,7 +200,7 @@ def test_who_ends_it_at_which_time_is_one_sentence() -> None:
     assert limits_text(RENTED, timers, NOON) == [
         f"ends by {at(3600)}; if this computer is off, the machine stops itself then, and the cloud deletes it by "
         f"{at(4200)}",
-        f"  what has not ended by then is deleted by this command, by {at(4500)}",
+        f"  this command deletes whatever is still there by {at(4500)}",
     ]
 
 
@@ -224,7 +222,7 @@ def test_what_no_timer_covers_is_said() -> None:
 
 def test_a_run_on_this_computer_is_ended_by_it() -> None:
     (only,) = limits_text(a_run(), Timers(machine=NOON + HOUR, cloud=None), NOON)
-    assert only == f"ends by {at(3600)}; this computer sees to it, also when this terminal is closed"
+    assert only == f"ends by {at(3600)}; this computer ends it, even if you close this terminal"
 
 
 def test_a_budget_ends_it_when_it_is_spent_at_the_highest_price() -> None:
